@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.analysis.tables.scores import BETTER, score_name
+from truthgym.analysis.tables.setups import with_setups
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.reader import LogReader
 from truthgym.scorers.statistics.direction import direction, numbers
 from truthgym.scorers.statistics.paired import Comparison, compare_means, compare_slopes
@@ -35,6 +37,7 @@ LABELS = {
 class Run:
     """The scores of a log."""
 
+    log: LogFile
     model: str
     task: str
     """With the number of its version, within which scores compare."""
@@ -65,7 +68,8 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
         if the scorer declares no direction), `before` and `after` (the mean or slope of the first run, and of this
         one), `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference that is detected
         with probability 0.8), `n` (questions used), `shared` (questions in both logs) and `note` (why a slope is not
-        identified). NaN if undefined. `attrs["notes"]` names logs of versions of a task that do not compare.
+        identified). NaN if undefined. `attrs["first"]` names the first log and its model, and `attrs["notes"]` the logs
+        of versions of a task that do not compare, and those of the same model in the same setup as the first.
 
     Raises:
         BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
@@ -82,6 +86,11 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
             notes.append(
                 f"WARNING: {path} is of version {other_version} of {task}, and {logs[0]} of version {version}. "
                 "Their scores do not compare: CHANGELOG.md, under 'Task versions', says why."
+            )
+        if len({(one.model, one.setup) for one in with_setups([first.log, run.log])}) == 1:
+            notes.append(
+                f"NOTE: {path} is of the same model in the same setup as {logs[0]}: a difference is due to chance or "
+                "changed code. To compare models, give a log of another one."
             )
         shared = [question for question, target in first.targets.items() if run.targets.get(question) == target]
         scorers = [name for name in first.scores if name in run.scores and first.about[name] == run.about[name]]
@@ -100,7 +109,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
                     | {"n": difference.n, "shared": len(shared), "note": note}
                 )
     frame = pd.DataFrame(rows)
-    frame.attrs["notes"] = notes
+    frame.attrs |= {"notes": notes, "first": f"{logs[0]}, of {first.model}"}
     return frame
 
 
@@ -132,22 +141,24 @@ def regressions(before: str | Path, after: str | Path) -> "pd.DataFrame":
 
 def report(frame: "pd.DataFrame") -> str:
     """The comparison as a Markdown table, with notes below it."""
-    from truthgym.analysis.tables.markdown import intervals, table
+    from truthgym.analysis.tables.markdown import counted, intervals, table
 
     runs = frame.drop_duplicates("log")
     if runs["model"].duplicated().any():  # one model in several logs: only their names tell them apart
         names = {log: f"{model}, {Path(log).name}" for log, model in zip(runs["log"], runs["model"], strict=True)}
         frame = frame.assign(model=frame["log"].map(names))
     columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", "n")
-    notes = [f"{row.model}: {row.shared} questions in both logs." for row in frame.drop_duplicates("log").itertuples()]
+    shared = frame.drop_duplicates("log")[["model", "shared"]].itertuples(index=False, name=None)
+    notes = [f"{model}: {counted(number, 'question')} in both logs." for model, number in shared]
     notes += [f"{row.model}: no {row.score}: {row.note}." for row in frame[frame["note"] != ""].itertuples()]
     warnings = "".join(f"{warning}\n\n" for warning in frame.attrs.get("notes", []))
-    return warnings + table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
+    head = f"First log: {frame.attrs['first']}.\n\n"
+    return warnings + head + table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
 
 
 def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
-        run = Run(log.header.eval.model, log.header.eval.comparable)
+        run = Run(LogFile(log, 0, 0.0), log.header.eval.model, log.header.eval.comparable)
         for _, sample in log.outcomes():
             question = str(sample.id)
             run.targets[question] = sample.target

@@ -18,6 +18,7 @@ from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import true_values
+from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.agent_bench_mini import agent_bench_mini
 from truthgym.tasks.urns import urns
 
@@ -120,6 +121,16 @@ def test_runs_of_one_model_are_told_apart_by_their_logs(run: Run) -> None:
     table = report(compare(logs))
     for log in logs[1:]:
         assert f"| reference/bayesian, {Path(log).name} |" in table
+    assert f"First log: {logs[0]}, of reference/bayesian." in table
+
+
+def test_the_model_of_the_first_log_again_is_said(run: Run) -> None:
+    first, *again = (run(urns(n=n, paradigms="brier"), agent("bayesian", noise=0.05)).location for n in (4, 6))
+    other = run(urns(n=4, paradigms="brier"), agent("bayesian", noise=0.1)).location
+    solver = run(urns(n=4, paradigms="brier"), agent("bayesian", noise=0.05), solver=chain_of_thought()).location
+    (note,) = compare([first, *again, other, solver]).attrs["notes"]
+    assert f"{again[0]} is of the same model in the same setup as {first}" in note
+    assert note in report(compare([first, *again]))
 
 
 def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
