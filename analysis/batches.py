@@ -58,8 +58,9 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
     ]
     if not rows:
         raise BadInput(
-            f"{', '.join(map(str, batches))}: no batch has a model, setup and question of the first one; run the same "
-            "tasks in all of them"
+            f"{', '.join(map(str, batches[1:]))} has no model, setup and question of {batches[0]}. A batch is a "
+            "folder of logs, such as those before and after a change: run the same tasks with the same models in all. "
+            "To compare models, this page does not apply: see the others, or truthgym compare"
         )
     frame = pd.DataFrame(rows).sort_values(["score", "setup", "batch", "model"], ignore_index=True)
     frame.attrs["notes"] = list(_notes(frame, [first, *others], batches))
