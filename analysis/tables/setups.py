@@ -32,6 +32,12 @@ GRADER = "grader"
 SCORER_ROLES = {GRADER, "forecaster", "investigator", "judge", "reader"}
 """Model roles that do not change what the model was asked."""
 
+SOLVER_ROLES = {
+    "debater_a": "self_debate", "debater_b": "self_debate", "human_proxy": "timeline", "interlocutor": "dialogue",
+    "interviewer": "llm_", "predictor": "predict_answers",
+}  # fmt: skip
+"""What a step that asks the role has in it: the solver, also as the base of another, or the start of its mode."""
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -254,6 +260,9 @@ def _run(log: LogFile, same_model: Alike, same_task: Alike) -> Run:
     # A mode that the task names itself, in its metadata, is told apart by that name.
     named = "mode" in (spec.metadata or {})
     partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES and not named}
+    if all(step.solver.startswith("truthgym/") for step in log.header.plan.steps):  # others may ask any role
+        steps = " ".join(_steps(log))
+        partners = {role: model for role, model in partners.items() if SOLVER_ROLES.get(role, "") in steps}
     return Run(
         log,
         model=" ".join(

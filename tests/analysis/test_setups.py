@@ -98,6 +98,27 @@ def test_another_judge_is_another_scorer(write: Write) -> None:
     assert named([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
 
 
+def test_a_role_that_no_step_asks_is_not_in_the_name(write: Write) -> None:
+    every = {role: ModelConfig(model=f"m/{role}") for role in ("interlocutor", "interviewer", "debater_a")}
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("truthgym/direct", {}),
+        ("truthgym/dialogue", {}),
+        ("truthgym/length_control", {"base": {"bootstrap_interview": {"mode": "llm_preset"}}}),
+        ("truthgym/bootstrap_interview", {"mode": "iid"}),
+        ("own/talk", {}),
+    ]
+    paths = [write(f"r{n}", steps=[("truthgym/prepare", {}), step], model_roles=every) for n, step in enumerate(steps)]
+    paths.append(write("r5", steps=[steps[0]]))  # without roles
+    assert named(paths, "mode") == [
+        "direct",
+        "dialogue interlocutor=m/interlocutor",
+        "length_control base={'bootstrap_interview': {'mode': 'llm_preset'}} interviewer=m/interviewer",
+        "bootstrap_interview mode=iid",
+        "talk debater_a=m/debater_a interlocutor=m/interlocutor interviewer=m/interviewer",  # may ask any
+        "direct",
+    ]
+
+
 def test_a_pass_by_another_judge_is_no_repetition(write: Write) -> None:
     roles = {"judge": ModelConfig(model="m/a")}
     path = write("p0", passes=["m/a", "m/b", "m/b"], model_roles=roles)
@@ -195,7 +216,7 @@ def test_batches_name_their_setups_together(write: Write) -> None:
     write("before/one", task_args={"system_prompt": "x"})
     last = write("after/one", task_args={"system_prompt": "y"})
     folders = [last.parent.parent / name for name in ("before", "after")]
-    with pytest.raises(BadInput, match="no batch has a model, setup"):
+    with pytest.raises(BadInput, match="has no model, setup and question of"):
         compare_batches(folders)
     write("after/two", task_args={"system_prompt": "x"})
     assert compare_batches(folders)["setup"].tolist() == ["plain system_prompt=x, generate"]
