@@ -220,7 +220,7 @@ def _remarks(frame: "pd.DataFrame", control: bool) -> list[str]:
         *["Questions of the train split may have been trained on: only the others show what was learnt."]
         * ("train" in set(frame["split"])),
         *[f"No interval for {', '.join(without)} somewhere: fewer than three independent events."] * bool(len(without)),
-        f"{clear} of {drawn} intervals exclude 0; without any effect, about {drawn / 20:.0f} would.",
+        f"{clear} of {drawn} intervals exclude 0; without any effect, about {drawn / 20:.1f} would.",
         "A martingale score is a slope over all questions: `truthgym compare` has its difference.",
     ]
 

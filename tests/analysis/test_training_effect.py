@@ -70,7 +70,7 @@ def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
     notes = frame.attrs["notes"]
     assert notes[0] == "Without a control, a change may be due to training of any kind, not to what was learnt."
     assert notes[1].startswith("Questions of the train split")
-    assert notes[2] == "3 of 4 intervals exclude 0; without any effect, about 0 would."
+    assert notes[2] == "3 of 4 intervals exclude 0; without any effect, about 0.2 would."
     page = report(frame, "x.svg")
     assert "| urns, direct | test | characters |  | 100.000 | 250.000 | 150.000 [150.000, 150.000] |" in page
     titles = [panel["title"] for panel in chart(frame).to_dict()["concat"]]
