@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import labelled, why_unread
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
 from truthgym.datasets.errors import BadInput
@@ -145,7 +145,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     )
     runs_read = frame[frame["problem"] == "read"].groupby("eval_id")["share"].min()
     whole = int((runs_read == 1).sum())
-    lines = [f"Of {frame['eval_id'].nunique()} runs, {whole} have a score for every answer.\n"]
+    lines = [f"Of {counted(frame['eval_id'].nunique(), 'run')}, {whole} have a score for every answer.\n"]
     if len(faults):
         columns = ("model", "setup", "scorer", "problem", "reason", "count", "of", "share")
         lines.append(table(faults, columns))
@@ -240,7 +240,8 @@ def _notes(frame: "pd.DataFrame") -> Iterator[str]:
             yield f"{_where(row)}: its reported beliefs {doubt}: {row['share']:.0%} of them are {HEAPS[key]}."
     failed = frame[frame["problem"] == "error"]
     if len(failed):
-        yield f"{failed['count'].sum():,} samples in {failed['log'].nunique()} runs ended in an error, without a score."
+        samples, evals = counted(int(failed["count"].sum()), "sample"), counted(failed["log"].nunique(), "run")
+        yield f"{samples} in {evals} ended in an error, without a score."
 
 
 def _where(row: dict[Any, Any]) -> str:

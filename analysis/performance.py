@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import altair as alt
 
 from truthgym.analysis.tables.answers import no_scores
-from truthgym.analysis.tables.markdown import intervals, table
+from truthgym.analysis.tables.markdown import counted, intervals, table
 from truthgym.analysis.tables.panels import against, by_name, left_out_sentence, left_out_title, shown_scores
 from truthgym.analysis.tables.policies import (
     Names,
@@ -367,11 +367,12 @@ def _totals(frame: "pd.DataFrame") -> str:
     runs = frame.drop_duplicates("log")
     answers = runs["answers"] + runs["failed"]
     read, written = ((runs[column] * answers).sum() / 1e6 for column in ("tokens_in", "tokens_out"))
-    failed = runs["failed"].sum()
+    failed, models = runs["failed"].sum(), counted(frame["model"].nunique(), "model")
     left_out = [f" Left out: {number} {reason}." for reason, number in frame.attrs.get("left_out", {}).items()]
     return (
-        f"{len(runs)} evals of {frame['model'].nunique()} models read {read:.2f} and wrote {written:.2f} million "
-        f"tokens in {answers.sum():,} answers{f', of which {failed:,} failed' * bool(failed)}.{''.join(left_out)}\n"
+        f"{counted(len(runs), 'eval')} of {models} read {read:.2f} and wrote {written:.2f} million "
+        f"tokens in {counted(int(answers.sum()), 'answer')}{f', of which {failed:,} failed' * bool(failed)}."
+        f"{''.join(left_out)}\n"
     )
 
 

@@ -15,7 +15,7 @@ import altair as alt
 
 from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis, check_options
 from truthgym.analysis.site.page import Page, page
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, runs
 from truthgym.datasets.errors import BadInput, one_of
@@ -51,6 +51,11 @@ class Finding:
     markdown: str = ""
     spec: str = ""
     files: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether these logs have nothing to show. Its page, with the reason, is written but not linked."""
+        return bool(self.refusal) and not self.failed
 
     @property
     def figure(self) -> str:
@@ -101,7 +106,10 @@ def build(
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else {}
-    menu = [("Overview", "index.html"), *((one.name.replace("_", " "), f"{one.name}.html") for one in findings)]
+    menu = [
+        ("Overview", "index.html"),
+        *((one.name.replace("_", " "), f"{one.name}.html") for one in findings if not one.empty),
+    ]
     footer = f"Written by truthgym report from {evals.place}."
     for one in findings:
         shown = Page(
@@ -217,12 +225,16 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
     answers = sum(one.completed_samples for one in results if one)
     left_out = "".join(f" Left out: {number} {reason}." for reason, number in evals.left_out.items())
     parts = [
-        f"{len(evals)} runs of {len(models)} models in {len(setups)} setups, with {answers:,} answers.{left_out}\n",
+        f"{counted(len(evals), 'run')} of {counted(len(models), 'model')} in {counted(len(setups), 'setup')}, "
+        f"with {counted(answers, 'answer')}.{left_out}\n",
         *_leaders(findings),
         "## All questions\n",
     ]
-    rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings]
-    parts += ["\n".join(["| question | shown |", "|---|---|", *rows]), "\n## What cannot be concluded\n"]
+    rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings if not one.empty]
+    parts.append("\n".join(["| question | shown |", "|---|---|", *rows, ""]))
+    if empty := [f"- {one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty]:
+        parts.append("\n".join(["Nothing can be shown of:\n", *empty, ""]))
+    parts.append("## What cannot be concluded\n")
     for one in findings:
         if one.notes:
             more = len(one.notes) - NOTES_SHOWN
@@ -238,7 +250,7 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
 
 def _state(one: Finding) -> str:
     if one.refusal:
-        return "none: " + one.refusal.replace("|", "\\|").replace("\n", " ")
+        return one.refusal.replace("|", "\\|").replace("\n", " ")
     doubts = len(one.notes)
     return f"yes, with {doubts} doubt{'s' * (doubts > 1)}" if doubts else "yes"
 

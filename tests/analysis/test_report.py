@@ -41,15 +41,18 @@ def plain(mixed_logs: Path) -> Path:
 @pytest.mark.parametrize("name", ANALYSES)
 def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path, name: str) -> None:
     shown = (site / f"{name}.html").read_text()
+    overview = unescape((site / "index.html").read_text())
     module = analysis(name)
     assert f"<h1>{escape(module.QUESTION)}</h1>" in shown
-    assert f'<a href="{name}.html">{module.QUESTION}</a>' in unescape((site / "index.html").read_text())
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", shown), "a page must open without a network"
     try:
         frame = module.load(mixed_logs)
     except BadInput:
         assert "Nothing can be shown: " in shown
+        assert f'href="{name}.html"' not in overview
+        assert f"<li>{module.QUESTION} " in overview
         return
+    assert f'<a href="{name}.html">{module.QUESTION}</a>' in overview
     assert f'href="{name}.csv"' in shown
     assert len(pd.read_csv(site / f"{name}.csv")) == len(frame)
     start = shown.find('id="chart"')
@@ -101,6 +104,7 @@ def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_pa
     assert not any(one.failed for one in findings.values())
     assert findings["health"].frame is not None
     assert findings["catalog"].frame is not None
+    assert "1 run of 1 model in 1 setup, with 1 answer." in (tmp_path / "index.html").read_text()
     scores = findings["performance"].frame
     assert scores is not None
     assert list(scores["scorer"]) == ["match"]
@@ -133,6 +137,7 @@ def test_an_analysis_that_fails_does_not_cost_the_others(
     )
     assert done.exit_code == 1
     assert "division by zero" in (tmp_path / "health.html").read_text()
+    assert 'href="health.html"' in (tmp_path / "index.html").read_text()
     assert "<table>" in (tmp_path / "catalog.html").read_text()
     assert not (tmp_path / "performance.html").exists()
     with pytest.raises(BadInput, match="did you mean 'health'"):
@@ -236,7 +241,7 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     write_eval_log(log, str(tmp_path / "log.eval"))
     frame = health.load(tmp_path)
     assert set(frame["of"]) == {4}
-    assert "Of 1 runs, 0 have a score for every answer." in health.report(frame)
+    assert "Of 1 run, 0 have a score for every answer." in health.report(frame)
     found = {(row["problem"], row["reason"]): row["count"] for row in frame.to_dict("records")}
     assert found == {
         ("read", ""): 1,
