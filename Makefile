@@ -56,7 +56,7 @@ rewards:  ## the tables of docs/reward_methods.md, from those in docs/reward_met
 notebooks:  ## examples/notebooks/*.ipynb, each from the script beside it
 	python docs/notebooks.py
 
-gallery:  ## docs/gallery.md with its pictures, from logs/sample, which `python docs/sample_logs.py` makes anew
+gallery:  ## docs/gallery.md with its pictures, from examples/logs, which `python docs/sample_logs.py` makes anew
 	python docs/gallery.py
 
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents

@@ -1,4 +1,4 @@
-"""Writes docs/gallery.md and its pictures from logs/sample.
+"""Writes docs/gallery.md and its pictures from examples/logs.
 
 make gallery
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 from truthgym.analysis.site.build import Finding, build
 
 PAGE = Path(__file__).with_suffix(".md")
-LOGS = PAGE.parent.parent / "logs" / "sample"
+LOGS = PAGE.parent.parent / "examples" / "logs"
 HEAD = """# Gallery
 
-`truthgym report logs/sample --out report` of the logs in `logs/sample`, of simulated agents and of SmolLM2 (135 million
+`truthgym report examples/logs --out report`, of logs of simulated agents and of SmolLM2 (135 million
 parameters): one picture for each question. The pages themselves are interactive and have the tables. No model was
 trained between these logs: the options of `training_effect` compare two agents as if one had become the other. Tasks of
 agents, preferences, reward models and co-evolution are not in these logs. Written by `make gallery`.

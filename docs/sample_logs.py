@@ -1,4 +1,4 @@
-"""Writes logs/sample: small logs of simulated agents in every mode and most paradigms, for docs/gallery.md.
+"""Writes examples/logs: small logs of simulated agents in every mode and most paradigms, for docs/gallery.md.
 
     python docs/sample_logs.py
     python docs/sample_logs.py hf/smollm2:135m --model-path trained/smollm2
@@ -40,7 +40,7 @@ from truthgym.tasks import (
     world_in_the_loop,
 )
 
-OUT = Path(__file__).resolve().parent.parent / "logs" / "sample"
+OUT = Path(__file__).resolve().parent.parent / "examples" / "logs"
 MOST = 3_000_000
 """Bytes of all logs together."""
 AGENTS: dict[str, dict[str, Any]] = {
