@@ -1,11 +1,13 @@
 """The setup of every task: checks model, roles and sandbox, sets the system prompt, marks messages by epoch."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from inspect_ai.model import ChatMessageSystem, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, did_you_mean, one_of, validate_call
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.local_model import check_local_model
 from truthgym.solvers.roles import required_model, required_python, required_sandbox, required_server
 
@@ -66,6 +68,8 @@ def prepare(
             state.messages.insert(0, ChatMessageSystem(content=text))
         for message in state.messages:
             message.metadata = {**(message.metadata or {}), "epoch": state.epoch}
+        with suppress(BadInput):  # a sample that is no question: a solver or scorer that needs one says so
+            question_of(state, Question)  # simulated agents then know it in a plain Inspect solver too
         return state
 
     return solve

@@ -97,8 +97,9 @@ def read_conversation(
     else:
         raise UnknownQuestionError(
             "A reference agent knows the questions of the generated domains, the bundled questions of the others, and "
-            "the question that a Truthgym solver or scorer works on, and finds none of them in this conversation, "
-            f"which begins: {text[:200]!r}. Use a language model for other questions."
+            "the sample's own, if the task's setup is prepare(), and finds none of them in this conversation, which "
+            f"begins: {text[:200]!r}. Keep the sample's input word for word in what your solver asks, end the solver "
+            "with truthgym's direct(), or use a language model."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
     return Reading(case, len(beliefs), last, begins, opinions.pushback, question, proposition)

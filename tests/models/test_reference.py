@@ -276,7 +276,7 @@ def test_refusals() -> None:
     unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
     views = [request.format(proposition=unknown.proposition) for request in (PROBE, VIEW)]
     for wanted in (*views, answer_instruction(unknown)):
-        with pytest.raises(BadInput, match="finds none of them .*'Will pigs fly"):
+        with pytest.raises(BadInput, match=r"finds none of them .*'Will pigs fly.*direct\(\)"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
     for request in (URN.input, probe(URN, fresh=True).text):
         with pytest.raises(BadInput, match="needs the epoch"):

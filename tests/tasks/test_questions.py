@@ -10,7 +10,7 @@ from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
-from inspect_ai.solver import Solver
+from inspect_ai.solver import Solver, chain, generate, prompt_template
 
 from tests.fixtures import Fails, Run, write_rows
 from truthgym.datasets.errors import BadInput
@@ -31,7 +31,10 @@ def metrics(log: EvalLog, scorer: str) -> dict[str, float]:
     return {name: m.value for one in log.results.scores if one.name == scorer for name, m in one.metrics.items()}
 
 
-@pytest.mark.parametrize("solver", [None, chain_of_thought(steps=1)])
+PLAIN = [prompt_template(r"Weigh it: {prompt} End with \finalBeliefProb{{p}}."), generate()]
+
+
+@pytest.mark.parametrize("solver", [None, chain_of_thought(steps=1), chain(PLAIN)])
 def test_agents_play_a_file_with_outcomes(run: Run, tmp_path: Path, solver: Solver | None) -> None:
     task = questions(write_rows(tmp_path / "mine.jsonl", *ROWS))
     log = run(task, get_model("reference/bayesian", skill=3), epochs=1, solver=solver)
