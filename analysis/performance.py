@@ -181,15 +181,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     """
     import pandas as pd
 
-    shown = frame.assign(
-        model=frame["label"],
-        score=intervals(frame, "score"),
-        n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
-        share=[_percent(share) for share in frame["share_read"]],
-        verdict=[_verdict(*row) for row in frame[["verdict", "reason"]].to_numpy()],
-        flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
-        tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
-    )
+    shown = _in_words(frame)
     sections = []
     for name, rows in shown.groupby("scorer"):
         paradigm = PARADIGMS.get(bare_name(str(name)))
@@ -205,6 +197,24 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     if figure:
         sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
     return "\n".join([*sections, _totals(frame)]) + listed(frame)
+
+
+def scores(frame: "pd.DataFrame", most: int = 20) -> str:
+    """Each model's headlines with their verdicts, in one Markdown table of at most so many rows."""
+    columns = ("scorer", "setup", "model", "score", "n", "verdict")
+    return table(_in_words(frame).head(most), columns, {"score": "headline [95 % interval]"})
+
+
+def _in_words(frame: "pd.DataFrame") -> "pd.DataFrame":
+    return frame.assign(
+        model=frame["label"],
+        score=intervals(frame, "score"),
+        n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
+        share=[_percent(share) for share in frame["share_read"]],
+        verdict=[_verdict(*row) for row in frame[["verdict", "reason"]].to_numpy()],
+        flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
+        tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
+    )
 
 
 def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:

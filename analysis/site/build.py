@@ -228,6 +228,7 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
         f"{counted(len(evals), 'run')} of {counted(len(models), 'model')} in {counted(len(setups), 'setup')}, "
         f"with {counted(answers, 'answer')}.{left_out}\n",
         *_leaders(findings),
+        *_scores(findings),
         "## All questions\n",
     ]
     rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings if not one.empty]
@@ -253,6 +254,14 @@ def _state(one: Finding) -> str:
         return one.refusal.replace("|", "\\|").replace("\n", " ")
     doubts = len(one.notes)
     return f"yes, with {doubts} doubt{'s' * (doubts > 1)}" if doubts else "yes"
+
+
+def _scores(findings: Sequence[Finding]) -> Iterator[str]:
+    """The headlines with their verdicts, if they were among the analyses."""
+    one: Any = next((one for one in findings if one.name == "performance" and one.frame is not None), None)
+    if one is not None:
+        yield f"## Scores\n\nThe first of them; [all, with what the verdicts mean]({one.name}.html).\n"
+        yield analysis("performance").scores(one.frame)  # type: ignore[attr-defined]
 
 
 def _leaders(findings: Sequence[Finding]) -> Iterator[str]:

@@ -61,6 +61,18 @@ def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path
         assert start < 0 or shown.index(inline(note)) < start, "notes come before the figure"
 
 
+def test_the_overview_has_each_headline_with_its_verdict(site: Path, mixed_logs: Path) -> None:
+    overview = unescape((site / "index.html").read_text())
+    start = overview.index("<h2>Scores</h2>")
+    rows = re.findall(r"<tr>.*?</tr>", overview[start : overview.index("<h2>All questions")], re.DOTALL)[1:]
+    frame = performance.load(mixed_logs).head(20)
+    assert len(rows) == len(frame)
+    for row, one in zip(rows, frame.itertuples(), strict=True):
+        assert str(one.model) in row
+        assert ("-" if pd.isna(one.score) else f"{one.score:.3f}") in row
+        assert one.verdict in row
+
+
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
     pytest.importorskip("vl_convert")
     shown = (site / "health.html").read_text()
