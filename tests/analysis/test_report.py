@@ -67,10 +67,10 @@ def test_the_overview_has_each_headline_with_its_verdict(site: Path, mixed_logs:
     rows = re.findall(r"<tr>.*?</tr>", overview[start : overview.index("<h2>All questions")], re.DOTALL)[1:]
     frame = performance.load(mixed_logs).head(20)
     assert len(rows) == len(frame)
-    for row, one in zip(rows, frame.itertuples(), strict=True):
-        assert str(one.model) in row
-        assert ("-" if pd.isna(one.score) else f"{one.score:.3f}") in row
-        assert one.verdict in row
+    for row, one in zip(rows, frame.to_dict("records"), strict=True):
+        assert one["model"] in row
+        assert ("-" if pd.isna(one["score"]) else f"{one['score']:.3f}") in row
+        assert one["verdict"] in row
 
 
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
