@@ -149,7 +149,14 @@ def monitor(frame: pd.DataFrame) -> str:
             signals.remove("reward")
         sets = [signals] if len(signals) == 1 else [signals, *([one] for one in signals)]
         rows += [[str(group), *tested(some, names)] for names in sets]
-    header = ["runs", "signals", "number", "entries", "clean runs stopped", f"drift of 1 sd found within {WITHIN}"]
+    header = [
+        "runs",
+        "signals",
+        "number",
+        "entries",
+        "runs without a drift stopped",
+        f"drift of 1 sd found within {WITHIN}",
+    ]
     return markdown(header, rows)
 
 
