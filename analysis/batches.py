@@ -110,7 +110,9 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    shown = frame.assign(interval=intervals(frame))
+    models = zip(frame["model"], frame["first_model"], strict=True)
+    named = [model if model == first else f"{model} (first batch: {first})" for model, first in models]
+    shown = frame.assign(interval=intervals(frame), model=named)
     columns = ("batch", "score", "better", "setup", "model", "before", "after", "difference", "interval", "mde", "n")
     fewest, most = frame["n"].min(), frame["n"].max()
     picture = f"![Differences between batches]({figure})\n\n*n = {fewest} to {most} shared questions.*\n\n"

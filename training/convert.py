@@ -24,6 +24,10 @@ SELECTED_BY_OUTCOME = (
     "{:,} eligible trajectories answer questions that were chosen with their outcomes in view, such as the bundled "
     "events of forecasting. Which of these came true is a choice of the writers: do not train a forecaster on it"
 )
+BEST_BY_DEFAULT = (
+    "no option selects, so these are the best tenth by their score. Training on the best tenth made forecasts worse "
+    "where it was measured (docs/training_urns.md): choose with --aligned, --all, --best-per-question or --top"
+)
 FEW_SHOT_COUNT = 100
 """The most examples for few_shot if no count is given, as in TruthSeekingGym."""
 
@@ -96,7 +100,9 @@ def convert(
         samples.left_out["trajectories that --trajectories lists and no log has"] += len(samples.missing)
         if not folder.counts["train"]:
             raise _no_rows(samples, config)
-        warning = SELECTED_BY_OUTCOME.format(samples.selected_by_outcome) if samples.selected_by_outcome else None
+        warnings = [SELECTED_BY_OUTCOME.format(samples.selected_by_outcome)] * bool(samples.selected_by_outcome)
+        warnings += [BEST_BY_DEFAULT] * (selection.top is None and selection.share < 1)
+        warning = ". Also, ".join(warnings) or None
         score = {"score": samples.score.full_name, "best": samples.score.best} if needs_score else {}
         facts = (
             {

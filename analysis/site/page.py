@@ -88,7 +88,9 @@ function fit(part) {  // narrow screens: shorter labels, narrower panels
   }
 }
 if (window.innerWidth < 640 && !(spec.usermeta || {}).fixedWidth) fit(spec);
-vegaEmbed("#chart", spec, {renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}})
+if (typeof vegaEmbed === "undefined") document.querySelector("#chart").textContent =
+  'No chart: its library could not be loaded. With pip install "truthgym[charts]" a report brings it along.';
+else vegaEmbed("#chart", spec, {renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}})
   .catch(console.error);
 </script>
 {% endif %}</body>

@@ -40,6 +40,8 @@ def test_a_planted_change_is_found_and_none_stays_none(urn_logs: Path, changed: 
     assert (null["difference"], null["n"], null["better"]) == (0, 40, "lower")
     assert frame.attrs["notes"][-1].endswith("at least one would leave out 0 with a probability of up to 10%.")
     assert "| reference/bayesian noise=0.1 |" in report(frame, "x.svg")
+    other = report(frame.assign(first_model="hf/base"), "x.svg")
+    assert "| reference/bayesian noise=0.1 (first batch: hf/base) |" in other
     assert chart(frame).to_dict()["spec"]["layer"][1]["encoding"]["x"]["title"] == "difference from the first batch"
 
 

@@ -59,6 +59,15 @@ def test_it_warns_of_questions_chosen_by_their_outcomes(logs: Path, tmp_path: Pa
     assert line.removeprefix("Warning: ") in (tmp_path / "e" / "README.md").read_text()
 
 
+def test_it_warns_of_the_best_tenth_where_no_option_selects(logs: Path, tmp_path: Path) -> None:
+    result = call(logs, "--to", "sft", "--out", tmp_path / "d")
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Warning: "))
+    assert "the best tenth" in line
+    assert "--aligned, --all" in line
+    for options in (("--all",), ("--aligned",), ("--top", "0.1")):
+        assert "Warning" not in call(logs, "--to", "sft", "--overwrite", "--out", tmp_path / "d", *options).output
+
+
 def test_only_datasets_are_overwritten_on_request(logs: Path, tmp_path: Path) -> None:
     for command, expected in ((("--top", "1"), ""), ((), "already exists"), (("--overwrite",), "")):
         arguments = (logs, "--to", "sft", "--out", tmp_path / "d", *command)
