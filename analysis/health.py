@@ -154,7 +154,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         )
     if figure:
         n = int(frame.loc[frame["problem"] == "read", "of"].sum())
-        lines.insert(0, f"![Share of answers read]({figure})\n\n*n = {n:,} samples.{_drawn(frame)}*\n")
+        caption = f"*n = {n:,} scores, one for each answer and scorer.{_drawn(frame)}*"
+        lines.insert(0, f"![Share of answers read]({figure})\n\n{caption}\n")
     return "\n".join(lines)
 
 
