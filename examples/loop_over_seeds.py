@@ -154,7 +154,7 @@ rational; not identified if a model's prior is too noisy to be its own instrumen
 
 The reward covers the answer only. The table does not show how many of the beliefs that `martingale` elicits besides the
 answer could be parsed; a loop's `report.md` warns if that share fell (added after the loops of November 2026 were run).
-In the loop of [loop.md](loop.md), with the same settings and 600 questions, it fell from 0.984 to 0.566.
+In an earlier run of `truthgym loop` with the same settings and 600 questions, it fell from 0.984 to 0.566.
 
 The same figures are in [loop_urns.csv](loop_urns.csv). They come from these logs:
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-SAMPLES = Path(__file__).parents[2] / "logs" / "sample"
+SAMPLES = Path(__file__).parents[2] / "examples" / "logs"
 LONGEST = 60_000
 """Milliseconds that a test waits for what must come, on a busy machine."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
