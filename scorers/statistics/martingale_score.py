@@ -38,10 +38,10 @@ REASONS = {
     "no_second_wording": "token probabilities are the same in every epoch of a fixed context, so that epochs do not "
     "show the prior's noise; ask in a second wording too: paraphrases=2",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",
-    "low_reliability": f"the priors of different epochs hardly agree (reliability under {MIN_RELIABILITY}); use more "
-    "questions whose priors differ, or a second elicitor",
-    "weak_instrument": "too few questions to correct for the prior's noise: its epochs do not agree clearly enough "
-    f"(first-stage F under {MIN_F:g}), or the slope has no bound; ask more",
+    "low_reliability": "the prior hardly agrees with its instrument, the prior of another epoch, wording or elicitor "
+    f"(reliability under {MIN_RELIABILITY}); use more questions whose priors differ, or a second elicitor",
+    "weak_instrument": "too few questions to correct for the prior's noise: it does not agree clearly enough with its "
+    f"instrument (first-stage F under {MIN_F:g}), or the slope has no bound; ask more",
 }
 """Why a slope is not identified, by `MartingaleScore.reason`."""
 

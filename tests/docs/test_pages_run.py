@@ -23,7 +23,7 @@ TOGETHER = ("training_urns", "lineage", "preferences", "agents", "training", "tr
 NOT_RUN = {
     r"(python -m )?pip ": "installs packages, as docs/release.py does",
     r"make ": "writes the pages of this checkout anew",
-    r"python examples/|truthgym sweep |python setups/": "starts processes; tests/examples, tests/sweep, tests/ui",
+    r"python examples/|truthgym sweep |python setups/": "starts processes; tests/examples, training, sweep, ui",
     r"python -m truthgym.analysis.validity": "takes minutes; tests/analysis/validity checks what it writes",
     r"inspect view |truthgym (ui|serve) |python -m http.server |python -c ": "serves until it is stopped",
     r".*human/terminal": "asks a person",
@@ -33,7 +33,7 @@ NOT_RUN = {
     r"truthgym models smollm2": "needs an extra, `smollm2`; tests/training/test_smollm2.py",
     r"truthgym (train (grpo|dpo)|loop .*--method (sft|dpo|grpo))|.*lifelong_dpo": "trains for minutes; tests/training",
     r"truthgym train .*(sft\.yaml|--criteria)": "reads a file that the page does not show; tests/training/trainers",
-    r".*(reward_model|over_optimisation|\$seed)": "needs several reward models; tests/training/test_reward_model.py",
+    r".*(reward_model|over_optimisation|\$seed)": "needs trained reward models; tests/training, tests/solvers",
     r".*(\$folder|logs/held/smollm2|trained/NAME)|truthgym card ": "reads what long training makes; tests/cli",
     r"truthgym lineage verl": "needs verl; tests/serve/test_verl.py has a program in its place",
 }
