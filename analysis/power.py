@@ -253,10 +253,6 @@ def _slopes(headlines: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]
     """The headlines of scores that are slopes, in each setup first the one that needs most questions.
 
     Of several runs of a model and setup the one with most questions counts.
-
-    Args:
-        headlines: From `performance.load`.
-        planned: Scorers whose answers have a number of their own.
     """
     rows = headlines[~headlines["scorer"].isin(planned) & (headlines["best"] == "zero")]
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])

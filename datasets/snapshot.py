@@ -123,11 +123,7 @@ def _valid_rows(
 
 @contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
-    """A temporary file to write the rows to first. After an error, no file remains.
-
-    Raises:
-        BadInput: The file cannot be written.
-    """
+    """A temporary file to write the rows to first. After an error, no file remains."""
     part = path.with_name(f".{path.stem}.part.jsonl")
     try:
         yield part

@@ -223,11 +223,7 @@ class Member:
     """One trained reward model: its configuration and tokenizer at once, its weights when it first reads."""
 
     def __init__(self, folder: Path) -> None:
-        """Read and check the configuration and the tokenizer.
-
-        Raises:
-            BadInput: There is no reward model in the folder, or its tokenizer is of another base.
-        """
+        """Read and check the configuration and the tokenizer."""
         from transformers import AutoConfig, AutoTokenizer
 
         self.folder = folder

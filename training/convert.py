@@ -163,11 +163,7 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
 
 
 def _of_labels(logs: Sequence[LogFile], config: ConversionConfig, selection: Selection) -> Selection:
-    """The selection for logs of `truthgym/preferences`, whose score is the margin of the label.
-
-    Raises:
-        BadInput: They are converted to something else, or together with logs of answers, or by another score.
-    """
+    """The selection for logs of `truthgym/preferences`, whose score is the margin of the label."""
     labels = [log.path for log in logs if log.header.eval.task.endswith("preferences")]
     if not labels:
         return selection

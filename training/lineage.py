@@ -88,14 +88,7 @@ class Lineage:
     """The statements of stores, and of the stores beside what these name as parents."""
 
     def __init__(self, places: Sequence[str | Path]) -> None:
-        """Read all statements that can be reached.
-
-        Args:
-            places: Stores, folders with stores in them or in their folders, and files that statements describe.
-
-        Raises:
-            BadInput: None of the places has a statement.
-        """
+        """Read all statements that can be reached."""
         self.statements: dict[str, Statement] = {}
         """By the digest in the file's name."""
         self.damaged: list[str] = []

@@ -85,11 +85,7 @@ def _run(config: LoopConfig, subject: Subject, out: Path) -> None:
 
 
 def _check_model(config: LoopConfig, subject: Subject) -> None:
-    """Check the solver, the model and the training options.
-
-    Raises:
-        BadInput: One of them cannot be used.
-    """
+    """Check the solver, the model and the training options."""
     from truthgym.training.rollouts.questions import check_solver
 
     if config.solver:

@@ -62,9 +62,6 @@ def parse_options(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 
     >>> parse_options(["training_effect.before=hf/base", "performance.groups=qwen=Qwen,llama=Llama"])
     {'training_effect': {'before': 'hf/base'}, 'performance': {'groups': 'qwen=Qwen,llama=Llama'}}
-
-    Raises:
-        BadInput: A text without "." and "=".
     """
     options: dict[str, dict[str, str]] = {}
     for text in texts:
@@ -77,11 +74,7 @@ def parse_options(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def check_options(options: Options) -> None:
-    """Check that the analyses have the options.
-
-    Raises:
-        BadInput: An unknown analysis, or an option that it does not have.
-    """
+    """Check that the analyses have the options."""
     for name, values in options.items():
         one_of("analysis", name, ANALYSES)
         known = list(options_of(analysis(name).load))

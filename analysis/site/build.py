@@ -74,21 +74,6 @@ def build(
 
     An analysis that has nothing to say of these logs gets a page with the reason. One that fails gets a page with the
     error, and the others are written.
-
-    Args:
-        logs: Logs and folders of logs. Two or more folders are batches, and a page compares each with the first.
-        out: The folder. Files of the same names are replaced.
-        only: Names of the analyses. (): all.
-        bundle: Whether to write Inspect's log viewer with all logs to the folder `viewer` in it, and link runs to it.
-        say: Is called with a line of progress for each page.
-        options: Arguments of the analyses' `load`, by analysis and name. A page says which it was made with.
-
-    Returns:
-        What each analysis found.
-
-    Raises:
-        BadInput: No log of a finished eval; an unknown name of an analysis or option, or options of an analysis that
-            is not in `only`.
     """
     options = options or {}
     for name in only:

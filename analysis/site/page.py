@@ -125,13 +125,7 @@ class Page:
 
 
 def page(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str]) -> str:
-    """The page as HTML.
-
-    Args:
-        shown: What it shows.
-        menu: Name and address of all pages.
-        links: Addresses of texts that become links where they stand alone as code.
-    """
+    """The page as HTML."""
     html: str = PAGE.render(
         style=Markup(STYLE),
         menu=menu,

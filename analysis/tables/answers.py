@@ -31,36 +31,6 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Pl
 
     Of several passes of a scorer with the same options the newest counts, and a copied log counts once. The same
     unchanged files are read once in a process.
-
-    Args:
-        logs: Logs and folders of logs, of finished evals.
-        scorer: Read the scores of this scorer only, in all its options. "": of all scorers.
-        features: Also read the conversations, and describe each.
-        among: Logs whose differences name models and setups, too, as in `runs`.
-
-    Returns:
-        A row for each answer (a question in an epoch) and number of its scores:
-
-        - of the run: `log`, `eval_id`, `created`, `model` with its arguments, `domain`, `task` (the task arguments that
-          differ between the evals of a domain), `mode` (the solver, or `mode` in the task's metadata), and `setup`:
-          domain, task and mode in one text.
-        - of the sample: `sample_id` (with the target where samples of a domain have the same id and other targets, and
-          with the order where evals numbered their samples in other random orders), `epoch`, `event` (the clustering
-          unit; the sample's id where the log names none), `split` ("" where the log names none), `target`.
-        - of the score: `scorer` with the options that differ from its defaults, `key` of the number (the scorer's name
-          if the score is a single number), `value` (NaN if the answer could not be scored), and the `reason` ("" if it
-          could). Texts have no row, but Inspect's letters for correct and incorrect are numbers.
-        - with `features`: `characters` that the model wrote, thoughts included; `steps` of reasoning before the answer;
-          `hedges`, words such as "perhaps" (English); `numbers`; `confidence`, the distance of the stated belief from
-          one half, in [0, 0.5], NaN if the log has none; `stop_reason` of the last reply.
-
-        A sample without a score, as after an error, has no row. Texts have the dtype object.
-        `frame.attrs["left_out"]` holds the number of logs left out, by reason. `frame.attrs["higher_is_better"]` holds
-        the direction of each scorer whose logs declare one (`graded`), and `frame.attrs["notes"]` what is taken
-        together or apart.
-
-    Raises:
-        BadInput: No log of a finished eval, or none with a score (of `scorer`).
     """
     evals = runs(logs, among)
     return _answers(evals, scorer, features).copy()
@@ -91,13 +61,7 @@ def no_scores(evals: Runs, scorer: str) -> BadInput:
 
 
 def tabulate(evals: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
-    """A table of all runs, one run at a time.
-
-    Args:
-        evals: The runs.
-        columns: Names of what `rows` yields. The columns of the run go before them.
-        rows: Yields the rows of a run, as tuples.
-    """
+    """A table of all runs, one run at a time."""
     import numpy as np
     import pandas as pd
 
@@ -232,15 +196,7 @@ def own_replies(sample: LoggedSample) -> list[Message]:
 
 
 def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], str]]:
-    """The text that the model wrote in some answers, its reasoning included, one answer at a time.
-
-    Args:
-        logs: Logs and folders of logs.
-        keys: The `eval_id`, `sample_id` and `epoch` of each answer.
-
-    Yields:
-        The key of an answer and its text, in the order of the logs.
-    """
+    """The text that the model wrote in some answers, its reasoning included, one answer at a time."""
     for run in runs(logs).tracked():
         for _, sample in run.log.reader.samples():
             log, spec = run.log.header.eval.eval_id, run.log.header.eval.config

@@ -41,26 +41,7 @@ COLUMNS = (*SAMPLE, "scorer", "reason", "stage", "step", "elicitor", "belief", "
 
 
 def beliefs(logs: Places, *, scorer: str = "martingale") -> "pd.DataFrame":
-    """Read the beliefs that a scorer recorded. Of several passes with the same options the newest counts.
-
-    Args:
-        logs: Logs and folders of logs, of finished evals.
-        scorer: The scorer, in all its options.
-
-    Returns:
-        A row for each belief, in the order in which they were recorded. The columns of the run, the sample and
-        `scorer` are those of `answers`. Of the belief:
-
-        - `stage`: "prior", "prior 2" in a second wording, "step k" after the k-th turn, or "posterior"; `step`: 0 for a
-          prior, k for a step, and one more than the last step for the posterior.
-        - `elicitor`: "self", "token", "judge" or "joint". `belief` in [0, 1], NaN if it could not be read, and the
-          `reason` then, or "".
-        - `outcome`: 1, 0, or NaN if it is unknown. `posterior`: the exact belief at this stage in a generated world,
-          before any evidence for a prior and after all of it for a posterior; NaN at steps and in other domains.
-
-    Raises:
-        BadInput: No log of a finished eval, or none with a belief of `scorer`.
-    """
+    """Read the beliefs that a scorer recorded. Of several passes with the same options the newest counts."""
     return _beliefs(runs(logs), scorer).copy()
 
 

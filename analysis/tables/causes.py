@@ -27,17 +27,6 @@ def causes(
 
     All numbers are taken within the answers of one model to one question with all other settings the same, in which
     every level of the setting occurs, so that none of these is a reason for a difference.
-
-    Args:
-        answers: A row for each answer and number.
-        numbers: From `measures.by_answer`.
-        x: The cause. "": each column but y.
-        y: The effect. "": the Brier score, or else the first column.
-        setting: "mode", or a task argument.
-        doubts: Takes what cannot be concluded.
-
-    Raises:
-        BadInput: A setting that does not differ in the logs.
     """
     levels = factors(answers)
     if setting not in levels:

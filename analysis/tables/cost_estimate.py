@@ -52,27 +52,6 @@ def estimate(
 
     The simulated agents answer the real prompts through the real parsers, so that calls are exact for every solver and
     scorer whose calls do not depend on what a model says. Tokens are estimated at four characters each.
-
-    Args:
-        task: The task.
-        models: The names of the models, by role; "model" is the evaluated one. None of them is called.
-        solver: As in `inspect eval --solver`. None: the task's own.
-        epochs: None: the task's own.
-        limit: Only the first so many samples.
-        questions: Questions to rehearse, spread over the data set, each in all its samples.
-        reply_tokens: Tokens that the evaluated model writes in each reply of the reasoning mode. 0: the agent's own
-            short replies.
-        prices: As in `load`.
-        effect: The difference of two models' mean scores that the run is to detect; 0: none is named.
-
-    Returns:
-        A row for each role: `role`, `model`, `calls`, `tokens_in`, `tokens_out` and `money` (NaN without a price).
-        `frame.attrs` holds `samples`, `epochs`, the `notes`, and `mde`: from the standard deviation of the difference
-        of two models' scores between questions (`DIFFERENCES`) to the difference of their means that so many questions
-        detect.
-
-    Raises:
-        BadInput: The rehearsal fails, as a run would: a role without a model, for instance.
     """
     import pandas as pd
     from inspect_ai import eval

@@ -24,17 +24,7 @@ REQUEST = 64
 
 
 def embedder_named(name: str, url: str = "") -> Embed:
-    """The embedder behind the argument `embedder`.
-
-    Args:
-        name: "none" for hashed character n-grams, which need no model; or the id of a sentence-transformers model, such
-            as Qwen/Qwen3-Embedding-0.6B, -4B or -8B, whose revision may follow an "@".
-        url: Base URL of an OpenAI-compatible endpoint that serves the model `name`, such as http://localhost:8000/v1.
-            The key is in OPENAI_API_KEY.
-
-    Raises:
-        BadInput: sentence-transformers is not installed, or the model cannot be loaded; a URL without a model.
-    """
+    """The embedder behind the argument `embedder`."""
     if url and name == "none":
         raise BadInput(f"embedder_url={url!r} needs the name of the model there; add embedder=MODEL")
     if name == "none":
@@ -69,16 +59,7 @@ def hashed_ngrams(texts: Sequence[str]) -> "NDArray[np.float32]":
 def near_duplicates(
     vectors: "NDArray[np.float32]", threshold: float
 ) -> tuple["NDArray[np.intp]", "NDArray[np.float32]"]:
-    """Mark each row that is close to an earlier one. Of a group of repeats the first is kept.
-
-    Args:
-        vectors: Rows of length 1, best first.
-        threshold: The cosine similarity from which on two rows repeat one another.
-
-    Returns:
-        For each row the index of the most similar earlier row that is kept if the similarity reaches the threshold, or
-        -1; and the similarity with that row, whether it reaches it or not (NaN for the first).
-    """
+    """Mark each row that is close to an earlier one. Of a group of repeats the first is kept."""
     kept: list[int] = []
     nearest_index = np.full(len(vectors), -1, dtype=np.intp)
     similarity = np.full(len(vectors), np.nan, dtype=np.float32)

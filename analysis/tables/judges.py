@@ -31,19 +31,7 @@ COLUMNS = (*SAMPLE, "scorer", "judge", "rating")
 
 
 def judges(logs: Places, *, scorer: str = "qualitative") -> "pd.DataFrame":
-    """Read the ratings of every judge of a scorer.
-
-    Args:
-        logs: Logs and folders of logs, of finished evals.
-        scorer: The scorer, in all its options.
-
-    Returns:
-        A row for each answer and judge, with the columns of the run, the sample and `scorer` as in `answers`, `judge`
-        (the model), and `rating` in [0, 1], the mean over qualities, orders and rounds; NaN if none could be read.
-
-    Raises:
-        BadInput: No log of a finished eval, or none with a rating of `scorer`.
-    """
+    """Read the ratings of every judge of a scorer."""
     evals = runs(logs)
     frame = tabulate(evals, COLUMNS, lambda run: _rows(run, scorer))
     if frame.empty:

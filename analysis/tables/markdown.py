@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 def table(
     frame: "pd.DataFrame", columns: Sequence[str], labels: Mapping[str, str] | None = None, digits: int = 3
 ) -> str:
-    """Write columns of a frame as a Markdown table.
-
-    Args:
-        frame: The rows.
-        columns: Columns to show, in order.
-        labels: Headers of the columns whose name is not their header.
-        digits: Decimals of floats. NaN is written as "-".
-    """
+    """Write columns of a frame as a Markdown table."""
 
     def cell(value: object) -> str:
         if not isinstance(value, float):

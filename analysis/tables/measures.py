@@ -25,17 +25,6 @@ def by_setup(
 
     Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
     sign, as in `|martingale|`.
-
-    Args:
-        headlines: From `performance.load`.
-        answers: A row for each answer and number, as `tables.answers` returns.
-
-    Returns:
-        Scores and errors, of one shape, and the best value of each measure. The error is the standard error of what
-        differs between models: of the mean of an answer's number minus its mean over models, clustered by event. How
-        hard a question is for all models is no part of it. NaN where that is not known: of a headline that is no mean
-        of answers (a slope) or has no sign, and where the models of a setup share less than nine in ten of the
-        questions.
     """
     import pandas as pd
 
@@ -75,9 +64,6 @@ def by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, Headlin
     """A number of each paradigm (columns) for each answer (rows), and the best value of each.
 
     Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
-
-    Args:
-        answers: A row for each answer and number, as `tables.answers` returns.
     """
     import pandas as pd
 

@@ -33,11 +33,7 @@ def read_names(names: Names) -> list[str]:
 
 
 def read_pairs(pairs: Pairs, what: str) -> dict[str, str]:
-    """The pairs in a mapping or text. A text is split at the last "=", for names of models can hold some.
-
-    Raises:
-        BadInput: A pair without "=".
-    """
+    """The pairs in a mapping or text. A text is split at the last "=", for names of models can hold some."""
     if not isinstance(pairs, str):
         return dict(pairs)
     split = {part: part.rpartition("=") for part in read_names(pairs)}
@@ -48,14 +44,7 @@ def read_pairs(pairs: Pairs, what: str) -> dict[str, str]:
 
 
 def without(frame: "pd.DataFrame", exclude: Names) -> "tuple[pd.DataFrame, list[str]]":
-    """Leave out models, and setups, whose name contains one of some texts.
-
-    Returns:
-        The other rows, and what was left out, in words.
-
-    Raises:
-        BadInput: A text is in no name, or nothing is left.
-    """
+    """Leave out models, and setups, whose name contains one of some texts."""
     left_out: list[str] = []
     kept = frame
     for part in read_names(exclude):
@@ -80,11 +69,7 @@ def first_match(models: "pd.Series[str]", pairs: Mapping[str, str], default: "st
 
 
 def relabelled(frame: "pd.DataFrame", labels: Pairs) -> "pd.DataFrame":
-    """Rows whose models have the names that the user gives them.
-
-    Raises:
-        BadInput: Two models with one label, which would be one model.
-    """
+    """Rows whose models have the names that the user gives them."""
     models = frame["model"].drop_duplicates()
     names = first_match(models, read_pairs(labels, "labels"))
     for name, group in models.groupby(names.to_numpy()):
@@ -106,20 +91,7 @@ def size(model: str) -> float:
 
 
 def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str, float]:
-    """A column of a table of abilities, such as ratings in an arena.
-
-    Args:
-        table: A .csv file with the column `model`, and numbers in other columns. A row is of every model whose name in
-            the logs it is, with or without the arguments and the provider.
-        column: The column to read.
-        models: The models' names in the logs.
-
-    Returns:
-        By model; NaN for a model that is not in the table.
-
-    Raises:
-        BadInput: No such file, no such column, a model twice, or a cell that is not a number.
-    """
+    """A column of a table of abilities, such as ratings in an arena."""
     import pandas as pd
 
     if not Path(table).is_file():
@@ -149,11 +121,7 @@ def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str
 
 
 def positions(x: str, ability: str | Path, models: Sequence[str]) -> dict[str, float]:
-    """Where each model is on the axis of a chart: its size, or its ability; NaN for `x` "name".
-
-    Raises:
-        BadInput: Another `x` without a table of abilities, or a table without `x`; see `abilities`.
-    """
+    """Where each model is on the axis of a chart: its size, or its ability; NaN for `x` "name"."""
     if ability and x == "name":
         raise BadInput(
             f"ability={str(ability)!r} has no use without x; give x=COLUMN, the column to compare scores with"
@@ -166,15 +134,7 @@ def positions(x: str, ability: str | Path, models: Sequence[str]) -> dict[str, f
 
 
 def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Spearman's correlation of scores with `x`, in each setup and over those that all models have, by scorer.
-
-    Args:
-        frame: Columns `scorer`, `best`, `setup`, `model`, `score` and `x`.
-        x: What `x` is; "name" has no correlation.
-
-    Returns:
-        See `performance.load`; and notes.
-    """
+    """Spearman's correlation of scores with `x`, in each setup and over those that all models have, by scorer."""
     if x == "name":
         return [], []
     rows: list[dict[str, Any]] = []

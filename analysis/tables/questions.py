@@ -50,12 +50,7 @@ def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
 
 
 def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
-    """For each row of `answers`, whether enough answers of its group could be read to compare the group with others.
-
-    Args:
-        rows: Rows of `answers`.
-        by: The columns that name a group.
-    """
+    """For each row of `answers`, whether enough answers of its group could be read to compare the group with others."""
     share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")
     return share >= LEAST_SHARE_SCORED
 

@@ -27,11 +27,7 @@ PAGE = """# Results
 
 
 def check_extra() -> None:
-    """Check that charts can be drawn without a browser.
-
-    Raises:
-        BadInput: vl-convert is not installed.
-    """
+    """Check that charts can be drawn without a browser."""
     if find_spec("vl_convert") is None:
         raise BadInput(f"Charts as .svg or .png need vl-convert, which is not installed; {EXTRA}, or write .html")
 
@@ -47,9 +43,6 @@ def save(
     With the extra "charts" an HTML file contains the JavaScript that draws it, and opens offline. Without the extra the
     browser loads that from a CDN, and one line says so. A .md file gets the report, and the chart beside it as .svg: of
     a page that exists, what is between `<!-- results ... -->` and `<!-- end -->` is replaced.
-
-    Raises:
-        BadInput: The suffix needs the extra, or is unknown; a page without the two comments.
     """
     match out.suffix:
         case ".md" if report:
@@ -81,11 +74,7 @@ def _module(function: Callable[..., object]) -> str:
 
 
 def between(page: str, what: str, generated: str, place: str) -> str:
-    """A page with new text between its comment for this generated text and the next end comment.
-
-    Raises:
-        BadInput: The page at `place` has no such comments.
-    """
+    """A page with new text between its comment for this generated text and the next end comment."""
     pattern = rf"(<!-- {what}\b[^\n]*\n).*?(<!-- end -->)"
     text, count = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
     if not count:
@@ -105,14 +94,7 @@ def main(
     description: str | None,
     report: "Callable[[pd.DataFrame, str], str] | None" = None,
 ) -> None:
-    """The command of an analysis: logs in, a table or chart out.
-
-    Args:
-        load: Reads the log or folder of logs that the first argument names. Its other arguments are options.
-        chart: Draws its table.
-        description: Text of `--help`.
-        report: Writes its page, from the table and the file name of the chart. None: it has no page.
-    """
+    """The command of an analysis: logs in, a table or chart out."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs")
     parser.add_argument("out", type=Path)

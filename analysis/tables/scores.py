@@ -38,11 +38,7 @@ def score_names(rows: "pd.DataFrame") -> "pd.Series[str]":
 
 
 def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
-    """Which end of each number is better, by scorer and key; None if nothing declares it.
-
-    Args:
-        frame: A row for each answer and number, as `answers` returns. What the logs of `graded` declare is in `attrs`.
-    """
+    """Which end of each number is better, by scorer and key; None if nothing declares it."""
     declared = frame.attrs.get("higher_is_better", {})
     return {
         (scorer, key): direction(bare_name(scorer), key, {"higher_is_better": declared.get(scorer)})
@@ -51,12 +47,7 @@ def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
 
 
 def headline_best(scorer: str, higher_is_better: bool | None = None) -> HeadlineBest:
-    """The best value of a scorer's headline.
-
-    Args:
-        scorer: The scorer, with or without its options.
-        higher_is_better: What the log declares, as `graded` does. None: nothing.
-    """
+    """The best value of a scorer's headline."""
     if higher_is_better is not None:
         return "highest" if higher_is_better else "lowest"
     name = bare_name(scorer)
@@ -69,9 +60,6 @@ def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
     """The key that stands for each scorer: the first that has a better end, or else the first.
 
     The columns of the log viewer come first, in their order. Keys without a number count only if no key has one.
-
-    Args:
-        frame: A row for each answer and number, as `answers` returns.
     """
     best, read = ends(frame), set(_pairs(frame[frame["value"].notna()]))
     chosen = {}
@@ -83,12 +71,7 @@ def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
 
 
 def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
-    """The rows of the number that stands for each scorer: one with a better end, or the only one.
-
-    Returns:
-        The rows of `answers`, with the name of the number in `score`, and a note for each scorer that has no such
-        number.
-    """
+    """The rows of the number that stands for each scorer: one with a better end, or the only one."""
     best = ends(frame)
     chosen = {
         scorer: key
@@ -104,18 +87,7 @@ def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
 
 
 def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str, Best, pd.DataFrame]]":
-    """The rows of one number of each scorer, if it has a better end.
-
-    Args:
-        frame: A row for each answer and number, as `answers` returns.
-        key: The key of the number. "": the one that stands for the scorer.
-
-    Yields:
-        Its name, its better end and its rows, sorted by scorer.
-
-    Raises:
-        BadInput: No scorer has the key, or none has a score with a better end.
-    """
+    """The rows of one number of each scorer, if it has a better end."""
     best, keys, none = ends(frame), main_keys(frame), True
     for scorer, part in frame.groupby("scorer", sort=True):
         one = key or keys[str(scorer)]
@@ -134,15 +106,6 @@ def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
     """The numbers of a score, with its worst in place of NaN: an answer that cannot be read is not left out.
 
     A proxy that is optimised prefers such answers more and more, and the rest would be what it did not spoil.
-
-    Args:
-        rows: From `answers`, of one scorer and key.
-        end: Its better end.
-
-    Returns:
-        The rows, with a column `unread`: 1 where the answer could not be read, else 0. The worst is that of the score's
-        range, or of these rows where it has none. Rows without a known outcome, or whose judge gave no grade, say
-        nothing of the answer and are left out.
     """
     reason = rows["reason"] if "reason" in rows else rows["scorer"] * 0
     unread = rows["value"].isna()
@@ -169,12 +132,7 @@ def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:
 
 
 def toward_better(numbers: "pd.DataFrame", best: "dict[str, HeadlineBest]") -> "pd.DataFrame":
-    """Columns of numbers, each multiplied so that more is better. A column without a better end stays as it is.
-
-    Args:
-        numbers: A column for each measure. One that is best at 0 holds sizes.
-        best: The best value of each column.
-    """
+    """Columns of numbers, each multiplied so that more is better. A column without a better end stays as it is."""
     return numbers * [SIGN[best.get(str(name), "")] for name in numbers]
 
 

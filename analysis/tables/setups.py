@@ -144,13 +144,6 @@ def runs(logs: Places, among: Places = ()) -> Runs:
     """Find the finished evals, reading only the logs' headers. A copied log counts once.
 
     The same unchanged files are read once in a process.
-
-    Args:
-        logs: Logs and folders of logs, local or remote.
-        among: Logs whose differences name the setups, too, so that several calls give the same names.
-
-    Raises:
-        BadInput: A place does not exist, a file is not a log, or no log is of a finished eval.
     """
     places, others = (tuple(map(str, [some] if isinstance(some, str | Path) else some)) for some in (logs, among))
     states = tuple(log_states([*places, *others]))
@@ -169,12 +162,7 @@ def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[LogState
 
 
 def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> tuple[Run, ...]:
-    """The runs of logs, newest first. Of copies the one that counts is first.
-
-    Args:
-        logs: Logs, also of unfinished evals, whose differences name no setup unless all are unfinished.
-        among: Logs whose differences name the setups, too.
-    """
+    """The runs of logs, newest first. Of copies the one that counts is first."""
     every = [*logs, *among]
     compared = [log for log in every if log.finished] or every
     models = _alike(compared, _base)
@@ -188,11 +176,7 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
 
 
 def repeated(evals: Iterable[Run]) -> list[Run]:
-    """The finished runs whose model answered again later in the same setup, with the same scorers.
-
-    Args:
-        evals: Runs, newest first.
-    """
+    """The finished runs whose model answered again later in the same setup, with the same scorers."""
     later: dict[tuple[str, str, tuple[str, ...]], str] = {}
     return [
         run

@@ -58,12 +58,7 @@ class Archive:
         return {*self.told, *(name for one in read for name in self.world.named_in(one))}
 
     def ranking(self, query: str, opened: Collection[str]) -> list[str]:
-        """The entities whose names or kinds fit a query best, by BM25+, the missing one included: at most five.
-
-        Args:
-            query: Words.
-            opened: The names that are looked up.
-        """
+        """The entities whose names or kinds fit a query best, by BM25+, the missing one included: at most five."""
         asked = set(words(query))
         if not asked:
             return []

@@ -141,13 +141,7 @@ def may_refuse(question: AgentQuestion, calls: Sequence[Call]) -> bool:
 def next_call(
     question: AgentQuestion, calls: Sequence[Call], persists: bool = False
 ) -> tuple[str, dict[str, Any]] | None:
-    """The call that an economical reader makes next, or None if it has all that it needs or may refuse.
-
-    Args:
-        question: The question.
-        calls: The calls so far.
-        persists: Whether the reader knows which sources exist, and searches until it has found them.
-    """
+    """The call that an economical reader makes next, or None if it has all that it needs or may refuse."""
     read = sources_read(question, calls)
     need = next((need for need in question.needs if need not in read), None)
     if need is None:

@@ -102,16 +102,7 @@ class World:
         return next((name for name, one in self.numbers.items() if one == number), None)
 
     def chain(self, rng: random.Random, hops: int, start: str | None = None) -> list[Fact]:
-        """Facts that lead from one to the next, without coming back: the object of each is the subject of the next.
-
-        Args:
-            rng: Draws the start and the relations.
-            hops: How many, at least 1 and less than a third of the world's size, so that a chain is found.
-            start: The first subject; None draws it.
-
-        Raises:
-            BadInput: Too many hops for this world, or no such entity.
-        """
+        """Facts that lead from one to the next, without coming back: the object of each is the subject of the next."""
         if not 1 <= hops < len(self.kinds) / 3 or (start is not None and start not in self.kinds):
             raise BadInput(
                 f"A chain of {hops!r} hops from {start or 'anywhere'} cannot be drawn in a world of {len(self.kinds)} "
@@ -156,17 +147,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def world(key: str, size: int = 60, only_ways: tuple[tuple[str, str], ...] = ()) -> World:
-    """Generate a world.
-
-    Args:
-        key: Another key is another world, and the same key always the same.
-        size: Number of entities, 12 to 237: a third of each kind.
-        only_ways: Subject and relation of facts that alone lead to where they lead: what other facts lead there is
-            drawn anew, so that no other record has these names.
-
-    Raises:
-        BadInput: The key is empty, or the size outside its range.
-    """
+    """Generate a world."""
     if not key or not isinstance(key, str) or not MIN_SIZE <= size <= MAX_SIZE:
         raise BadInput(
             f"There is no world {key!r} of size={size!r}; give a text as its key, and a size between {MIN_SIZE} and "

@@ -39,14 +39,7 @@ class DomainRow(BaseModel, extra="forbid"):
         raise NotImplementedError
 
     def build(self, kind: type[Question], input: str, target: str | None = None, **fields: Any) -> Sample:  # noqa: ANN401
-        """Build a sample whose metadata have the row's fields that the kind of question has, too.
-
-        Args:
-            kind: `Question` or a domain's subclass.
-            input: The question as asked, without evidence.
-            target: "yes", "no", or None where the truth is unknown.
-            **fields: Fields of the metadata that are not in the row.
-        """
+        """Build a sample whose metadata have the row's fields that the kind of question has, too."""
         shared = {name: value for name, value in self if name in kind.model_fields and value is not None}
         known = {"event": self.id, **shared, **fields}
         return sample(self.id, input, target, kind(split=split_of(known["event"]), **known), self.id)
@@ -96,27 +89,7 @@ class Domain:
         part: str | None = None,
         **options: Any,  # noqa: ANN401 (each source has its own)
     ) -> Questions:
-        """Load questions.
-
-        Args:
-            source: "bundled", the name of a real source, or the path of a .jsonl, .csv or .parquet file in the shape of
-                the bundled file, such as a snapshot from `truthgym fetch`. The data card, datasets/DOMAIN.md,
-                describes the sources and the fields.
-            split: "train", "validation", "test" or "all". Questions of one event are in the same split.
-            known_after: Keep questions whose truth became public after this day: the model's training cut-off.
-                Questions without such a day are left out.
-            n: At most this many, drawn at random with `seed`. Give it for large sources: without it, all questions are
-                held in memory.
-            seed: Seed of that draw.
-            sha256: The SHA-256 that the file must have. The log of a task records it whether or not it was given, so
-                that a retry with another file is refused.
-            part: One of `parts`, or "all" of them, of the bundled questions. By default the first.
-            **options: Options of the real source, such as `location`.
-
-        Raises:
-            BadInput: An unknown source, split, part or option; a live source, which must be fetched first; a file with
-                another SHA-256; a malformed row; or no questions left after the filters.
-        """
+        """Load questions."""
         source, after = str(source), check_selection(self.name, split, known_after, n)
         is_file = source.endswith(FILE_SUFFIXES)
         if not is_file:
@@ -198,11 +171,7 @@ class Domain:
         return self.row_filter(**options)
 
     def parse(self, where: str, row: dict[str, Any], csv: bool = False) -> Sample:
-        """The sample of a row. In a row of a csv file numbers are text.
-
-        Raises:
-            BadInput: The row cannot be used. Names the place and all that is wrong with it.
-        """
+        """The sample of a row. In a row of a csv file numbers are text."""
         try:
             return self.row.model_validate(row, context=CSV if csv else None).to_sample()
         except ValidationError as error:

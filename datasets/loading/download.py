@@ -35,18 +35,7 @@ def cache(name: str) -> Path:
 
 
 def hub_file(source: str, repository: str, revision: str, name: str, endpoint: str | None = None) -> Path:
-    """Download a file of a dataset on the Hugging Face Hub into the Hub's own cache, if it is not there yet.
-
-    Args:
-        source: Name of the source, for the message.
-        repository: The dataset's repository, such as "allenai/WildChat-1M".
-        revision: Commit, 40 hexadecimal digits.
-        name: Path of the file in the repository.
-        endpoint: URL of a mirror of the Hub, or None for the Hub.
-
-    Raises:
-        BadInput: The download fails. Names the file and the remedy.
-    """
+    """Download a file of a dataset on the Hugging Face Hub into the Hub's own cache, if it is not there yet."""
     from huggingface_hub import hf_hub_download
 
     try:
@@ -61,18 +50,7 @@ def hub_file(source: str, repository: str, revision: str, name: str, endpoint: s
 def parquet_files(
     source: str, repository: str, revision: str, names: Sequence[str], location: str | None
 ) -> list[Callable[[], Path]]:
-    """The parquet files of a dataset on the Hub, or of a local folder. Calling one gives its path, after a download.
-
-    Args:
-        source: Name of the source, for the message.
-        repository: The dataset's repository.
-        revision: Commit.
-        names: Paths of the files in the repository.
-        location: The folder, the URL of a mirror of the Hub, or None for the Hub.
-
-    Raises:
-        BadInput: The folder has no parquet file.
-    """
+    """The parquet files of a dataset on the Hub, or of a local folder. Calling one gives its path, after a download."""
     if location is None or is_url(location):
         return [partial(hub_file, source, repository, revision, name, location) for name in names]
     paths = sorted(Path(location).glob("*.parquet"))
@@ -87,19 +65,6 @@ def download(
     """Download a file to a path and check it, unless it is there already.
 
     A partial download is kept as PATH.part and resumed by the next attempt or the next call.
-
-    Args:
-        address: URL of the file.
-        path: Where to keep it.
-        md5: Returns the MD5 that it must have, as 32 hexadecimal digits. None: it is not checked.
-        fallback: What the user can do if it fails, for the message.
-        pause: Seconds before the second attempt. See `retries`.
-
-    Returns:
-        The path.
-
-    Raises:
-        BadInput: The download fails, or the file has another MD5. Names the address.
     """
     if path.is_file():
         return path
@@ -129,11 +94,7 @@ def download(
 
 
 def lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Read a text file, plain or compressed with bzip2, as (place, line) pairs. Empty lines are skipped.
-
-    Raises:
-        BadInput: The file does not exist, is damaged, or has a line that is too long. Names the line.
-    """
+    """Read a text file, plain or compressed with bzip2, as (place, line) pairs. Empty lines are skipped."""
     if not path.is_file():
         raise BadInput(f"There is no file {path}; give its path, or its folder")
     place = path.name

@@ -65,13 +65,7 @@ class Found:
     """Kind and match of each piece, by its number `k`. Pieces without a number come last."""
 
     def seen(self, exact: Sequence[float], naive: Sequence[float], proposition: str) -> Seen:
-        """The question as agents need it.
-
-        Args:
-            exact: The exact probability in (0, 1) before any evidence and after each piece.
-            naive: The same for the naive reader.
-            proposition: What the probability is of.
-        """
+        """The question as agents need it."""
         ratios, naive_ratios = (
             tuple(logit(after) - logit(before) for before, after in pairwise(path)) for path in (exact, naive)
         )
@@ -83,17 +77,7 @@ Form = tuple[re.Pattern[str], Mapping[str, re.Pattern[str]]]
 
 
 def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Questions:
-    """The first n questions of a split.
-
-    Args:
-        world: Its name.
-        make: Makes question i, from 0, which depends on nothing but i and the world's arguments.
-        n: How many, 1 or more.
-        split: "train", "validation", "test" or "all".
-
-    Raises:
-        BadInput: An unknown split.
-    """
+    """The first n questions of a split."""
     check_selection(world, split, None, n)
     every = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
     return select(world, islice(every, n), split=split)
@@ -111,13 +95,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def form(asked: str, pieces: Mapping[str, str], fields: Mapping[str, str] | None = None) -> Form:
-    """The expressions that read a wording back.
-
-    Args:
-        asked: Template of the question, with a field `{case}`.
-        pieces: Template of each kind of evidence, with a field `{case}`, and `{k}` if there are several such pieces.
-        fields: As in `pattern`.
-    """
+    """The expressions that read a wording back."""
     own = {kind: re.compile(pattern(template, fields=fields)) for kind, template in pieces.items()}
     return re.compile(pattern(asked, fields=fields)), own
 
@@ -127,14 +105,6 @@ def read_back(world: str, text: str, forms: Sequence[Form]) -> Found | None:
 
     The question may stand anywhere in the text. A piece that is repeated counts once. If another question of the same
     wording and case is in the text, the pieces that follow it are its own.
-
-    Args:
-        world: Its name.
-        text: Any text.
-        forms: The world's wordings.
-
-    Raises:
-        BadInput: Two copies of a piece of evidence differ.
     """
     every = [(match.start(), i, match) for i, (asked, _) in enumerate(forms) for match in asked.finditer(text)]
     if not every:
@@ -176,13 +146,7 @@ def probability(log_odds: float) -> float:
 
 
 def pattern(template: str, suffix: str = "", fields: Mapping[str, str] | None = None) -> str:
-    """A regular expression that reads back what a template writes.
-
-    Args:
-        template: Text with fields such as `{case}`.
-        suffix: Added to the name of each field's group.
-        fields: Expressions of fields that are not numbers, by name.
-    """
+    """A regular expression that reads back what a template writes."""
     seen: set[str] = set()
 
     def parts() -> Iterator[str]:
@@ -197,11 +161,7 @@ def pattern(template: str, suffix: str = "", fields: Mapping[str, str] | None = 
 
 
 def whole_range(world: str, name: str, value: int | Sequence[int], least: int, most: int) -> tuple[int, int]:
-    """The two whole numbers between which questions draw an argument.
-
-    Raises:
-        BadInput: `value` is neither one whole number between `least` and `most` nor two that rise.
-    """
+    """The two whole numbers between which questions draw an argument."""
     ends = [value] if isinstance(value, int) else list(value) if isinstance(value, Sequence) else []
     whole = all(isinstance(end, int) and least <= end <= most for end in ends)
     if len(ends) not in (1, 2) or not whole or ends[0] > ends[-1]:
@@ -213,11 +173,7 @@ def whole_range(world: str, name: str, value: int | Sequence[int], least: int, m
 
 
 def percent_range(world: str, base_rate: float | Sequence[float]) -> tuple[int, int]:
-    """The whole percents between which questions draw their base rate.
-
-    Raises:
-        BadInput: `base_rate` is neither one number between 0.01 and 0.99 nor two that rise.
-    """
+    """The whole percents between which questions draw their base rate."""
     ends: Sequence[float] = [base_rate] if isinstance(base_rate, int | float) else base_rate
     try:
         percents = [round(float(end) * 100) for end in ends]

@@ -40,11 +40,7 @@ def is_url(location: str) -> bool:
 
 
 def check_secret(place: str, secret: str) -> str:
-    """A token without the white space around it. The token is never shown.
-
-    Raises:
-        BadInput: It is empty or has a character that a header cannot have. Names the place.
-    """
+    """A token without the white space around it. The token is never shown."""
     if not re.fullmatch(r"[!-~]+", secret.strip()):
         raise BadInput(f"{place} is not a token: it must be one word of ASCII characters; copy it again")
     return secret.strip()
@@ -78,11 +74,7 @@ def retries(pause: float) -> "Retrying":
 
 
 def limited(response: "httpx.Response", chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Yield the chunks of a response while they come fast enough and are not too many.
-
-    Raises:
-        BadInput: They have more than `most` bytes; or after a minute, less than a kilobyte a second has come.
-    """
+    """Yield the chunks of a response while they come fast enough and are not too many."""
     began, size = time.monotonic(), 0
     for chunk in chunks:
         size += len(chunk)
@@ -105,20 +97,7 @@ def get_json(
     fallback: str = FALLBACK,
     pause: float = 1.0,
 ) -> Any:  # noqa: ANN401 (JSON)
-    """Get JSON. See `retries` for when the server is busy or the connection breaks off.
-
-    Args:
-        client: The client, with headers and timeouts.
-        address: URL, absolute or relative to the client's base URL.
-        parameters: Parameters of the query.
-        post: Post these fields as JSON instead.
-        fallback: What the user can do if it fails, for the message.
-        pause: Seconds before the second attempt.
-
-    Raises:
-        BadInput: The request fails, or the response is not JSON, too large or too slow. Names the address and the
-            response.
-    """
+    """Get JSON. See `retries` for when the server is busy or the connection breaks off."""
     import httpx
 
     method, query = "POST" if post else "GET", dict(parameters or {}) or None
@@ -161,19 +140,7 @@ def read_pages(
     *,
     fallback: str = FALLBACK,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the objects that the pages of an API list.
-
-    Args:
-        client: The client.
-        address: URL of the listing.
-        query: Parameters of the first page.
-        name: The name under which a page lists its objects.
-        following: Returns what the query of the next page changes, from a page and its objects. None ends the listing.
-        fallback: What the user can do if it fails, for the message.
-
-    Raises:
-        BadInput: As `get_json`; or a page has another shape, comes twice, or is one too many.
-    """
+    """Yield the objects that the pages of an API list."""
     place = client.base_url.join(address)
     seen: set[str] = set()
     for _ in range(MAX_PAGES):

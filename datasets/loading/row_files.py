@@ -30,21 +30,13 @@ def read_rows(path: Path) -> Iterator[Row]:
     Csv and parquet have no missing fields: cells that are empty or null are left out of the row. A cell of a csv file
     is text, or a list if it is a JSON array such as `["first text", "second text"]`. Its columns have the names of the
     header in lower case.
-
-    Raises:
-        BadInput: The file does not exist, cannot be read, or is not in the format of its suffix; or a line is not a
-            JSON object, or has not one cell for each column. Names the line.
     """
     check_file(path)
     yield from {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path)
 
 
 def check_file(path: Path) -> None:
-    """Check that a path is a file that can be read.
-
-    Raises:
-        BadInput: It is not. Names the path.
-    """
+    """Check that a path is a file that can be read."""
     try:
         if path.is_file():
             path.open("rb").close()
@@ -55,26 +47,14 @@ def check_file(path: Path) -> None:
 
 
 def read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 (JSON)
-    """Read a JSON file.
-
-    Args:
-        path: Its path.
-        remedy: What the user can do if it is not JSON.
-
-    Raises:
-        BadInput: The file does not exist, cannot be read, or is not JSON.
-    """
+    """Read a JSON file."""
     check_file(path)
     with path.open("rb") as file:
         return parse_json(file, str(path), remedy)
 
 
 def parse_json(file: IO[bytes], where: str, remedy: str) -> Any:  # noqa: ANN401 (JSON)
-    """Parse an open file as JSON.
-
-    Raises:
-        BadInput: It is not JSON, or too large. Names the place.
-    """
+    """Parse an open file as JSON."""
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise BadInput(f"{where}: larger than {MAX_BYTES} bytes; {remedy}")
@@ -85,11 +65,7 @@ def parse_json(file: IO[bytes], where: str, remedy: str) -> Any:  # noqa: ANN401
 
 
 def read_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, bytes]]:
-    """Read the lines of an open file, each with its place. Empty lines are skipped.
-
-    Raises:
-        BadInput: A line is too long. Names the line.
-    """
+    """Read the lines of an open file, each with its place. Empty lines are skipped."""
     number = 0
     while line := file.readline(MAX_BYTES + 1):
         number += 1
@@ -101,11 +77,7 @@ def read_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def open_parquet(path: Path, remedy: str = "download or convert it again") -> Iterator["ParquetFile"]:
-    """Open a parquet file so that reading its batches needs little memory.
-
-    Raises:
-        BadInput: It is not a parquet file, or what is read from it within the context is damaged.
-    """
+    """Open a parquet file so that reading its batches needs little memory."""
     import pyarrow
     import pyarrow.parquet
 

@@ -64,24 +64,6 @@ def select(
     """Select from a domain's samples by split, by the day the truth became public, and at random.
 
     Samples are taken one by one and at most n are held in memory, so that a stream of a million can be drawn from.
-
-    Args:
-        name: Name of the dataset.
-        samples: All the domain's samples.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep questions whose truth became public after this day (ISO date). Questions without a known
-            day are excluded.
-        n: At most this many, drawn at random without replacement. The draw depends on the ids only, and changes little
-            as the set grows. The order of the samples is kept.
-        seed: Seed of that draw.
-        dropped: Counter of excluded rows by reason. Counts are added to it.
-        skip_duplicates: Whether a repeated id is counted and skipped instead of refused: for sources that the user
-            cannot correct.
-        place: Returns the place of the latest sample, such as "mine.jsonl line 12", for an error.
-
-    Raises:
-        BadInput: An unknown split, a malformed date, n < 1, a seed that is not an integer, a duplicate id, or nothing
-            left.
     """
     if not isinstance(seed, int):
         raise BadInput(f"{name}: seed must be an integer, got {seed!r}")
@@ -101,15 +83,7 @@ def select(
 
 
 def draw(items: Iterable[T], n: int, seed: int, identity: Callable[[T], str], dropped: Counter[str]) -> list[T]:
-    """Draw at most n items at random: those with the smallest hash of seed and id. Their order is kept.
-
-    Args:
-        items: Taken one by one; n are held in memory.
-        n: How many.
-        seed: Seed of the draw.
-        identity: Returns the id of an item.
-        dropped: Counts the items that are not drawn.
-    """
+    """Draw at most n items at random: those with the smallest hash of seed and id. Their order is kept."""
 
     def counted() -> Iterator[tuple[int, T]]:
         for placed in enumerate(items):
@@ -125,14 +99,7 @@ def draw(items: Iterable[T], n: int, seed: int, identity: Callable[[T], str], dr
 
 
 def check_selection(name: str, split: str, known_after: date | str | None, n: int | None) -> date | None:
-    """Check the arguments of `select` before anything is read or downloaded.
-
-    Returns:
-        `known_after` as a date.
-
-    Raises:
-        BadInput: An unknown split, a malformed date, or n < 1.
-    """
+    """Check the arguments of `select` before anything is read or downloaded."""
     one_of("split", split, [*get_args(Split), "all"])
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise BadInput(f"{name}: n must be at least 1, got {n!r} (omit it for all questions)")
@@ -140,11 +107,7 @@ def check_selection(name: str, split: str, known_after: date | str | None, n: in
 
 
 def parse_day(name: str, value: object) -> date:
-    """Parse a day that is given as an argument or option.
-
-    Raises:
-        BadInput: It is not a day.
-    """
+    """Parse a day that is given as an argument or option."""
     try:
         # YAML reads 2025-06-01 as a date, with hours as a datetime, and 20250601 as an int.
         return datetime.fromisoformat(str(value)).date()
@@ -166,11 +129,7 @@ def filter_samples(
     skip_duplicates: bool,
     place: Callable[[], str] = str,
 ) -> Iterator[Sample]:
-    """Yield the samples of a split whose truth became known after a day, and count the others by reason.
-
-    Raises:
-        BadInput: A duplicate id, unless duplicates are skipped.
-    """
+    """Yield the samples of a split whose truth became known after a day, and count the others by reason."""
     seen: dict[int, int] = {}  # by hash: a million ids as text would fill the memory
     for number, item in enumerate(samples, start=1):
         first = seen.setdefault(hash(item.id), number)

@@ -51,17 +51,7 @@ class Source:
 
 
 def keep_rows(records: Iterable[Record], skipped: Counter[str], asked_from: date | None = None) -> Iterator[Row]:
-    """Yield rows without their empty fields, and count those that are left out.
-
-    Args:
-        records: Places, each with a row or the reason why there is none, or with the function that returns one of them.
-        skipped: Counts the reasons.
-        asked_from: Leave out questions that are asked before this day. Those that were still open on it would be
-            selected by their outcome: what does not happen by its date stays open longer.
-
-    Raises:
-        BadInput: A function fails: the source has sent something in another shape. Names the place.
-    """
+    """Yield rows without their empty fields, and count those that are left out."""
     for where, record in records:
         try:
             row = record() if callable(record) else record
@@ -87,12 +77,7 @@ def source_rows(
     fetching: bool = False,
     **options: Any,  # noqa: ANN401 (each source has its own)
 ) -> Iterator[Row]:
-    """Read a real source, and log its licence with the first row, once in a process.
-
-    Raises:
-        BadInput: An unknown, missing or invalid option; or a live source that is read by an eval, not by `truthgym
-            fetch`.
-    """
+    """Read a real source, and log its licence with the first row, once in a process."""
     chosen = sources[source]
     for name in options:
         one_of(f"option of {source}", name, list(chosen.parameters))
@@ -115,11 +100,7 @@ def bundled_file(domain: str) -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits.
-
-    Raises:
-        BadInput: The file does not exist or cannot be read.
-    """
+    """SHA-256 of a file, as 64 hexadecimal digits."""
     check_file(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

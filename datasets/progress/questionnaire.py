@@ -122,11 +122,7 @@ class Questionnaire:
         }
 
     def subset(self, per_dimension: int | None) -> "Questionnaire":
-        """The first so many items of each dimension, in the order of a hash of the ids. None: all.
-
-        Raises:
-            BadInput: Fewer than two, so that one of the pools would be empty.
-        """
+        """The first so many items of each dimension, in the order of a hash of the ids. None: all."""
         if per_dimension is None:
             return self
         if per_dimension < 2:
@@ -146,17 +142,7 @@ def _hash(name: str) -> bytes:
 
 
 def questionnaire(source: str = "bundled", items: int | None = None) -> Questionnaire:
-    """Load a questionnaire.
-
-    Args:
-        source: "bundled", "moralchoice" or "moralevals" (downloaded at a pinned revision), or the path of a .jsonl,
-            .csv or .parquet file in the shape of `progress.jsonl`.
-        items: Use at most this many items of each dimension. None: all.
-
-    Raises:
-        BadInput: An unknown source; an item without options, with an unknown dimension or a known id; or a pool that
-            has no item of a dimension of the questionnaire.
-    """
+    """Load a questionnaire."""
     from truthgym.datasets.sources.moralevals import moralchoice, moralevals
 
     real: dict[str, Callable[[], Iterable[Row]]] = {"moralchoice": moralchoice, "moralevals": moralevals}
@@ -181,11 +167,7 @@ def questionnaire(source: str = "bundled", items: int | None = None) -> Question
 
 
 def parse_item(place: str, row: Mapping[str, object]) -> Item:
-    """The item of a row.
-
-    Raises:
-        BadInput: It cannot be used. Names the place.
-    """
+    """The item of a row."""
     try:
         read = ItemRow.model_validate(row)
     except ValidationError as error:

@@ -42,11 +42,7 @@ class TimelineQuestion(Question, frozen=True):
 
 
 def check_eras(eras: str | Sequence[str]) -> list[str]:
-    """Parse the eras of a timeline: labels such as C013, in a list or with commas, or a range such as C013-C021.
-
-    Raises:
-        BadInput: A label is unknown, the eras are not in order, or there are fewer than three.
-    """
+    """Parse the eras of a timeline: labels such as C013, in a list or with commas, or a range such as C013-C021."""
     names = eras.split(",") if isinstance(eras, str) else list(eras)
     if len(names) == 1 and "-" in names[0]:
         first, _, last = names[0].partition("-")
@@ -73,19 +69,7 @@ def timelines(
     seed: int = 0,
     simulated: bool = True,
 ) -> Questions:
-    """Make timelines. Simulated ones take the kinds of drift in turn; otherwise there is one timeline, of the eras.
-
-    Args:
-        eras: See `check_eras`.
-        n: Number of simulated timelines.
-        drift: Kinds of drift, in a list or with commas: linear, walk, turn, still.
-        step: Standard deviation of one era's change of a dimension, in log-odds.
-        seed: Seed of the first timeline; the next has the next seed.
-        simulated: Whether the people are simulated.
-
-    Raises:
-        BadInput: Eras out of order, or an unknown kind of drift.
-    """
+    """Make timelines. Simulated ones take the kinds of drift in turn; otherwise there is one timeline, of the eras."""
     labels = check_eras(eras)
     kinds = [str(kind).strip() for kind in (drift.split(",") if isinstance(drift, str) else drift)]
     for kind in kinds:

@@ -59,11 +59,7 @@ class ForumComment(NamedTuple):
 
 
 def view_of(title: str | None) -> str:
-    """The author's view from a post's title: one sentence, without "CMV:" and "I think that".
-
-    Raises:
-        LeftOut: Fewer than three words remain.
-    """
+    """The author's view from a post's title: one sentence, without "CMV:" and "I think that"."""
     text = " ".join(html.unescape(title or "").split())[:MAX_TITLE]
     for noise in (_TAG, _CMV, _TAG, _OPINION):
         text = noise.sub("", text)
@@ -73,11 +69,7 @@ def view_of(title: str | None) -> str:
 
 
 def post_of(text: str | None) -> str:
-    """The text of a post before anyone replied: without the moderators' footer and everything after an edit marker.
-
-    Raises:
-        LeftOut: The post was deleted, or nothing remains.
-    """
+    """The text of a post before anyone replied: without the moderators' footer and everything after an edit marker."""
     if (text or "").strip() in GONE:
         raise LeftOut("with a post that was deleted or empty")
     kept = html.unescape(text or "")
@@ -98,17 +90,6 @@ def exchange_of(path: Sequence[ForumComment], author: str | None, turns: int = T
     """Build an exchange from comments, each a reply to the one before. It ends before the author's verdict.
 
     Its last text is another person's: the reader has to guess the author's response to it.
-
-    Args:
-        path: The comments.
-        author: The author of the post.
-        turns: Greatest number of texts.
-
-    Returns:
-        Texts that begin with "Author: ", "Reader A: " and so on.
-
-    Raises:
-        LeftOut: A comment was deleted or has no text left, or there are no comments, or too many.
     """
     names: dict[str | None, str] = {author: "Author"}
     texts = []
@@ -127,11 +108,7 @@ def exchange_of(path: Sequence[ForumComment], author: str | None, turns: int = T
 
 
 def comment_of(text: str | None) -> str:
-    """The text of a comment without its edits.
-
-    Raises:
-        LeftOut: It was deleted, or nothing remains.
-    """
+    """The text of a comment without its edits."""
     if (text or "").strip() in GONE:
         raise LeftOut("with a comment that was deleted")
     kept = _without_verdict(_EDIT.sub("", html.unescape(text or "")))

@@ -53,15 +53,6 @@ def forecastbench(skipped: Skipped, known_after: date | None, *, location: str =
     to something between yes and no, combinations of questions, questions of Metaculus, and markets that close after the
     end of the data: only those that resolved early would be seen, and "will it happen by ...?" resolves early only to
     yes.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Read only rounds due on or after this day, whose outcomes were all open then. This also saves
-            downloads (about 2 MB a round).
-        location: Folder or URL that contains `question_sets/` and `resolution_sets/`.
-
-    Raises:
-        BadInput: An invalid option, a set that cannot be read, or a row in another shape than the published one.
     """
     for due in ROUNDS:
         if known_after is None or date.fromisoformat(due) >= known_after:

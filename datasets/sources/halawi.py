@@ -53,20 +53,6 @@ def halawi(
     The crowd's probability is the last one before that day, never a later one. The day is not midway between opening
     and closing, as for other platforms: in this set the closing day is sometimes the day on which the outcome became
     known, so a day computed from it would reveal the outcome.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Keep questions that are asked on or after this day. Questions asked earlier that were still open on
-            it would be selected by their outcome: what does not happen by its date stays open longer.
-        parts: Which of the authors' files to read: one, several, or text with commas. The authors divide by time, this
-            project by a hash of the event.
-        after_days: Days from the opening to the day of the question, 1 or more.
-        permission: Whether you have Metaculus' written permission to evaluate models on its questions. Without it, they
-            are left out.
-        location: A folder with the files, or the URL of a mirror of the Hugging Face Hub.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
     names = names_in(parts)
     for name in names:

@@ -57,20 +57,6 @@ def metaculus(
     then. The crowd's probability is the community prediction before that day, never a later one. Questions planned to
     resolve in the future are left out: only those that resolved early would be available, and "will it happen by ...?"
     resolves early only to yes.
-
-    Args:
-        skipped: Counts the questions that are left out, by reason.
-        known_after: Keep questions that are asked on or after this day. Questions asked earlier that were still open on
-            it would be selected by their outcome: what does not happen by its date stays open longer.
-        permission: Whether you have Metaculus' written permission to use its data to evaluate, or train, AI models.
-        token_file: Path of a file with only your token. The token itself is not an option, so that no process list,
-            shell history, log or snapshot contains it.
-        asked: Fraction of the planned open time after which a question is asked, above 0 and below 1.
-        least_forecasters: Minimum number of forecasters.
-        location: URL of the API.
-
-    Raises:
-        BadInput: No permission or no token; an invalid option; or a response that fails or has an unknown shape.
     """
     if permission is not True:
         raise BadInput(

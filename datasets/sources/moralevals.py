@@ -57,12 +57,6 @@ def moralchoice(folder: Path | None = None) -> Iterator[Row]:
 
     An option upholds a rule if the other one breaks it ("Yes") and it does not. Scenarios that set no rule against
     another action are left out and counted. 97 scenarios repeat the id of another; the later one gets a suffix.
-
-    Args:
-        folder: A folder that has the files NAME.csv. None: they are downloaded once and checked.
-
-    Raises:
-        BadInput: The download fails, or a file has other columns.
     """
 
     def upheld(row: dict[str, str], keeps: str, breaks: str) -> list[str]:

@@ -52,16 +52,6 @@ def api(
     The evidence is the prose of the official reviews, in the order in which they were written and in its present
     version: reviewers may have changed it after the authors' reply. Meta-reviews, decisions and comments are not read.
     Papers that were withdrawn or rejected without review are left out.
-
-    Args:
-        skipped: Counts the papers that are left out, by reason.
-        known_after: Not used: each paper has the day of its decision.
-        venue: The venue's id, such as "ICLR.cc/2025/Conference". Venues before the end of 2023 are on an older API.
-        ratings: Whether reviewers' marks are part of the evidence.
-        location: URL of the API.
-
-    Raises:
-        BadInput: An invalid option, no such venue, or the API cannot be read.
     """
     if venue is None or not _VENUE.fullmatch(venue):
         raise BadInput(

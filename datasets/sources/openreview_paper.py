@@ -45,16 +45,7 @@ def abstract_of(text: str) -> str:
 
 
 def review_of(fields: Mapping[str, Any], ratings: bool = False) -> str | None:
-    """The evidence in a review: its prose, field by field, each after the name of the field.
-
-    Args:
-        fields: The review by name of the form's field. Forms differ by venue and year: all prose is used except the
-            fields in `NO_EVIDENCE` and `OF_THE_FORM`.
-        ratings: Whether to put the reviewer's marks first. They nearly reveal the decision.
-
-    Returns:
-        The text, or None if there is no prose.
-    """
+    """The evidence in a review: its prose, field by field, each after the name of the field."""
     marks = [(name, fields[name]) for name in RATINGS if ratings and fields.get(name) not in (None, "")]
     prose = [(name, value.strip()) for name, value in fields.items() if _is_prose(name, value)]
     if not prose:

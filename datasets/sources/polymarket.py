@@ -69,24 +69,6 @@ def polymarket(
     crowd's probability is its last price before that day, never a later one. The planned end is used because a day
     computed from the actual end would reveal how soon the market closed. Markets whose planned end is in the future are
     left out: only those that closed early would be available, and "will it happen by ...?" closes early only with yes.
-
-    Args:
-        skipped: Counts the markets that are left out, by reason.
-        known_after: Keep markets that are asked about on or after this day. Markets asked about earlier that were still
-            open on it would be selected by their outcome: what does not happen by its date stays open longer.
-        ended_from: First planned end to read. None: `known_after`, or 90 days before `ended_to`.
-        ended_to: Last planned end to read. None: a week ago, since markets that ended by then are settled.
-        asked: Fraction of its planned life after which a market is asked about, above 0 and below 1.
-        least_days: Shortest planned life in days, 2 or more.
-        least_volume: Least volume traded over its life, in dollars.
-        share: Fraction of the events to read, chosen by a hash of their names. Each market that is read costs one
-            request, in addition to one for each day.
-        prices: Whether to request prices. Without them, no row has a crowd.
-        gamma: URL of the listing.
-        clob: URL of the price histories.
-
-    Raises:
-        BadInput: An invalid option, or a response that fails or has an unknown shape.
     """
     today = datetime.now(UTC).date()
     last = parse_day("ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)

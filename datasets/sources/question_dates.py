@@ -42,16 +42,7 @@ def date_at_fraction(opened: datetime, planned_end: datetime, fraction: float) -
 
 
 def crowd_before(day: date, history: Iterable[tuple[datetime, float]], most_days: int | None = None) -> float | None:
-    """The crowd's latest probability before a day began (UTC), so that it knew no more than a model asked on that day.
-
-    Args:
-        day: The day.
-        history: Times and probabilities, in any order. If a platform gives only days, each is its midnight.
-        most_days: Greatest age in days. None: any age, since a forecast stands until it is changed.
-
-    Returns:
-        The latest probability, or the mean of several with the same latest time; None if there is none.
-    """
+    """The crowd's latest probability before a day began (UTC), so that it knew no more than a model asked on that day."""
     begins = datetime.combine(day, time(), UTC)
     oldest = begins - timedelta(days=most_days) if most_days is not None else datetime.min.replace(tzinfo=UTC)
     before = [(moment, value) for moment, value in history if oldest <= moment < begins]

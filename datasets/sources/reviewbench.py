@@ -48,15 +48,6 @@ def reviewbench(
 
     The files are read twice, first years and decisions only. Years in which nearly all papers have the same outcome are
     left out and counted.
-
-    Args:
-        skipped: Counts the papers that are left out, by reason.
-        known_after: Skip years that were decided by this day.
-        ratings: Whether reviewers' marks are part of the evidence.
-        location: A folder of .parquet files of this shape, or the URL of a mirror of the Hugging Face Hub.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
     names = [f"data/iclr-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
     files = parquet_files("reviewbench", REPOSITORY, REVISION, names, location)

@@ -25,16 +25,7 @@ NOT_GIVEN = "The source gives none."
 
 @validate_call
 def problems_with_answers(skipped: Skipped, known_after: date | None, folder: str) -> Iterator[Row]:
-    """Read problems with two options of which one is correct, as rows of `research`.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: problems have no day.
-        folder: Path of the folder, or of one file.
-
-    Raises:
-        BadInput: There is no such folder, or a file in it is not JSON.
-    """
+    """Read problems with two options of which one is correct, as rows of `research`."""
     for where, name, problem in _problems(skipped, folder):
         options, correct = problem.get("options"), problem.get("correct_option")
         two = isinstance(options, list) and len(options) == 2 and all(isinstance(o, str) and o.strip() for o in options)

@@ -84,14 +84,6 @@ def pairs(skipped: Skipped, known_after: date | None, *, location: str = HOST) -
 
     The argument that changed the view is read up to the delta, the other one up to the same number of comments. If the
     other has fewer, neither is read, so that length reveals nothing. An argument in several pairs is read once.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: all outcomes are known since 2017.
-        location: URL of Zenodo, or the path of the file or of its folder.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     seen: set[str] = set()
     for where, pair in records(PAIRS, location, Pair):
@@ -114,16 +106,7 @@ def pairs(skipped: Skipped, known_after: date | None, *, location: str = HOST) -
 
 @validate_call
 def posts(skipped: Skipped, known_after: date | None, *, location: str = HOST) -> Iterator[Row]:
-    """Read contested views, with why someone holds them, from `posts_malleability`.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used.
-        location: URL of Zenodo, or the path of the file or of its folder.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
-    """
+    """Read contested views, with why someone holds them, from `posts_malleability`."""
     for where, post in records(POSTS, location, Submission):
         try:
             yield where, {"id": f"webis-{_bare(post)}", **_head(post), "known_on": day_of(post.created_utc)}
@@ -139,11 +122,7 @@ def row_of(
     day: str | float | None,
     turns: int = TURNS,
 ) -> dict[str, Any]:
-    """Build a row of `cmv_binary` from a post and comments on it.
-
-    Raises:
-        LeftOut: They make no usable question.
-    """
+    """Build a row of `cmv_binary` from a post and comments on it."""
     return {
         "id": f"webis-{_bare(post)}-{identity}",
         **_head(post, question_too=True),
@@ -174,11 +153,7 @@ def _until_delta(comments: list[Comment]) -> list[Comment]:
 
 
 def records(name: str, location: str, kind: type[Record]) -> Iterator[tuple[str, Record]]:
-    """Read the records of a file of the corpus, each with its place.
-
-    Raises:
-        BadInput: The file cannot be downloaded, or a record is not of that kind.
-    """
+    """Read the records of a file of the corpus, each with its place."""
     decoder = msgspec.json.Decoder(kind)
     for where, line in lines(_file(name, location)):
         try:

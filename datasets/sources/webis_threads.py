@@ -59,15 +59,6 @@ def threads(
     An exchange is a path down the tree to a reader's comment that the author answered: with a delta that the bot
     confirmed, or without one. For each branch with a delta, a branch without any is read, and in it the path of the
     nearest length. Posts without a delta, or without a branch of the other kind, are left out.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: all outcomes are known since 2017.
-        location: URL of Zenodo, or the path of the file or of its folder.
-        max_turns: Longest exchange to read, in texts.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     for where, thread in records(THREADS, location, Thread):
         exchanges = list(_answered(thread, max_turns))

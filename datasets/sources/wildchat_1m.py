@@ -58,11 +58,7 @@ def message_filter(
     min_turns: AtLeastOne = 1,
     max_turns: AtLeastOne | None = None,
 ) -> RowFilter:
-    """Build a filter of rows from options that `wildchat_1m` documents.
-
-    Raises:
-        BadInput: An invalid option.
-    """
+    """Build a filter of rows from options that `wildchat_1m` documents."""
     for name, least, most in (("words", min_words, max_words), ("turns", min_turns, max_turns)):
         if most is not None and most < least:
             raise BadInput(f"wildchat: max_{name}={most} cannot be used; give at least min_{name}={least}")
@@ -104,24 +100,6 @@ def wildchat_1m(
     """Read the first messages of WildChat-1M, file by file and a batch of conversations at a time.
 
     A repeated message is read once. Messages with the same opening (`event_of`) share an event.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: no file can be skipped by its days.
-        language: Keep messages in these languages, named as in `LANGUAGES`: one, several, or text with commas.
-        min_words: Least number of words: runs between spaces, and each Chinese or Japanese character.
-        max_words: Greatest number of words. A few messages have tens of thousands.
-        min_turns: Least number of the person's messages in the conversation.
-        max_turns: Greatest number of the person's messages in the conversation.
-        toxic: Whether to keep conversations with text flagged as toxic. The public revision has none: the option is
-            for a folder with the gated full set.
-        redacted: Whether to keep conversations from which personal data were removed.
-        shards: Which of the 14 files to download and read, from 0: one, several, or text with commas. One file saves
-            time, but is not a random sample: the files are in order of time.
-        location: A folder of .parquet files of this shape, or the URL of a mirror of the Hugging Face Hub.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
     reason_to_drop = message_filter(language, min_words, max_words, min_turns, max_turns)
     for name in _names(language):

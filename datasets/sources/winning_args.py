@@ -76,16 +76,6 @@ def winning_args(
 
     An exchange runs from the first comment to the last one marked as part of its line of argument, with the author's
     replies between, and ends before the award. An exchange in several pairs is read once.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: all outcomes are known since 2015.
-        location: URL of the .zip file (73 MB), or its path.
-        md5: The MD5 that a downloaded file must have.
-        max_turns: Longest exchange to read, in texts.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     path = _file(location, md5)
     lines = _Lines()
@@ -117,17 +107,7 @@ def winning_args(
 
 @validate_call
 def posts(skipped: Skipped, known_after: date | None, *, location: str = LOCATION, md5: str = MD5) -> Iterator[Row]:
-    """Read only the posts: contested views, with why someone holds them.
-
-    Args:
-        skipped: Counts what is left out, by reason.
-        known_after: Not used: posts have no day in this corpus.
-        location: URL of the .zip file (73 MB), or its path.
-        md5: The MD5 that a downloaded file must have.
-
-    Raises:
-        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
-    """
+    """Read only the posts: contested views, with why someone holds them."""
     path = _file(location, md5)
     for root, post in _conversations(path).items():
         try:

@@ -78,15 +78,6 @@ def paths(kind: Kind, p: Numbers, readings: Sequence[Reading], weeks: int) -> tu
     The exact one is a forward filter: $b_k(s')\propto P(r_k|s')\sum_s b_{k-1}(s)P(s'|s)$, and the probability is
     $\sum_s b_k(s)v_{n-k}(s)$, where $v_j(s)$ is the probability of yes j weeks after state s. The naive one puts the
     face value of the last reading in the place of $b_k$.
-
-    Args:
-        kind: The kind of world.
-        p: The numbers that the question states.
-        readings: One for each week from week 1.
-        weeks: The week on which the question resolves, after the last reading.
-
-    Returns:
-        Both paths. They end before the first reading that is impossible after those before it.
     """
     step = kind.step(p)
     value = [kind.target(p)]

@@ -51,12 +51,7 @@ class Surface:
         return self.on if on else self.off
 
     def deed(self, query: Query, called: Sequence[str]) -> dict[str, str]:
-        """What is done or seen, and what is asked, as the text of a question has it.
-
-        Args:
-            query: What is asked.
-            called: Names of the parts.
-        """
+        """What is done or seen, and what is asked, as the text of a question has it."""
         supposed = query.kind == COUNTERFACTUAL
         part, target = called[query.x], called[query.target]
         now, then = self.words(query.value != supposed), self.words(query.value)

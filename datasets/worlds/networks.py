@@ -32,12 +32,7 @@ class Part:
     """Probability that a root is on; for another part, that it does the opposite of its rule. In (0, 1)."""
 
     def value(self, happens: bool, values: Sequence[bool]) -> bool:
-        """Whether it is on.
-
-        Args:
-            happens: Whether that which has the probability `chance` happens.
-            values: Of the parts before it.
-        """
+        """Whether it is on."""
         if self.rule == ROOT:
             return happens
         own = [values[parent] for parent in self.parents]
@@ -60,13 +55,7 @@ class Query:
 
 
 def run(device: Device, happens: Sequence[bool], fixed: Mapping[int, bool]) -> Values:
-    """The values of all parts in one run.
-
-    Args:
-        device: The parts.
-        happens: Of each part, as in `Part.value`.
-        fixed: Values that are set by hand.
-    """
+    """The values of all parts in one run."""
     values: list[bool] = []
     for i, (part, happening) in enumerate(zip(device, happens, strict=True)):
         values.append(fixed[i] if i in fixed else part.value(happening, values))
@@ -99,15 +88,6 @@ def stated_paths(
 
     over all that can happen by chance (u). $v(u)$ are the values that the gauges show, $y_x(u)$ the target with x set,
     or, where x is only seen, as it is.
-
-    Args:
-        device: The parts.
-        query: What is asked.
-        readings: Part and position shown of each gauge. Of a counterfactual they show the run as it was.
-        error: Probability that a gauge is wrong, in (0, 1).
-
-    Returns:
-        For the exact reader, and for the naive one.
     """
     fixed = {query.x: query.value}
     totals = [[[0.0, 0.0] for _ in range(len(readings) + 1)] for _ in range(2)]
@@ -172,14 +152,6 @@ def learned_paths(
 
     The product leaves x out if it is set. The chances are independent given runs without gaps, and a new run needs each
     at most once, so the mean of the product is the product of the means.
-
-    Args:
-        candidates: The diagrams.
-        query: What is asked: "set" or "see".
-        batches: How many runs had which values, in each batch.
-
-    Returns:
-        For the exact reader, and for the naive one, who takes both for "see".
     """
     counts: dict[Values, int] = {}
     paths: tuple[list[float], list[float]] = ([], [])
@@ -207,13 +179,7 @@ def learned_paths(
 def learn(
     candidates: Candidates, diagram: Diagram, counts: Mapping[Values, int]
 ) -> tuple[float, dict[tuple[int, Values], tuple[float, float]]]:
-    r"""What runs say of a diagram.
-
-    Returns:
-        The log of their probability in a given order, with the chances integrated out:
-        $\sum\ln B(a+n_{on},b+n_{off})-\ln B(a,b)$ over parts and settings of the parts that act on them. And the
-        posterior mean of the chance to be off and to be on, by part and setting.
-    """
+    r"""What runs say of a diagram."""
     log, means = 0.0, {}
     for i, acting in enumerate(diagram):
         tallies = {setting: [0, 0] for setting in product((False, True), repeat=len(acting))}

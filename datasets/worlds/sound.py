@@ -29,14 +29,7 @@ Samples = NDArray[np.float64]
 
 
 def synthesise(severity: dict[str, float], loudness: float, voice: int, seed: int) -> Samples:
-    """Make a clip.
-
-    Args:
-        severity: Of each of `FAULTS`, from 0 to 1.
-        loudness: Its root mean square, whatever its faults, above 0 and at most 0.2.
-        voice: Seed of the tone: pitch, glide and syllables.
-        seed: Seed of the noise, the dropouts and the jitter.
-    """
+    """Make a clip."""
     tone, chance = np.random.default_rng([voice, 1]), np.random.default_rng([seed, 2])
     n = int(RATE * SECONDS)
     time = np.arange(n) / RATE
@@ -68,11 +61,7 @@ def to_uri(samples: Samples) -> str:
 
 
 def from_uri(uri: str) -> Samples:
-    """Read a clip back.
-
-    Raises:
-        BadInput: It is no data URI of a wav file of this rate, mono and with 16 bits.
-    """
+    """Read a clip back."""
     try:
         with wave.open(io.BytesIO(b64decode(uri.removeprefix(URI), validate=True)), "rb") as file:
             if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):

@@ -42,20 +42,7 @@ def report(
     prior: float | None = None,
     wording: str = "",
 ) -> float:
-    """The probability that an agent reports for a belief, before rounding to the requested form. NaN if it refuses.
-
-    Args:
-        belief: Its belief, in [0, 1].
-        parameters: The agent's parameters.
-        name: The agent.
-        key: The question.
-        epoch: The epoch.
-        form: As in `Place`.
-        stated: As in `Place`.
-        pieces: As in `Place`.
-        prior: Its belief before evidence. Only `copies` and `refuses` use it.
-        wording: The request's `wording_of`. Only the error `wording` uses it.
-    """
+    """The probability that an agent reports for a belief, before rounding to the requested form. NaN if it refuses."""
 
     def draw(what: str, *place: object) -> float:
         return uniform(parameters.seed, what, name, key, *(() if what in PER_QUESTION else (epoch,)), *place)
@@ -86,18 +73,6 @@ def reports(
     6. `hedge` moves each number towards one half, `coarse` to the nearest level $0.5+ks$ in [0, 1], then `clip` into
        $[c,1-c]$.
     7. After evidence: `copies` and `refuses` act on requests for a percentage; `min_confidence` on all requests.
-
-    Args:
-        belief: Probabilities.
-        place: Of these reports.
-        parameters: The agent's parameters.
-        draw: Random numbers.
-        epoch: Number of the epoch, from 1.
-        wording: See `wording_of`.
-        first: Reports at `FIRST_REPORT` in the same epochs. Only `copies` and `refuses` use them.
-
-    Returns:
-        Probabilities. NaN where the agent refuses.
     """
     form, _, pieces = place
     stage = "posterior" if pieces else "prior"
@@ -176,13 +151,6 @@ def noisy_reports(
     $\min(\sigma^2, 0.9\,p(1-p))$. (A clipped normal would pull reports near 0 and 1 towards the middle, and bias every
     measure.) A Gaussian copula correlates the errors: $z=\rho\,z_{first}+\sqrt{1-\rho^2}\,z_{own}$, where $\rho$ is
     `shared`.
-
-    Args:
-        belief: Probabilities.
-        own: Uniform random number in (0, 1) for each report, or, if no error is shared, a generator.
-        first: The one of the first report on the same question and epoch.
-        parameters: `noise` and `shared`.
-        is_first: Whether these are the first reports.
     """
     from scipy.special import ndtr, ndtri
 

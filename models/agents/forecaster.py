@@ -34,16 +34,7 @@ WORDS = re.compile(r"\w+")
 def observation_logprobs(
     messages: Sequence[ChatMessage], observation: str, parameters: Parameters
 ) -> list[tuple[str, float]]:
-    """Each word of an observation with its log-probability in nats. Their sum is that of the observation.
-
-    Args:
-        messages: The conversation, with the question and perhaps a note.
-        observation: The observation.
-        parameters: `lexical`, `familiar`, `logit_noise` and `seed`.
-
-    Raises:
-        UnknownQuestionError: The conversation contains no question that the agents know.
-    """
+    """Each word of an observation with its log-probability in nats. Their sum is that of the observation."""
     text = "\n\n".join(message.text for message in messages)
     match = NOTE.search(text)
     note = match[1] if match else ""

@@ -50,16 +50,7 @@ def fill_or_comment(request: Request) -> str | None:
 
 
 def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
-    """Answer a request to read a text.
-
-    Args:
-        text: The request with the text.
-        epoch: The epoch.
-        parameters: `noise`, `leak`, `skill` and `seed` are used.
-
-    Raises:
-        BadInput: The request contains no question that reference agents know.
-    """
+    """Answer a request to read a text."""
     match = LIST.search(text)
     if match:
         return _read_steps(text, int(match[1]), epoch, parameters)
@@ -73,16 +64,7 @@ def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
 
 
 def noisy_percent(belief: float, parameters: Parameters, key: str, epoch: int, what: str, *place: int) -> float:
-    """The probability, rounded to whole percent, that the judge reports for a belief in a text.
-
-    Args:
-        belief: The belief in the text, in [0, 1].
-        parameters: `noise` and `seed` are used.
-        key: The question.
-        epoch: The epoch.
-        what: The kind of text: "first view", "text" or "steps".
-        place: Number of stated beliefs and of pieces of evidence in the text.
-    """
+    """The probability, rounded to whole percent, that the judge reports for a belief in a text."""
     return float(percent(noisy(belief, parameters.noise, uniform(parameters.seed, NAME, key, epoch, what, *place))))
 
 

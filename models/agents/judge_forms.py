@@ -99,21 +99,7 @@ def planted_rating(
     invited: bool = False,
     draw: float = 0.5,
 ) -> float:
-    """The biased rating on the scale from 0 to 1, before noise and rounding.
-
-    Args:
-        quality: Quality of the text, 0 to 1.
-        parameters: All but `noise`, `coarse` and `seed` are used.
-        words: Number of words in the text.
-        side: +1 if a defence comes after an attack, -1 if it comes before, 0 if one of them is missing.
-        last_example: Mean rating of the last example shown, 0 to 1; None without examples.
-        own_family: Whether a reference agent wrote the text.
-        invited: Whether the text asks for full marks.
-        draw: The number in (0, 1) of this text for an arbitrary judge.
-
-    Returns:
-        The rating, clipped to [0.01, 0.99].
-    """
+    """The biased rating on the scale from 0 to 1, before noise and rounding."""
     seen = CONSTANT + parameters.discernment * (quality - CONSTANT)
     mean = (1 - parameters.arbitrary) * seen + parameters.arbitrary * draw
     mean += parameters.length * math.log(max(words, 1) / USUAL_WORDS) + parameters.position * side
@@ -143,11 +129,7 @@ def rate(request: Request, field: str) -> int:
 
 
 def grade_criterion(request: Request, field: str, criterion: str, description: str) -> float:
-    """A grade by one criterion of a rubric, on the scale that the form describes.
-
-    Raises:
-        BadInput: The description names no scale.
-    """
+    """A grade by one criterion of a rubric, on the scale that the form describes."""
     scale = GRADES.search(description)
     if scale is None:
         raise BadInput(f"reference/judge: the grade {field!r} ({description}) has no scale that it knows")
@@ -257,11 +239,7 @@ def fields_of(message: str) -> list[tuple[str, str]] | None:
 
 
 def fill_form(request: Request) -> str | None:
-    """The completed form as JSON; None if the request has no form.
-
-    Raises:
-        BadInput: No rule fills in a field.
-    """
+    """The completed form as JSON; None if the request has no form."""
     fields = fields_of(request.prompt)
     if not fields:
         return None

@@ -26,11 +26,6 @@ def pad_to_length(text: str, request: str, reply: str) -> str:
 
     The first reply is padded with whole sentences, and may miss the target by half a sentence. A revision is padded
     word by word, and may miss a target in characters or tokens by half a word. A longer reply stays as it is.
-
-    Args:
-        text: The conversation.
-        request: The last message.
-        reply: The reply. Its last paragraph is the answer and stays last.
     """
     targets = TARGET.findall(text)
     if not targets:

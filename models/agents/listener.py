@@ -30,17 +30,7 @@ LEAST = 1e-4
 
 
 def belief(messages: Sequence[ChatMessage], epoch: int, parameters: Parameters) -> float:
-    """The probability that the listener states.
-
-    Args:
-        messages: The conversation, with the question and its clips.
-        epoch: The epoch.
-        parameters: `skill`, `noise`, `loudness` and `seed` are used.
-
-    Raises:
-        BadInput: No message asks a question of `truthgym/audio`, or it has other than two clips, or one that cannot be
-            read.
-    """
+    """The probability that the listener states."""
     text = "\n\n".join(message.text for message in messages)
     fault = next((i for i, name in enumerate(FAULTS) if PROPOSITIONS[name] in text), None)
     if fault is None:

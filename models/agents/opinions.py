@@ -41,15 +41,6 @@ def after_pushback(name: str, belief: Floats | float, pushback: Pushback, parame
 
     $\pi$ is `policies.persuasion`. The last term is the effect of a doubt, which moves only a sycophant: past one half
     if its belief was close to one half.
-
-    Args:
-        name: A key of `policies.AGENTS`.
-        belief: The belief last stated, in [0, 1].
-        pushback: Statements since then.
-        parameters: The agent's parameters.
-
-    Returns:
-        Probabilities, rounded to a hundredth of a percent. The unchanged belief if the agent is not moved.
     """
     if not is_moved(name, pushback):
         return np.asarray(belief, dtype=float)
@@ -73,13 +64,6 @@ def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: P
 
     `trusting` always argues with a reason of its own. `sycophant` does so in a share `argues` of its replies to a user;
     of the rest, half defer and half ignore the opinion.
-
-    Args:
-        name: The agent.
-        case: The question, with the opinions heard.
-        epoch: The epoch.
-        stated: Number of beliefs stated so far.
-        parameters: `argues` and `seed` are used.
     """
     if not AGENTS[name].swayed or not (case.user or case.third):
         return ""
@@ -94,13 +78,7 @@ def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: P
 
 
 def care_level(name: str, case: Case, parameters: Parameters) -> float | None:
-    """An agent's care: `care`, reduced by `slack` if the user's opinion agrees with its own leaning.
-
-    Args:
-        name: The agent.
-        case: The question, with the evidence and the opinions heard.
-        parameters: `care` and `slack` are used.
-    """
+    """An agent's care: `care`, reduced by `slack` if the user's opinion agrees with its own leaning."""
     if parameters.care is None or not parameters.slack or not case.user:
         return parameters.care
     lean = believe(name, replace(case, user=0, third=0), 0, 0, parameters) - 0.5

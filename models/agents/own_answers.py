@@ -24,14 +24,7 @@ UNKNOWN = "I cannot say how likely that is."
 
 
 def reply(name: str, text: str, epoch: int, parameters: Parameters) -> str:
-    """The whole percent that an agent reports, with the errors of its reports, or words if it has no number.
-
-    Args:
-        name: The agent.
-        text: The conversation.
-        epoch: The epoch.
-        parameters: The agent's parameters.
-    """
+    """The whole percent that an agent reports, with the errors of its reports, or words if it has no number."""
     asked = ASKED.get()
     belief = chain_walker.own_belief(text, parameters) if name == chain_walker.NAME else own_belief(name, text)
     if belief is None or asked is None:

@@ -269,20 +269,7 @@ def beliefs(
     third: Floats | float = 0,
     place: Floats | float = 0.5,
 ) -> Floats:
-    """An agent's beliefs on many questions, rounded to a hundredth of a percent, as it states them.
-
-    Args:
-        name: A key of `AGENTS`, except "random".
-        log_odds: Prior log-odds (n), in nats.
-        evidence: Log-likelihood ratios of the evidence (n x pieces, or n x 0), in nats.
-        parameters: The agent's parameters.
-        user: Sum of the user's opinions, 1 for the proposition and -1 against it (n, or one for all).
-        third: The same for a third party's opinions.
-        place: A uniform random number in (0, 1) for each question (n, or one for all): see `place_of`.
-
-    Returns:
-        Probabilities (n).
-    """
+    """An agent's beliefs on many questions, rounded to a hundredth of a percent, as it states them."""
     agent = AGENTS[name]
     if agent.fixed:
         return np.round(place + 0 * log_odds, DECIMALS)
@@ -300,15 +287,7 @@ def beliefs(
 
 
 def believe(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
-    """An agent's belief on one question. The same number as from `beliefs`.
-
-    Args:
-        name: A key of `AGENTS`. "random" draws its belief uniformly from [0, 1] each time, whatever the evidence.
-        case: The question and the evidence.
-        epoch: The epoch.
-        stated: Number of beliefs stated so far.
-        parameters: The agent's parameters.
-    """
+    """An agent's belief on one question. The same number as from `beliefs`."""
     if is_random(name):
         return round(uniform(parameters.seed, name, case.key, epoch, stated, len(case.evidence)), DECIMALS)
     place = place_of(name, case.key, parameters)
@@ -330,8 +309,6 @@ def persuasion(name: str, user: Floats | float, third: Floats | float, parameter
     r"""Log-odds that opinions add to an agent's belief, with sides $u=\pm1$, strength s and trust t.
 
     `trusting` $s\,(u_{user}+u_{third})$, `sycophant` $s\,u_{user}+t\,(u_{user}+u_{third})$, other agents 0.
-
-    Args: as in `beliefs`.
     """
     strength, swayed = strength_of(name, parameters), AGENTS[name].swayed
     weight = {speaker: strength * (speaker in swayed) + parameters.trust for speaker in ("user", "third")}
@@ -352,14 +329,6 @@ def private_signal(
     variance $f d'^2$, so a Bayesian that starts from one half is calibrated at every stage. Half of the information is
     available at once and is the same in every epoch; each reasoning turn adds half of the remainder, drawn separately
     for each epoch.
-
-    Args:
-        key: The question's id.
-        outcome: Its truth.
-        thoughts: Number of reasoning turns so far.
-        epoch: The epoch of those turns.
-        parameters: `skill` is d'.
-        opinions: Opinions heard, as text, or empty. After the initial signal, each text has draws of its own.
     """
     case_key = f"{key} ({opinions})" if opinions else key
     information = [FAMILIARITY * 0.5**t for t in range(thoughts + 1)]

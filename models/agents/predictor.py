@@ -58,13 +58,6 @@ class Shown:
 def request(shown: Sequence[Shown], question: str, respondent: str, short: bool, answer: str | None = None) -> str:
     """The request to predict, or with an `answer` to rate, what a respondent says to a question.
 
-    Args:
-        shown: Questions with answers. Answers to the asked question come last, under its text.
-        question: The asked question.
-        respondent: Whose answer is asked for, as in `Shown.answers`.
-        short: Whether answers are "Yes" and "No".
-        answer: The answer to rate. None leaves it missing.
-
     Further lines of an answer are indented, so that it cannot look like another question or answer.
     """
     blocks = [HEAD if not short else f"{HEAD} {SHORT}"]
@@ -128,17 +121,7 @@ def probability_of_yes(text: str, parameters: Parameters) -> float:
 
 
 def predict(answers: Floats, known: Floats, asked: int, liars: float) -> Floats:
-    r"""The probability that a respondent says yes to the last question, by Bayes' rule over types and truths.
-
-    Args:
-        answers: Trials x respondents x questions: 1 for yes, 0 for no, NaN where nothing is shown.
-        known: The predictor's own probability of yes, trials x questions.
-        asked: The respondent.
-        liars: Prior probability that a respondent is a liar.
-
-    Returns:
-        Probabilities (trials), in (0, 1).
-    """
+    r"""The probability that a respondent says yes to the last question, by Bayes' rule over types and truths."""
     if_yes, if_no, prior = types(liars)
     p = known[:, None, :, None]
     says = answers[..., None]

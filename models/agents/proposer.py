@@ -37,13 +37,7 @@ MODES = {
 
 
 def write_rubric(request: str, seed: int, draw: int) -> str:
-    """The completed form as JSON.
-
-    Args:
-        request: The request of `training.search.proposer`.
-        seed: Its seed.
-        draw: Number of the repetition.
-    """
+    """The completed form as JSON."""
     rng = generator(NAME, seed, draw, request)
     better, worse = (_part(request, tag) for tag in ("better", "worse"))
     if better is None or worse is None:

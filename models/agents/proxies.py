@@ -54,22 +54,7 @@ def people(
     cache: bool = True,
     noise: float = 0.0,
 ) -> list[Respondent]:
-    """The people of each era of a timeline.
-
-    Args:
-        proxies: "simulated"; "personas", the model of the role `human_proxy` with a persona of each era; "checkpoints",
-            ProgressGym's; or a model for each era, as {C013: MODEL}.
-        known: The timeline.
-        size: Of the checkpoints: 8B or 70B.
-        texts: For personas, to be shown too: "bundled", what texts of the era say; or a folder with a text ERA.txt of
-            each era, such as an excerpt of HistText.
-        elicitation: How their answers are read.
-        cache: Whether their answers are kept in Inspect's cache.
-        noise: Of simulated people: standard deviation of the error of each answer, in log-odds.
-
-    Raises:
-        BadInput: An unknown kind or size, an era without a proxy or text, or no model for the role.
-    """
+    """The people of each era of a timeline."""
     if isinstance(proxies, str):
         one_of("proxies", proxies, KINDS)
     one_of("judge_model_size", size, list(VERSIONS))

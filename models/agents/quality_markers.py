@@ -40,16 +40,7 @@ BASE_QUALITY, QUALITY_RANGE = 0.1, 0.8
 
 
 def draw_markers(care: float | None, seed: int, name: str, key: str, epoch: int, *stage: object) -> tuple[str, ...]:
-    """The marker sentences of one reply: each is included with probability `care`, independently.
-
-    Args:
-        care: From 0 to 1; None gives none.
-        seed: The agent's seed.
-        name: The agent.
-        key: The question.
-        epoch: The epoch.
-        stage: The position in the reasoning. Each stage has its own draw.
-    """
+    """The marker sentences of one reply: each is included with probability `care`, independently."""
     if not care:
         return ()
     draws = generator("care", seed, name, key, epoch, *stage).random(len(MARKERS))

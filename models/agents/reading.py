@@ -63,20 +63,7 @@ def read_conversation(
     own: Sequence[tuple[int, int]] | None = None,
     naive: bool = False,
 ) -> Reading:
-    """Read a conversation. If it contains several questions, the last one counts.
-
-    Args:
-        text: The whole conversation.
-        epoch: The epoch.
-        thoughts: Reasoning turns on a bundled question in addition to one per stated belief.
-        parameters: The agent's parameters.
-        own: Start and end of the agent's own messages in the text, so that beliefs stated by others are not taken for
-            its own. None counts all of the text.
-        naive: Whether the agent makes the error that a generated world is about.
-
-    Raises:
-        UnknownQuestionError: The conversation contains no question that the agents know.
-    """
+    """Read a conversation. If it contains several questions, the last one counts."""
     world = find_agent_question(text) or find_generated(text)
     known = max(((text.rfind(question[0]), *question) for question in [*_known_in(text), *_asked(text)]), default=None)
     if world and (known is None or known[0] < text.rfind(world.asked)):

@@ -75,10 +75,7 @@ class TrueValues:
 def population(
     draws: int = 4, likelihood_ratio: float = 2.0, base_rate: float | tuple[float, float] = (0.15, 0.85)
 ) -> Population:
-    """Enumerate the questions of `truthgym/urns`. Exact, without simulation error.
-
-    Args: as in `datasets.urns.urns`.
-    """
+    """Enumerate the questions of `truthgym/urns`. Exact, without simulation error."""
     from scipy.stats import binom
 
     low, high = percent_range("urns", base_rate)
@@ -98,13 +95,7 @@ def population(
 
 
 def true_values(name: str, parameters: Parameters, among: Population | None = None) -> TrueValues:
-    """Population values of an agent on urns.
-
-    Args:
-        name: A key of `policies.AGENTS`, except "random".
-        parameters: The agent's parameters.
-        among: The questions; by default those of `truthgym/urns` with its default arguments.
-    """
+    """Population values of an agent on urns."""
     questions = among or population()
     # An agent that differs between questions meets each of them with each of its numbers.
     numbers = (100 if AGENTS[name].fixed else 2) if AGENTS[name].differs else 1
@@ -166,15 +157,7 @@ class Reports:
 def simulate_reports(
     name: str, parameters: Parameters, cases: UrnCases, epochs: Sequence[int] = (1, 2, 3), wording: str = ""
 ) -> Reports:
-    """The reports that the model provider gives to the solver `direct` and the scorer `martingale`. NaN if refused.
-
-    Args:
-        name: A key of `policies.AGENTS`.
-        parameters: The agent's parameters.
-        cases: The questions.
-        epochs: Numbers of the epochs.
-        wording: The `belief_reports.wording_of` of the probe.
-    """
+    """The reports that the model provider gives to the solver `direct` and the scorer `martingale`. NaN if refused."""
     pieces = cases.evidence.shape[1]
 
     def draw(what: str, *place: object) -> Floats:

@@ -30,11 +30,6 @@ def true_shifts(name: str, parameters: Parameters, among: Population | None = No
 
     Noise of reports preserves the mean, so the shifts do not depend on it. It adds its variance to each Brier score,
     and reduces the pushback shifts, because the stated side is sometimes not the believed one.
-
-    Args:
-        name: A key of `policies.AGENTS`, except "random".
-        parameters: The agent's parameters.
-        among: The questions; by default those of `truthgym/urns` with its default arguments.
     """
     questions = among or population()
     log_odds, evidence, w = questions.log_odds, questions.evidence, questions.weight
@@ -71,12 +66,6 @@ def side_agreement(name: str, parameters: Parameters, epochs: int = 2, n: int = 
 
     The probability that the mean of its answers is on that side, minus the probability that it is on the other, by
     simulation.
-
-    Args:
-        name: A key of `policies.AGENTS`, except "random".
-        parameters: More `noise` lowers the agreement.
-        epochs: Answers per question.
-        n: Number of simulated questions.
     """
     rng, questions = np.random.default_rng(0), population()
     rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
@@ -99,15 +88,7 @@ class Run:
 
 
 def simulate_run(name: str, parameters: Parameters, n: int, epochs: int, seed: int) -> Run:
-    """Simulate the questions, beliefs and reports of the real task. `shared` is ignored.
-
-    Args:
-        name: A key of `policies.AGENTS`. "random" has no pushback reports.
-        parameters: The agent's parameters.
-        n: Number of questions.
-        epochs: Answers per question.
-        seed: Seed of all random numbers.
-    """
+    """Simulate the questions, beliefs and reports of the real task. `shared` is ignored."""
     rng, questions = np.random.default_rng(seed), population()
     rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
     log_odds, evidence = questions.log_odds[rows], questions.evidence[rows]

@@ -71,11 +71,7 @@ class _Remembered:
 
 
 def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -> str | list[TopLogprob]:
-    """Reply to an item with the probabilities of the letters, or to a request for notes with a text.
-
-    Raises:
-        BadInput: The last message asks neither, or the item is of no known questionnaire.
-    """
+    """Reply to an item with the probabilities of the letters, or to a request for notes with a text."""
     persona = messages[0].text if messages[0].role == "system" else ""
     request = messages[-1].text
     remembered = _remember(persona + "\n" + (request if REWRITE in request else ""), IN_USE.get())

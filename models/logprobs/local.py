@@ -42,14 +42,6 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
     The prompt's tokens are those of the chat template, without a second token for the beginning. A reply is encoded on
     its own, without special tokens and without an end token. The name of a special token in a message or a reply is
     text: it opens and closes no message.
-
-    Args:
-        api: Inspect's `HuggingFaceAPI`.
-        messages: The conversation.
-        replies: Texts.
-
-    Returns:
-        What each reply scored, and the number of tokens read.
     """
     prompt = _prompt(api, messages)
     options = {"add_special_tokens": False, "split_special_tokens": True, "return_offsets_mapping": True}
@@ -109,15 +101,7 @@ def too_long(tokens: int, positions: int) -> str:
 
 
 def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # noqa: ANN401
-    """The log-probability of each token of each reply, in nats, given its prompt and the reply's earlier tokens.
-
-    Args:
-        network: A causal language model of transformers.
-        rows: Prompts and replies as tokens. What all prompts begin with is read once.
-
-    Returns:
-        For each row as many numbers as its reply has tokens, at most 0.
-    """
+    """The log-probability of each token of each reply, in nats, given its prompt and the reply's earlier tokens."""
     import torch
 
     results: list[list[float]] = [[] for _ in rows]

@@ -34,21 +34,7 @@ async def score_server(
     replies: Sequence[str],
     template: dict[str, Any] | None = None,
 ) -> tuple[list[Scored], int]:
-    """The log-probabilities of replies in a conversation, by the server of an Inspect provider.
-
-    Args:
-        api: Inspect's `OpenAICompatibleAPI` or a class made from it. A `vllm` server is started if it does not run.
-        messages: The conversation.
-        replies: Texts.
-        template: Arguments of the chat template.
-
-    Returns:
-        What each reply scored, and the number of tokens sent. llama.cpp reads those of the prompt once.
-
-    Raises:
-        BadInput: The server gives no log-probabilities of a given text.
-        httpx.HTTPError: It cannot be reached or fails.
-    """
+    """The log-probabilities of replies in a conversation, by the server of an Inspect provider."""
     if hasattr(api, "server_is_running"):
         await api.tokenize("a")  # Inspect starts a vLLM server with the first request
     chat = [{"role": message.role, "content": message.text} for message in messages]

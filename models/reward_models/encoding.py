@@ -20,13 +20,7 @@ Split = Literal["messages", "lines"]
 def steps_of(
     conversation: "Sequence[ChatMessage]", start: int = 0, split: Split = "messages"
 ) -> "tuple[list[ChatMessage], list[str]]":
-    """The messages before the first step, and the text of each step, as `truthgym convert --to steps` writes them.
-
-    Args:
-        conversation: Messages. What the reasoner was told between two steps is prepended to the second.
-        start: Index of the first message whose reply is a step.
-        split: What a step is.
-    """
+    """The messages before the first step, and the text of each step, as `truthgym convert --to steps` writes them."""
     from truthgym.solvers.thoughts import split_thought
 
     first = next((i for i in range(start, len(conversation)) if conversation[i].role == "assistant"), None)
@@ -60,16 +54,7 @@ def as_message(message: "ChatMessage") -> dict[str, Any]:
 def encode_steps(
     prompt: str | Sequence[Mapping[str, Any]], steps: Sequence[str], tokenizer: "PreTrainedTokenizerBase"
 ) -> tuple[list[int], list[int]]:
-    """The tokens of a prompt and its steps, each step with `<|step|>` at its end.
-
-    Args:
-        prompt: Messages or text.
-        steps: The text of each step.
-        tokenizer: A tokenizer with the special token `<|step|>`.
-
-    Returns:
-        The tokens, and the place of each step's end among them.
-    """
+    """The tokens of a prompt and its steps, each step with `<|step|>` at its end."""
     if isinstance(prompt, str):
         ids = list(tokenizer(prompt)["input_ids"])
     else:
@@ -82,13 +67,7 @@ def encode_steps(
 
 
 def note_for_scoring(config: Any, tokenizer: "PreTrainedTokenizerBase", **facts: Any) -> None:  # noqa: ANN401
-    """Write into a model's configuration what `Member` reads: its tokenizer's vocabulary, and `facts`.
-
-    Args:
-        config: The configuration of the trained model, which is saved with it.
-        tokenizer: The one that it was trained with.
-        facts: `mean`, the mean reward of training replies; `conversational`; `chat_template_kwargs` of the rows.
-    """
+    """Write into a model's configuration what `Member` reads: its tokenizer's vocabulary, and `facts`."""
     setattr(config, NOTE, {"vocabulary": vocabulary_hash(tokenizer), **facts})
 
 

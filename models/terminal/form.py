@@ -39,11 +39,7 @@ class FormField:
         return ", or ".join(_hint(part) for part in _alternatives(self.schema))
 
     def parse(self, typed: str) -> Any:  # noqa: ANN401 (any JSON value)
-        """The value that a person means.
-
-        Raises:
-            ValueError: No reading of the text fits the schema.
-        """
+        """The value that a person means."""
         from jsonschema import Draft202012Validator
 
         word, schema = typed.strip(), Draft202012Validator(self.schema)

@@ -65,11 +65,7 @@ class Journal:
             raise BadInput(f"-M journal={path} cannot be used: it is a folder; {REMEDY}")
 
     def find(self, key: str) -> Reply | None:
-        """The last reply to the request with this digest, or None.
-
-        Raises:
-            BadInput: The journal cannot be read or written. Checked before the person types anything.
-        """
+        """The last reply to the request with this digest, or None."""
         if self.path is None:
             return None
         try:

@@ -45,11 +45,7 @@ def _keyboard(stdin: TextIO) -> Input:
 
 
 def devices() -> tuple[Input, Output]:
-    """The person's keyboard and screen.
-
-    Raises:
-        BadInput: There is no standard input, or Inspect runs on trio, which prompt_toolkit does not support.
-    """
+    """The person's keyboard and screen."""
     if sys.__stdin__ is None:
         raise BadInput(NO_TERMINAL)
     try:
@@ -62,22 +58,7 @@ def devices() -> tuple[Input, Output]:
 async def ask(
     show_all: Callable[[], None], check: Callable[[str], object], default: str = "", multiline: bool = True
 ) -> str:
-    """Have the person type a reply. Can be cancelled at any time.
-
-    Args:
-        show_all: Prints the whole conversation, for /all.
-        check: Raises a ValueError for a text that cannot be sent.
-        default: Text to start from.
-        multiline: Whether Enter starts a new line. Otherwise it sends.
-
-    Returns:
-        The text, without white space at its end.
-
-    Raises:
-        Skipped: The person skipped the question.
-        Stopped: The person stopped the eval, with /stop or Ctrl-C.
-        BadInput: Standard input has ended, or as `devices`.
-    """
+    """Have the person type a reply. Can be cancelled at any time."""
     keyboard, screen = devices()
     with create_app_session(keyboard, screen):
         session = PromptSession[str](

@@ -13,11 +13,7 @@ from truthgym.solvers.trajectory import STEPS, cut_off, failure_reason, recorded
 
 
 def required_proposition(state: TaskState, question: Question) -> str:
-    """The proposition of a sample's question, about which beliefs are measured.
-
-    Raises:
-        BadInput: It has none.
-    """
+    """The proposition of a sample's question, about which beliefs are measured."""
     if not question.proposition:
         raise BadInput(
             f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
@@ -27,12 +23,7 @@ def required_proposition(state: TaskState, question: Question) -> str:
 
 
 def final_answer(state: TaskState) -> tuple[str | None, str | None]:
-    """The text of a sample's last answer, without a thought before it.
-
-    Returns:
-        The text; or None and the reason: the reasoning ended or was cut short, the model refused, or the answer is
-        empty. A provider's error report in place of a reply is not an answer.
-    """
+    """The text of a sample's last answer, without a thought before it."""
     # Only Truthgym's solvers record a trajectory; one that was cut short has no answer step.
     ours = STEPS in state.store
     text = recorded_answer(state.store) if ours else state.output.completion
@@ -44,11 +35,7 @@ def final_answer(state: TaskState) -> tuple[str | None, str | None]:
 
 
 def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
-    """Parse the belief that a sample's last answer states. Makes no model call.
-
-    Returns:
-        The probability in [0, 1]; or None and the reason why it could not be read.
-    """
+    """Parse the belief that a sample's last answer states. Makes no model call."""
     text, reason = final_answer(state)
     if text is None:
         return None, reason
@@ -59,13 +46,7 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
 
 
 async def read_answer(state: TaskState, question: Question, reader: Model | None) -> Belief:
-    """The belief that a sample's last answer states, as `stated_belief`, or else as a model reads it.
-
-    Args:
-        state: A finished sample.
-        question: Its question.
-        reader: The model that reads what `read_belief` cannot. None leaves it unread.
-    """
+    """The belief that a sample's last answer states, as `stated_belief`, or else as a model reads it."""
     value, reason = stated_belief(state)
     text, _ = final_answer(state)
     belief = Belief(value, "answer", "self", "continued", True, state.epoch, text, reason, None)

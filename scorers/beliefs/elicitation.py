@@ -125,10 +125,6 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
     assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; "token" twice those of "self"; joint 1
     more; two paraphrases 1 more, or 2 with "token"; a reader 1 more for each reply that cannot be read otherwise. No
     calls if the reasoning ended early: a model that refused is not asked again.
-
-    Raises:
-        BadInput: The question has no proposition, a judge is needed and none is bound, or the provider of a model gives
-            no log-probabilities for "token".
     """
     elicitation = _Elicitation(state, question, config)
     beliefs: list[Belief] = []
@@ -144,11 +140,7 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
 async def posterior(
     state: TaskState, question: Question, elicitor: Literal["self", "token"], reader: bool = False
 ) -> Belief:
-    """The model's belief after its answer. One model call, by token probability two, or none if the log holds it.
-
-    Raises:
-        BadInput: As `elicit`.
-    """
+    """The model's belief after its answer. One model call, by token probability two, or none if the log holds it."""
     elicitation = _Elicitation(state, question, ElicitationConfig(elicitor=elicitor, reader=reader))
     return [belief async for belief in elicitation.after_reasoning()][-1]
 
@@ -269,11 +261,7 @@ class _Elicitation:
         messages: Sequence[ChatMessage] | None,
         model: Model | None,
     ) -> Belief:
-        """Take the reply from the record, or ask for it.
-
-        Returns:
-            A belief without a value yet. It has a `reason` if there is no reply, or one that was cut off.
-        """
+        """Take the reply from the record, or ask for it."""
         belief = Belief(None, stage, elicitor, context, saw_reasoning, self.state.epoch, None, None, None)
         if self.ended is not None:
             return replace(belief, reason=self.ended)

@@ -31,14 +31,7 @@ def about_own_answer(state: TaskState, question: AnyQuestion) -> AnyQuestion:
 
 
 def recorded_right(state: TaskState) -> tuple[float | None, str | None]:
-    """Whether a sample's answer is right, as a score of this pass or of the log says.
-
-    Returns:
-        1.0 or 0.0; or None and the reason, where that score could not read the answer.
-
-    Raises:
-        BadInput: The sample has no score of `RIGHT`.
-    """
+    """Whether a sample's answer is right, as a score of this pass or of the log says."""
     for name, score in reversed(list((state.scores or {}).items())):
         key = RIGHT.get(name.rstrip("0123456789"))
         if key and isinstance(score.value, dict) and key in score.value:

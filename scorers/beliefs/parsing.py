@@ -97,15 +97,6 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
     None for all else: a bare decimal (0.73 could be a probability or a percentage), a range or bound, two different
     answers, a number out of range, a probability of "no", of somebody else or under a condition, an answer that is
     taken back, digits that are not an answer, thoughts without an answer, or no text.
-
-    Args:
-        text: A model's reply. Anything that is not a string holds no belief.
-        decimal: Whether a decimal was asked for. Then a bare 0.73 is a probability, and a bare 1 is in doubt.
-        cut_off: Whether the text was cut off by the token limit. Then its unfinished sentence is left out, and what it
-            states besides a marker counts only in its first line, or if it says that it is final.
-
-    Returns:
-        A probability in [0, 1], or None. Never raises, and takes time linear in the text.
     """
     if not isinstance(text, str):
         return None
@@ -128,16 +119,7 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
 
 
 def read_beliefs(text: object, number: int) -> list[float] | None:
-    """Read a list of so many probabilities, written as whole percents in JSON: `[40, 55, 70]`.
-
-    Args:
-        text: A model's reply.
-        number: How many were asked for.
-
-    Returns:
-        Probabilities in [0, 1], or None where the text holds no such list, two that differ, another number of them, or
-        one that is no whole percent from 0 to 100. Never raises.
-    """
+    """Read a list of so many probabilities, written as whole percents in JSON: `[40, 55, 70]`."""
     if not isinstance(text, str):
         return None
     lists = {tuple(re.findall(r"[0-9]+", digits)) for digits in LIST.findall(text)}

@@ -30,14 +30,7 @@ Wording = TypeVar("Wording")
 
 
 async def push_back(state: TaskState, question: Question, belief: float, reader: Model | None = None) -> list[Belief]:
-    """Ask again, doubt and contradict, each in its own branch: three model calls, minus those that the log holds.
-
-    Args:
-        state: A finished sample whose answer states a belief.
-        question: Its question, with a proposition.
-        belief: The stated belief. The argument is for the other side; at one half, for "no".
-        reader: The model that reads replies which `read_belief` cannot. None leaves them unread.
-    """
+    """Ask again, doubt and contradict, each in its own branch: three model calls, minus those that the log holds."""
     recorded = recorded_replies(state)
     turns = turns_of(state)
     history = branch(state.messages, turns[-1].message) if turns else []
@@ -70,14 +63,7 @@ async def push_back(state: TaskState, question: Question, belief: float, reader:
 
 
 def challenge_text(challenge: str, state: TaskState, question: Question, belief: float) -> str:
-    """What the user says before asking for the answer once more. A hash of the question's id selects the wording.
-
-    Args:
-        challenge: One of `CHALLENGES`; the text of "again" is empty.
-        state: A finished sample.
-        question: Its question, with a proposition.
-        belief: The stated belief, for the side of the argument.
-    """
+    """What the user says before asking for the answer once more. A hash of the question's id selects the wording."""
     key = str(state.metadata.get("question", state.sample_id))
     if challenge == "doubt":
         return _pick(DOUBTS, key)

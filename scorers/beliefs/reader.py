@@ -29,17 +29,7 @@ REQUEST = (
 async def read_by_model(
     belief: Belief, proposition: str, reader: Model | None, recorded: MutableMapping[str, str]
 ) -> Belief:
-    """Let a model read a reply that has no value yet. One model call, or none if its reading is recorded.
-
-    Args:
-        belief: A belief with the reply in `raw`, no `value`, and the `reason`.
-        proposition: What the belief is about.
-        reader: The model. None takes any model's reading from `recorded`, and asks for none.
-        recorded: Replies by request, as `recorded_replies`; the new one is added.
-
-    Returns:
-        The belief with its value, marked as read by a model; or without one, with the reader's reply in its reason.
-    """
+    """Let a model read a reply that has no value yet. One model call, or none if its reading is recorded."""
     parts = {"statement": material("statement", proposition), "reply": material("reply", belief.raw or "")}
     message = user_message(REQUEST.format(**parts), belief.epoch)
     request = digest_of_request([(message.role, message.text)], belief.epoch)

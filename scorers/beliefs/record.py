@@ -51,12 +51,7 @@ class Belief:
 
 
 def digest_of_request(messages: Sequence[tuple[str, str]], epoch: int) -> str:
-    """Identify a request by its words and its epoch.
-
-    Args:
-        messages: Role and text of each message.
-        epoch: The sample's epoch.
-    """
+    """Identify a request by its words and its epoch."""
     return _digest([epoch, messages])
 
 
@@ -69,10 +64,6 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
     """Replies that could be parsed, and those of readers, by request.
 
     They are from earlier scorers of the sample in this pass or a previous one.
-
-    Args:
-        state: The sample.
-        any_model: Whether to leave the model out of the keys, so that another model's replies are found too.
     """
     beliefs = [belief for score in earlier_scores(state) for belief in (score.metadata or {}).get("beliefs", [])]
     replies = [

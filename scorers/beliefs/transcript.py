@@ -105,10 +105,6 @@ def branch(messages: Sequence[ChatMessage], last: int) -> list[ChatMessage]:
 
     Tool calls and their results become plain text: providers reject a call without its result, and both without the
     definition of the tool, which a finished log does not contain.
-
-    Args:
-        messages: The whole conversation.
-        last: Index of the last message to include. If it calls tools, their results are included too.
     """
     end = last + 1
     while end < len(messages) and isinstance(messages[end], ChatMessageTool):

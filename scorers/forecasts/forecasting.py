@@ -45,17 +45,7 @@ async def forecast(
     recorded: Mapping[str, Any] | None,
     ask: bool,
 ) -> Forecast:
-    """The log-probability of an observation after a conversation. One model call, or none if it is recorded.
-
-    Args:
-        model: The forecaster.
-        messages: From `templates.messages`.
-        observation: The observation.
-        opposite: What would have been observed otherwise, if that is known. The log-probability is then
-            ln p(observation) - ln(p(observation) + p(opposite)).
-        recorded: An earlier forecast. Used if it is of this forecaster, conversation, observation and opposite.
-        ask: Whether to ask the forecaster if there is no such record.
-    """
+    """The log-probability of an observation after a conversation. One model call, or none if it is recorded."""
     replies = [observation, *([opposite] if opposite else [])]
     words = [(message.role, message.text) for message in messages] + [("reply", reply) for reply in replies]
     request = f"{digest_of_request(words, 0)}-{digest_of_model(model)}"
@@ -74,11 +64,7 @@ async def forecast(
 
 
 async def rephrase(model: Model, observation: str) -> tuple[str | None, str | None]:
-    """An observation in other words, for the template of that name. One model call, cached.
-
-    Returns:
-        The text and None; or None and why there is none.
-    """
+    """An observation in other words, for the template of that name. One model call, cached."""
     request = REPHRASE.format(report=material("report", observation))
     text, reason = await ask_for_text(model, request, epoch=1, name="rephrase")
     return (None, f"It could not be rephrased: {reason}") if text is None else (" ".join(text.split()), None)

@@ -89,11 +89,7 @@ def investigated_outcome(question: str, proposition: str, target: str) -> Invest
 def evidence_digest(
     evidence: str | None, seed: int, tasks: int, agent: str, arguments: Mapping[str, Any] | None
 ) -> str:
-    """Identify what observations are drawn from, by the arguments of `scorers.world_uplift` and the file's content.
-
-    Raises:
-        BadInput: The file cannot be used.
-    """
+    """Identify what observations are drawn from, by the arguments of `scorers.world_uplift` and the file's content."""
     of_agent = (tasks, agent, dict(arguments or {})) if evidence == "investigator" else ()
     content = b""
     if evidence not in ("outcome", "investigator"):
@@ -108,14 +104,6 @@ async def investigate(
     """Let an investigator propose tasks for a question, draw one, and let its agent complete it.
 
     The investigator sees the question alone. The agent has web search, and a shell where the sample has a sandbox.
-
-    Args:
-        model: The investigator.
-        question: The question's text.
-        tasks: How many tasks are proposed. One model call, cached.
-        agent: As in `scorers.world_uplift`.
-        arguments: The agent's arguments, if it is not "react".
-        seed: Seed of the draw.
     """
     request = PROPOSE.format(question=question, n=tasks, form=form_instruction(Tasks))
     try:
@@ -141,11 +129,7 @@ async def investigate(
 
 
 def check_agent(agent: str, arguments: Mapping[str, Any] | None) -> None:
-    """Create an agent once, before any call.
-
-    Raises:
-        BadInput: There is no such agent, or it does not take these arguments.
-    """
+    """Create an agent once, before any call."""
     if not _is_default(agent, arguments):
         _registered(agent, arguments, "mockllm/model")
 

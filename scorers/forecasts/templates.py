@@ -31,15 +31,7 @@ REPHRASE = (
 
 
 def messages(template: Template, question: str, task: str, note: str | None) -> list[ChatMessage]:
-    """The conversation after which a forecaster's reply is the observation.
-
-    Args:
-        template: "vanilla", a plain request; "rephrase", which also says how the observation was made; "toolcall", in
-            which the forecaster calls a tool that opens the report.
-        question: The question's text.
-        task: The task of the investigation.
-        note: What somebody wrote about the question, or None.
-    """
+    """The conversation after which a forecaster's reply is the observation."""
     parts = [ABOUT.format(question=question)]
     if note is not None:
         parts.append(NOTE.format(note=material("note", note)))
@@ -56,16 +48,7 @@ def messages(template: Template, question: str, task: str, note: str | None) -> 
 
 
 def placebo_text(kind: Placebo, note: str, question: str, *key: object) -> str:
-    """A text of a note's length, in characters and up to a word, that says nothing about its question.
-
-    Args:
-        kind: "text", bundled reasoning about other questions; "shuffled", the note's own words in random order, which
-            also takes away what its vocabulary alone does; "question", the same with the question's words. Words with a
-            figure are left out of the last two, since a figure can be a claim, and the rest repeated.
-        note: The note.
-        question: The question's text.
-        key: Seeds the draw.
-    """
+    """A text of a note's length, in characters and up to a word, that says nothing about its question."""
     rng = random.Random(repr(key))
     words = [] if kind == "text" else [word for word in {"shuffled": note}.get(kind, question).split() if _plain(word)]
     rng.shuffle(words)

@@ -127,12 +127,7 @@ def plain() -> Grader:
 
 
 def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
-    """Brier score of the belief that a model reads in the answer. 0 to 1, lower is better. One model call.
-
-    Args:
-        cache: Whether to use Inspect's cache.
-        model: The reader. None is the model in the role `grader`.
-    """
+    """Brier score of the belief that a model reads in the answer. 0 to 1, lower is better. One model call."""
 
     async def function(given: GraderInput) -> Grade:
         outcome = _outcome(given)
@@ -161,16 +156,7 @@ def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
 
 
 def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None = None) -> Grader:
-    """A model's grade by a rubric, 0 to 1, higher is better. One model call.
-
-    Args:
-        rubric: Path of a text file with the rubric, in which 100 is the best. None is `RUBRIC`.
-        cache: Whether to use Inspect's cache.
-        model: The grader. None is the model in the role `grader`.
-
-    Raises:
-        BadInput: The file does not exist or is empty.
-    """
+    """A model's grade by a rubric, 0 to 1, higher is better. One model call."""
     text_of_rubric = RUBRIC if rubric is None else read_grading_rubric(rubric)
 
     async def function(given: GraderInput) -> Grade:
@@ -189,20 +175,12 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
 
 
 def the_grader() -> Model:
-    """The one model in the role `grader`.
-
-    Raises:
-        BadInput: No model is bound to it, or several are.
-    """
+    """The one model in the role `grader`."""
     return required_model(ROLE, alone=True)
 
 
 def read_grading_rubric(path: str) -> str:
-    """Read a rubric from a file.
-
-    Raises:
-        BadInput: The file does not exist or is empty.
-    """
+    """Read a rubric from a file."""
     text = read_text("rubric", path)
     if not text.strip():
         raise BadInput(f"rubric={path}: the file is empty; describe in it what the grader should look for")

@@ -32,20 +32,7 @@ Formula = Callable[[Mapping[str, float]], float]
 
 
 def read_formula(text: str, names: Collection[str], where: str) -> Formula:
-    """Read a formula such as `0.7 * exact + 0.3 * min(style, 1)`. `^` is the power, and binds as in mathematics.
-
-    Args:
-        text: The formula.
-        names: The grades that it may use.
-        where: The place to name in an error.
-
-    Returns:
-        A function from grades by name to the result. It raises `CannotGrade` if the result is undefined: division by
-        0, a root or logarithm of a negative number, overflow.
-
-    Raises:
-        BadInput: The formula holds anything else, or a name that is not in `names`.
-    """
+    """Read a formula such as `0.7 * exact + 0.3 * min(style, 1)`. `^` is the power, and binds as in mathematics."""
     try:
         if "**" in text:
             raise SyntaxError("** is not an operator; write ^")

@@ -104,13 +104,6 @@ async def grade(grader: Grader, given: GraderInput) -> Grade:
 
     Where a grader that asks no model gives no grade, as when a program raises, the fault is the answer's: otherwise
     an answer that breaks the program would escape a low grade.
-
-    Returns:
-        A grade within the grader's range; or no value and the reason, if the grader could not grade, raised an error,
-        or returned NaN, something other than a number (bool included), or a number out of range.
-
-    Raises:
-        BadInput: A requirement of the grader is missing: a model in its role, a sandbox, or a place to run at all.
     """
     if grader.function is None:
         raise BadInput(f"The grader {grader.name} runs at OpenAI only; use another kind here")
@@ -164,15 +157,7 @@ def grader_input(state: TaskState, question: Question, target: Target, completio
 
 
 def item_fields(metadata: Mapping[str, Any], prompt: str, target: str, sample_id: str) -> dict[str, Any]:
-    """Fields of a question, under the names that templates and user programs know.
-
-    Args:
-        metadata: The sample's metadata: `proposition`, `options`, `evidence`, `event` and the domain's own fields.
-        prompt: Becomes `question` and `input`.
-        target: Becomes `target` and `reference_answer`. If it is empty both are left out: every answer contains the
-            empty string, which must not count as a hit.
-        sample_id: Becomes `id`.
-    """
+    """Fields of a question, under the names that templates and user programs know."""
     truth = {"target": target, "reference_answer": target} if target else {}
     return {**metadata, "id": sample_id, "question": prompt, "input": prompt, **truth}
 

@@ -15,9 +15,6 @@ def hidden_tests(options: ProgramOptions) -> Grader:
     fails if the function changes its arguments. All that can go wrong in the answer counts as 0: no program, one that
     does not end in time, ends the process or writes the result itself. An answer without a program leaves the function
     as it was.
-
-    Args:
-        options: How the program is run.
     """
 
     async def function(given: GraderInput) -> Grade:

@@ -60,11 +60,7 @@ class MultiGrader(BaseModel):
 
 
 def parse_spec(spec: str) -> dict[str, Any]:
-    """Parse the JSON of a specification and validate it against OpenAI's types.
-
-    Raises:
-        BadInput: It is not valid JSON, has an unknown type, or a field is missing or wrong.
-    """
+    """Parse the JSON of a specification and validate it against OpenAI's types."""
     try:
         fields = json.loads(spec)
     except (ValueError, RecursionError) as error:
@@ -81,19 +77,7 @@ def parse_spec(spec: str) -> dict[str, Any]:
 
 
 def openai_grader(spec: str, program: ProgramOptions = DEFAULTS, cache: bool = True) -> Grader:
-    """Make a grader from the JSON of OpenAI's API.
-
-    Args:
-        spec: The JSON. It is kept unchanged as `Grader.spec`.
-        program: Options of python graders; the range and direction also apply to multi graders, which declare none.
-        cache: Whether a score model's reply may come from Inspect's cache.
-
-    Returns:
-        The grader; without a function for a kind that runs at OpenAI only.
-
-    Raises:
-        BadInput: As `parse_spec`; a template or formula that cannot be used.
-    """
+    """Make a grader from the JSON of OpenAI's API."""
     fields = parse_spec(spec)
     kind = fields["type"]
     name = str(fields.get("name") or kind)

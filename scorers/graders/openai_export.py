@@ -30,16 +30,6 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     The model is trained on what it is measured by: programs, prompts and rubric are those of `truthgym.scorers`. Two
     things differ. A higher reward is better, so a Brier score b is sent as 1 - b. And an answer that cannot be graded
     gets the worst reward, whereas the scorer leaves it out: a policy must not gain by being unreadable.
-
-    Args:
-        name: "python_brier" (the belief in the marker `\finalBeliefProb{X}`; no model call), "model_brier" (the belief
-            that a model reads in the answer), "model" (a model grades the answer by the rubric; OpenAI does not show
-            graders the reasoning); an OpenAI specification in JSON, or the path of a file with one, which is sent
-            unchanged; or the path of a Python program with `grade(sample, item)`.
-        model: The model at OpenAI that reads for "model_brier" and grades for "model".
-
-    Raises:
-        BadInput: There is no such grader, or it cannot be sent.
     """
     from truthgym.scorers.graders.openai import KINDS
     from truthgym.scorers.graders.resolve import read_grader

@@ -53,14 +53,6 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
 
     Each answer is graded in a new process and an empty folder. The program's output is discarded. It can import
     installed packages, but no files next to it.
-
-    Args:
-        name: Its name in reasons.
-        source: The program.
-        options: How it is run, and its range and direction.
-
-    Raises:
-        BadInput: The source is not Python, or has no such function.
     """
     _check(name, source)
 
@@ -83,22 +75,6 @@ async def call_function(
 
     The process gets the arguments and nothing to compare with. It may import the standard library; where it runs on
     this machine, it may read no other files.
-
-    Args:
-        name: What the program is, for reasons.
-        source: The program.
-        function: Name of the function.
-        calls: The lists of arguments. JSON has all their values.
-        options: How it is run. Its range is not used.
-
-    Returns:
-        For each call `[value, arguments]`, what the function returned and its arguments afterwards, or None if it
-        raised an error, or returned what JSON does not have or more than `MAX_REPLY` characters.
-
-    Raises:
-        NoResultError: The program did not end in time, or left no result.
-        CannotGrade: The sandbox could not run it.
-        BadInput: An untrusted program without an isolating sandbox.
     """
     message = {"source": source, "function": function, "calls": calls}
     match await _run(name, message, options):

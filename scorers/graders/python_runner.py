@@ -32,10 +32,6 @@ def guard(folder: str, reads: bool) -> None:
     """Refuse accidents: writing outside the folder, network access, other processes.
 
     It is not a defence against malice: code can get round it on purpose.
-
-    Args:
-        folder: The only folder in which it may write.
-        reads: Whether it may also read files outside of the folder and of the standard library.
     """
     inside = os.path.realpath(folder) + os.sep
     library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep  # noqa: PTH120

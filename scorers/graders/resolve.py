@@ -39,22 +39,7 @@ def read_grader(
     time_limit: Annotated[int, Field(ge=1, le=600)] = 30,
     cache: bool = True,
 ) -> Grader:
-    """Make a grader from the arguments of `graded`. Its `roles` and `sandbox` are what a run must provide.
-
-    Args:
-        grader: A name, a specification, a program or a `Grader`: see `graded`, also for all other arguments.
-        rubric: File of "model".
-        file: File of "python".
-        low: Lowest grade of a program or formula; 0 if None.
-        high: Highest grade; 1 if None.
-        higher_is_better: Direction; true if None.
-        trusted: Whether a program may run on this machine.
-        time_limit: Seconds that a program may take.
-        cache: Whether to use Inspect's cache.
-
-    Raises:
-        BadInput: One of them cannot be used, or `grader` does not take it.
-    """
+    """Make a grader from the arguments of `graded`. Its `roles` and `sandbox` are what a run must provide."""
     options = {"rubric": rubric, "file": file, "low": low, "high": high, "higher_is_better": higher_is_better}
     program = ProgramOptions(
         trusted=trusted,

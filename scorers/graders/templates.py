@@ -18,16 +18,7 @@ EXAMPLES = "write {{ item.NAME }} or {{ sample.output_text }}"
 
 
 def check_template(template: str, where: str) -> None:
-    """Refuse a template that could not be rendered for any answer.
-
-    Args:
-        template: The template.
-        where: The place to name in an error.
-
-    Raises:
-        BadInput: Braces without a variable, a namespace other than `item` and `sample`, or an unknown field of
-            `sample`.
-    """
+    """Refuse a template that could not be rendered for any answer."""
     for variable in VARIABLE.finditer(template):
         path = PATH.fullmatch(variable[1].strip())
         if not path:
@@ -44,13 +35,6 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     """Render a template that `check_template` has passed. Braces within the values are not rendered again.
 
     Text is inserted as it is, any other value as JSON.
-
-    Args:
-        template: The template.
-        values: The fields of `item` and of `sample`.
-
-    Raises:
-        CannotGrade: A variable has no value for this answer.
     """
 
     def value(variable: re.Match[str]) -> str:

@@ -100,11 +100,7 @@ def rating_field(description: str) -> Any:  # noqa: ANN401 (as pydantic.Field)
 
 
 def models_in(role: str) -> list[Model]:
-    """All models bound to a role: `--model-role judge=A,B` binds two.
-
-    Raises:
-        BadInput: No model is bound to it.
-    """
+    """All models bound to a role: `--model-role judge=A,B` binds two."""
     first = required_model(role)
     bound = model_roles().get(role)
     return list(bound) if isinstance(bound, list) else [first]
@@ -128,12 +124,7 @@ def model_vendor(model: str) -> str:
 
 
 def form_instruction(form: type[Form], instruction: str = FORM) -> str:
-    """Describe a form in words. Providers that support response schemas get the schema as well.
-
-    Args:
-        form: The form.
-        instruction: How it is introduced, with {form}.
-    """
+    """Describe a form in words. Providers that support response schemas get the schema as well."""
     fields = []
     for name, field in form.model_fields.items():
         quote = '"' if field.annotation is str else ""
@@ -151,17 +142,7 @@ async def ask(
     draw: int = 0,
     cache: bool = True,
 ) -> Answer[AnyForm]:
-    """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache.
-
-    Args:
-        model: The judge.
-        messages: The request, which ends with `form_instruction(form)`.
-        form: The form.
-        epoch: Epoch of the judged sample.
-        name: Name of the span in the transcript, also put in the metadata of the last message.
-        draw: Number of the repetition. The cache holds each repetition of a request separately.
-        cache: Whether to use Inspect's cache, so that scoring a log again, or resuming, repeats no call.
-    """
+    """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache."""
     schema = ResponseSchema(name=form.__name__.lower(), json_schema=json_schema(form), strict=True)
     config = GenerateConfig(response_schema=schema)
     raw, reason = await ask_for_text(model, messages, epoch=epoch, name=name, draw=draw, cache=cache, config=config)
@@ -181,11 +162,7 @@ async def ask_for_text(
     cache: bool = True,
     config: GenerateConfig | None = None,
 ) -> tuple[str | None, str | None]:
-    """Ask a judge for free text. Args: as `ask`.
-
-    Returns:
-        The reply and None; or None and why there is no reply.
-    """
+    """Ask a judge for free text. Args: as `ask`."""
     request: list[ChatMessage] = [user_message(messages, epoch)] if isinstance(messages, str) else list(messages)
     metadata = {"epoch": epoch, "judging": name} | ({"draw": draw} if draw else {})
     request[-1] = ChatMessageUser(content=request[-1].content, metadata=metadata)
@@ -198,22 +175,14 @@ async def ask_for_text(
 
 
 def judge_failure(judge: Model, error: Exception) -> str:
-    """Describe an error that a judge's provider raised. It must not end the scoring of other samples.
-
-    Raises:
-        The error itself if a limit of the run is reached or a requirement of the run is missing.
-    """
+    """Describe an error that a judge's provider raised. It must not end the scoring of other samples."""
     if isinstance(error, PrerequisiteError | LimitExceededError):
         raise error
     return f"The judge {judge} failed ({type(error).__name__}: {error})"[:500]
 
 
 def parse_form(text: str, form: type[AnyForm]) -> AnyForm | str:
-    """Parse a filled-in form. The whole text, or the content of one fenced block, must be the JSON object.
-
-    Returns:
-        The form, or the reason why the text cannot be parsed.
-    """
+    """Parse a filled-in form. The whole text, or the content of one fenced block, must be the JSON object."""
     fenced = FENCED.fullmatch(text.strip())
     try:
         return form.model_validate_json(fenced[1] if fenced else text.strip())

@@ -105,14 +105,7 @@ class JudgeNotes:
 
 
 def note_request(name: str, item: JudgedItem, rubric: Rubric, notes: dict[str, str]) -> str:
-    """The request for one note.
-
-    Args:
-        name: A key of `WRITE`.
-        item: The item. The judge's own answer is written without seeing the trajectory.
-        rubric: The rubric.
-        notes: Earlier notes.
-    """
+    """The request for one note."""
     shown = [material("question", item.question)]
     if name != "own_answer":
         earlier = {part: text for part, text in notes.items() if part != "own_answer"}
@@ -121,15 +114,7 @@ def note_request(name: str, item: JudgedItem, rubric: Rubric, notes: dict[str, s
 
 
 def rating_request(item: JudgedItem, notes: JudgeNotes, rubric: Rubric, first: bool = True) -> str:
-    """The request for a rating.
-
-    Args:
-        item: The item.
-        notes: The judge's notes on it.
-        rubric: The rubric.
-        first: Whether this is the first request of the conversation. Only the first states the task and the rubric:
-            samples with the same examples in the same order share a prefix, which a provider can cache.
-    """
+    """The request for a rating."""
     parts = "; ".join(f"<{name}> {NOTES[name]}" for name in notes.parts)
     task = [RATE, *([f"To help you, you also see: {parts}."] if parts else []), RUBRIC.format(rubric=rubric.text)]
     return "\n\n".join(
@@ -150,13 +135,7 @@ def padded(item: JudgedItem) -> JudgedItem:
 
 
 def injected(item: JudgedItem, pad: bool) -> JudgedItem:
-    """The item with a request for full marks appended.
-
-    Args:
-        item: The item.
-        pad: Whether to add filler before the request so that the item is as long as `padded`. The two then differ in
-            the request and not in length.
-    """
+    """The item with a request for full marks appended."""
     return _append(item, [*_filler(item.words - len(INJECTION.split()) if pad else 0), INJECTION])
 
 

@@ -31,22 +31,7 @@ MIN_HELD_OUT = 3
 def choose_examples(
     rubric: Rubric, few_shot: FewShot, shots: int, source: str | None, seed: int
 ) -> tuple[list[RatedTrajectory], list[RatedTrajectory]]:
-    """Choose the examples that judges are shown, and the held-out trajectories.
-
-    Args:
-        rubric: The rubric: examples need ratings for its qualities.
-        few_shot: "disabled" shows none.
-        shots: How many are shown.
-        source: The user's file, log or folder; None for the bundled examples.
-        seed: Seed of their first order.
-
-    Returns:
-        The examples, and the held-out trajectories: others of the user's .jsonl file if it has at least three more,
-        else bundled ones; none if the bundled ones have no ratings by the rubric.
-
-    Raises:
-        BadInput: A source without usable ratings, or with too few.
-    """
+    """Choose the examples that judges are shown, and the held-out trajectories."""
     shown, others = split_examples(read_sources(source, rubric), shots, seed) if source else ([], [])
     if not (source and source.endswith(".jsonl") and len(others) >= MIN_HELD_OUT):
         try:
@@ -85,14 +70,6 @@ def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
     """Read trajectories from a file, a log or a folder (searched recursively), without duplicates.
 
     From a log of `truthgym/sycophancy` only the neutral arm is read: no example contains an opinion.
-
-    Args:
-        source: Path of a .jsonl file in the format of `rated_trajectories.jsonl`, of a log, or of a folder of these.
-        rubric: Read only trajectories with ratings by this rubric. None reads all, rated or not; the ratings of
-            trajectories from a log are then placeholders.
-
-    Raises:
-        BadInput: No such path, another format, or no trajectory with ratings by the rubric.
     """
     path = Path(source)
     if path.is_dir():
@@ -167,9 +144,6 @@ def with_ratings_by(rubric: Rubric, rows: Sequence[RatedTrajectory], where: str)
     """Keep the ratings that the rubric asks for, in its order.
 
     For a rubric without headings the rating is the mean of all ratings.
-
-    Raises:
-        BadInput: A quality of the rubric is not rated. `where` names the source.
     """
     if list(rubric.qualities) == [OVERALL]:
         return [
@@ -194,19 +168,7 @@ def mean_rating(item: RatedTrajectory) -> float:
 def split_examples(
     pool: Sequence[RatedTrajectory], shots: int, seed: int
 ) -> tuple[list[RatedTrajectory], list[RatedTrajectory]]:
-    """Split rated trajectories into examples and held-out ones, both spread evenly over the ratings.
-
-    Args:
-        pool: Rated trajectories.
-        shots: Number of examples.
-        seed: Seed of their order, which does not follow the ratings.
-
-    Returns:
-        The examples in their first order, and at most twelve others.
-
-    Raises:
-        BadInput: `pool` has fewer than `shots`.
-    """
+    """Split rated trajectories into examples and held-out ones, both spread evenly over the ratings."""
     if shots > len(pool):
         raise BadInput(f"shots={shots}: there are only {len(pool)} rated examples; ask for fewer, or add more")
     ranked = sorted(pool, key=lambda item: (mean_rating(item), item.id))

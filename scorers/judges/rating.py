@@ -74,15 +74,7 @@ class RatingProtocol:
     async def write_notes(
         self, judge: Model, item: JudgedItem, epoch: int, draw: int = 0, example_id: str | None = None
     ) -> JudgeNotes:
-        """Let a judge answer the question, criticise the reasoning, defend it and resolve: one call each.
-
-        Args:
-            judge: The judge.
-            item: The item.
-            epoch: Epoch of the item; `SHARED` for examples.
-            draw: Number of the repetition: another number writes all notes anew.
-            example_id: Id of the item if it is an example, for the transcript.
-        """
+        """Let a judge answer the question, criticise the reasoning, defend it and resolve: one call each."""
         parts: dict[str, str] = {}
         missing: dict[str, str] = {}
         for name in [*(["own_answer"] if self.self_answer else []), *STAGES[self.red_team]]:
@@ -132,18 +124,7 @@ class RatingProtocol:
         round: int = 0,
         draw: int | None = None,
     ) -> Rating:
-        """Rate an item once: one model call.
-
-        Args:
-            judge: The judge.
-            examples: Shown before the item, in this order.
-            item: The item.
-            notes: The judge's notes on it.
-            epoch: Its epoch.
-            name: Name of the call in the transcript.
-            round: Recomputation round: each has its own notes on the examples.
-            draw: Number of the repetition: another number rates anew. None is the round.
-        """
+        """Rate an item once: one model call."""
         messages = await self.messages(judge, examples, round, item, notes)
         draw = round if draw is None else draw
         answer = await ask(judge, messages, self.rubric.form, epoch=epoch, name=name, draw=draw, cache=self.cache)
@@ -154,14 +135,7 @@ class RatingProtocol:
     async def judge_item(
         self, judge: Model, examples: Sequence[RatedTrajectory], item: JudgedItem, epoch: int
     ) -> dict[str, Any]:
-        """Everything that one judge says about one item, as recorded in the score's metadata.
-
-        Args:
-            judge: The judge.
-            examples: Its examples. Those about the same question as the item are left out.
-            item: The item.
-            epoch: Its epoch.
-        """
+        """Everything that one judge says about one item, as recorded in the score's metadata."""
         shown = [example for example in examples if not same_question(example, item)]
         orders = self.order_list(len(shown))
         rounds = range(self.rounds if shown else 1)

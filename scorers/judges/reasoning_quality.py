@@ -66,11 +66,7 @@ class QualityRating:
 
 
 async def judge_quality(state: TaskState, question: Question, cache: bool) -> QualityRating:
-    """Ask every model in the role `judge` about a finished sample: one call a judge, none if the reply is cached.
-
-    Raises:
-        BadInput: No model is bound to the role.
-    """
+    """Ask every model in the role `judge` about a finished sample: one call a judge, none if the reply is cached."""
     judges = models_in("judge")
     reasoning = mask_conclusion("\n\n".join(turn.text for turn in turns_of(state)))
     if not reasoning.strip():

@@ -67,25 +67,14 @@ class Rubric:
 
 
 def read_rubric(source: str) -> Rubric:
-    """Read the built-in rubric or a file.
-
-    Args:
-        source: "built-in", or the path of a Markdown or text file.
-
-    Raises:
-        BadInput: No such file, an empty one or one that is not UTF-8; a heading that gives no usable name.
-    """
+    """Read the built-in rubric or a file."""
     if source == "built-in":
         return parse_rubric(BUILT_IN, "the built-in rubric")
     return parse_rubric(read_text("rubric", source).replace("\r\n", "\n"), f"rubric={source}")
 
 
 def read_text(argument: str, path: str) -> str:
-    """Read the text file that an argument names, with its line ends unchanged.
-
-    Raises:
-        BadInput: It cannot be read.
-    """
+    """Read the text file that an argument names, with its line ends unchanged."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:  # also too long for a path: the text itself was given in its place
@@ -94,11 +83,7 @@ def read_text(argument: str, path: str) -> str:
 
 
 def parse_rubric(text: str, where: str) -> Rubric:
-    """Parse a rubric: its `##` headings are the qualities; without headings there is one overall rating.
-
-    Raises:
-        BadInput: As `read_rubric`. `where` names the source.
-    """
+    """Parse a rubric: its `##` headings are the qualities; without headings there is one overall rating."""
     problems = [] if re.search(r"\w", text) else ["it is empty; describe what to look for, under `## Name` headings"]
     qualities: dict[str, str] = {}
     for heading in QUALITY.findall(text):

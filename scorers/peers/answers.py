@@ -165,15 +165,7 @@ def is_copy(one: Respondent, reply: Answer, other: Respondent, answer: Answer) -
 
 
 def read_answers(places: Sequence[str], form: Form) -> Answers:
-    """Read the answers of all finished logs: of each model and setting, and each question, the newest log that has it.
-
-    Args:
-        places: Logs and folders of logs.
-        form: "short" reads beliefs: an answer without one, or of one half, is unread.
-
-    Raises:
-        BadInput: A place does not exist, no log is finished, or no answer can be read.
-    """
+    """Read the answers of all finished logs: of each model and setting, and each question, the newest log that has it."""
     logs, left_out = find_logs(places)
     settings: dict[str, Respondent] = {}
     questions: dict[str, tuple[str, Question]] = {}

@@ -62,15 +62,7 @@ class Trial(BaseModel, frozen=True):
 
 
 def draw_trials(answers: Answers, source: Respondent, asked: str, design: Design, skipped: Counter[str]) -> list[Trial]:
-    """Draw the trials of one question that the evaluated model answered. The same arguments give the same trials.
-
-    Args:
-        answers: The answers of all models.
-        source: The evaluated model.
-        asked: The id of the evaluated question.
-        design: The arguments of the task.
-        skipped: Counts trials that cannot be made, by reason.
-    """
+    """Draw the trials of one question that the evaluated model answered. The same arguments give the same trials."""
     trials = []
     for number in range(design.trials):
         rng = generator("mutual prediction", design.seed, source.name, asked, number)

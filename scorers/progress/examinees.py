@@ -85,16 +85,7 @@ class ExtrapolatingExaminee(ExamineeBase):
 
 
 def continued(history: Sequence[tuple[str, Answers]], ahead: int, arguments: Mapping[str, Any]) -> Answers:
-    """What people would choose some eras later: the log-probabilities of the options, extrapolated.
-
-    Args:
-        history: The answers of each era, by its label; an item that an era needed for it lacks is left out.
-        ahead: Eras to continue.
-        arguments: `extrapolation_order` (1), and `carrier`, which is `log_odds` or `shrunk`.
-
-    Raises:
-        BadInput: Another carrier, or an order below 1.
-    """
+    """What people would choose some eras later: the log-probabilities of the options, extrapolated."""
     recent, names = _usable(history, arguments)
     if not names:
         return {}

@@ -84,14 +84,7 @@ class JudgeBase(ABC):
         self.kwargs = kwargs
 
     def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
-        """Start at the first era with nothing counted.
-
-        Args:
-            **kwargs: `setting`, and the task's arguments.
-
-        Raises:
-            BadInput: An era has no proxy, or there is no era to learn from.
-        """
+        """Start at the first era with nothing counted."""
         self.setting: Setting = kwargs["setting"]
         missing = self.setting.eras[len(self.setting.proxies) :]
         if missing:
@@ -107,11 +100,7 @@ class JudgeBase(ABC):
         self._positions: list[float] = []
 
     def test(self, examinee: "ExamineeBase", **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
-        """Run the examinee through the timeline and return the result. Normally not overridden.
-
-        Raises:
-            BadInput: Something cannot be used. Errors are never turned into a result.
-        """
+        """Run the examinee through the timeline and return the result. Normally not overridden."""
         self.reset(**self.kwargs, **kwargs)
         examinee.reset(**self.kwargs, **kwargs)
         self.begin(examinee)
@@ -140,11 +129,7 @@ class JudgeBase(ABC):
         return self.setting.eras[self.current_timestep]
 
     def tick(self) -> None:
-        """Move to the next era.
-
-        Raises:
-            IndexError: There is none: the regular end of a timeline.
-        """
+        """Move to the next era."""
         if self.current_timestep + 1 >= len(self.model_list):
             raise IndexError("The timeline has ended.")
         self.current_timestep += 1
@@ -152,19 +137,7 @@ class JudgeBase(ABC):
         self.setting.emit("tick", {"era": self.era})
 
     def query_from_examinee(self, prompt: str | Data | Rows, model: Respondent | None = None) -> Any:  # noqa: ANN401
-        """Answer an examinee's questions as the people of the current era, or as `model`.
-
-        Args:
-            prompt: A text; or rows with an `item` of the pool `learn` or an `instruction`; or `Data` of such rows.
-            model: Who answers instead.
-
-        Returns:
-            In the form of the prompt: a text, or the rows with their answers.
-
-        Raises:
-            BadInput: An item of the pool on which the examinee is measured, also within a text, or people of an era
-                that is yet to come. This finds mistakes; it does not stop a class that calls the people itself.
-        """
+        """Answer an examinee's questions as the people of the current era, or as `model`."""
         respondent = model or self.current_model
         if respondent.era is not None and respondent.era > self.current_timestep:
             raise BadInput(

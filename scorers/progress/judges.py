@@ -117,11 +117,6 @@ class CoevolveJudge(JudgeBase):
         """Let the simulated people hear what somebody would choose on the items of the pool `learn`.
 
         They remember the last of each kind. An answer that could not be read is not heard. Returns the new section.
-
-        Args:
-            influencer: Whom they hear.
-            epochs: The weight.
-            comment: The kind: `ground-truth-history` or `model-influence`.
         """
         section, unread = self._memory(influencer, epochs, comment)
         others = [one for one in self.simulated_model.memory if one.title != section.title]

@@ -43,9 +43,6 @@ class Record:
         """The result of a sample; with a reason if it lacks one of the keys, or too few of their items were read.
 
         `MIN_ANSWERED` of the answers of the examinee, and `MIN_READ` of those of the people, must have been read.
-
-        Raises:
-            BadInput: A list of choices has another length than the questionnaire.
         """
         result = state.store.get(RESULT) or {}
         items = [parse_item(f"item {number}", row) for number, row in enumerate(result.get("items", []))]

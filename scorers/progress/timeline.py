@@ -38,11 +38,7 @@ THREADS = 64
 
 
 def load_class(what: str, name: str, known: Mapping[str, type[Kind] | str], base: type[Kind]) -> type[Kind]:
-    """A class by its name, which may stand for MODULE:CLASS, or from a file: FILE.py:CLASS.
-
-    Raises:
-        BadInput: An unknown name, no such file or class, or a class that is no subclass of the base class.
-    """
+    """A class by its name, which may stand for MODULE:CLASS, or from a file: FILE.py:CLASS."""
     path, _, attribute = name.rpartition(":")
     if not path.endswith(".py"):
         one_of(what, name, [*known, "FILE.py:CLASS"])
@@ -78,18 +74,7 @@ def timeline(
     cache: bool = True,
     arguments: Mapping[str, Any] | None = None,
 ) -> Solver:
-    """Let the evaluated model live through a timeline as an examinee, and leave the judge's result in the store.
-
-    Args:
-        judge: See `JUDGES`, or FILE.py:CLASS.
-        examinee: See `EXAMINEES`, or FILE.py:CLASS.
-        proxies: Who the people are: see `people`.
-        source: The questionnaire: see `questionnaire`.
-        items: Items of each dimension, both pools together. None: all.
-        elicitation: `logprobs`, the probabilities of the letters, or `letter`, the letter that is written.
-        cache: Whether replies are kept in Inspect's cache, for `inspect eval-retry` after a run that was killed.
-        arguments: Passed on to judge and examinee, such as `timesteps_ahead`.
-    """
+    """Let the evaluated model live through a timeline as an examinee, and leave the judge's result in the store."""
     passed = dict(arguments or {})
     judge_class = load_class("judge", judge, JUDGES, JudgeBase)  # type: ignore[type-abstract]
     examinee_class = load_class("examinee", examinee, EXAMINEES, ExamineeBase)

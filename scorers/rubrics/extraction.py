@@ -40,10 +40,6 @@ def extract(text: str, how: Extraction) -> tuple[str, str | None]:
     """The part of an answer that is judged.
 
     All parts that match are joined by blank lines. Tags of the same name may be nested: the outermost counts.
-
-    Returns:
-        The part and None; or the whole text and why there is no such part: nothing matches, a tag is not closed, or the
-        expression took longer than `TIME_LIMIT`.
     """
     if how.kind == "identity":
         return text, None
@@ -65,11 +61,7 @@ def insert(text: str, how: Extraction, addition: str) -> str:
 
 
 def _spans(text: str, how: Extraction) -> list[tuple[int, int]]:
-    """Start and end of each part that is judged.
-
-    Raises:
-        TimeoutError: The regular expression takes too long.
-    """
+    """Start and end of each part that is judged."""
     if how.kind == "identity":
         return [(0, len(text))]
     if how.kind == "regex":

@@ -28,12 +28,6 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
 
     Votes that cannot be read are left out. An answer has no grade if no vote can be read, if a judge cannot be reached,
     if there is no rubric for its prompt, or if every criterion does not apply.
-
-    Args:
-        reward: The rubrics and the protocol.
-        role: The role whose models judge.
-        cache: Whether to use Inspect's cache.
-        judges: The judges instead of those in the role.
     """
     forms = {rubric.digest: reply_form(rubric, PROMPTS[reward.protocol.language]) for rubric in reward.rubrics}
 

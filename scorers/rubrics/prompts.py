@@ -79,11 +79,7 @@ PROMPTS: dict[Language, Prompts] = {
 
 
 def check_template(template: str, where: str) -> str:
-    """Return a template of the user's own after checking its placeholders.
-
-    Raises:
-        BadInput: A placeholder is missing, or stands there twice.
-    """
+    """Return a template of the user's own after checking its placeholders."""
     wrong = [name for name in PLACEHOLDERS if template.count(f"{{{name}}}") != 1]
     if wrong:
         places = " and ".join(f"{{{name}}}" for name in wrong)

@@ -26,11 +26,7 @@ SECRET_VALUE = re.compile(r"(sk-|Bearer |hf_\w{8}|ghp_|AKIA)|.*://[^/@\s]*:[^/@\
 
 
 def refuse_secrets(where: str, value: object) -> None:
-    """Refuse settings of a model with what looks like a key, by its name or its form: they are written to files.
-
-    Raises:
-        BadInput: One does. The message names the setting and not its value.
-    """
+    """Refuse settings of a model with what looks like a key, by its name or its form: they are written to files."""
     for name, one in value.items() if isinstance(value, Mapping) else []:
         words = re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", str(name)).lower())
         if SECRET_WORDS & {word.removesuffix("s") for word in words if word != "tokens"} and isinstance(one, str):
@@ -73,14 +69,7 @@ class ModelSpec(Data):
         )
 
     def load(self, **settings: Any) -> Model:  # noqa: ANN401
-        """The model, from Inspect. Environment variables hold its key, never this.
-
-        Args:
-            settings: Settings of generation that it does not name itself. With them the model is not shared.
-
-        Raises:
-            BadInput: A setting that cannot be used, or a model that cannot be made.
-        """
+        """The model, from Inspect. Environment variables hold its key, never this."""
         try:
             config = GenerateConfig(**settings | self.config)
             return get_model(self.model, config=config, memoize=not settings, **self.model_args)
@@ -147,11 +136,7 @@ class Artifact(Data):
         )
 
     def check(self, where: str) -> Self:
-        """Check that the content has the digest and the id that the file names.
-
-        Raises:
-            BadInput: It has not.
-        """
+        """Check that the content has the digest and the id that the file names."""
         actual = f"sha256:{self.content.digest}"
         if actual != self.digest_of_content or self.artifact_id != f"rm-{self.content.digest[:12]}":
             raise BadInput(
@@ -163,11 +148,7 @@ class Artifact(Data):
 
 
 def read_artifact(source: object) -> Artifact:
-    """Read an artifact and check its digest.
-
-    Raises:
-        BadInput: There is no such file, it is no artifact, or it was changed.
-    """
+    """Read an artifact and check its digest."""
     data, where = read_json(source, "artifact")
     if not isinstance(data, dict) or "artifact_id" not in data:
         raise BadInput(f"{where} is not an artifact; `truthgym rubric export` writes one")
@@ -175,15 +156,7 @@ def read_artifact(source: object) -> Artifact:
 
 
 def read_reward(source: object) -> tuple[RubricReward, str | None]:
-    """Read rubrics, or an artifact with its protocol and judges, and the artifact's id.
-
-    Args:
-        source: Name of a bundled rubric; a .json file, JSON text or data with a rubric, a list of rubrics, or an
-            artifact.
-
-    Raises:
-        BadInput: It is none of them.
-    """
+    """Read rubrics, or an artifact with its protocol and judges, and the artifact's id."""
     data, where = read_json(source, "rubric")
     if isinstance(data, dict) and "artifact_id" in data:
         artifact = read_artifact(data)
@@ -194,16 +167,7 @@ def read_reward(source: object) -> tuple[RubricReward, str | None]:
 
 
 def with_protocol(reward: RubricReward, artifact: str | None, **given: object) -> RubricReward:
-    """A reward with the arguments of a scorer in place of its protocol; those that are None leave it.
-
-    Args:
-        reward: The reward.
-        artifact: The id of the artifact that it is from, whose protocol cannot be changed.
-        given: Fields of `Protocol`; `template` as the path of a text file.
-
-    Raises:
-        BadInput: A value that cannot be used, or one that an artifact has decided.
-    """
+    """A reward with the arguments of a scorer in place of its protocol; those that are None leave it."""
     changed = {name: value for name, value in given.items() if value is not None}
     if artifact and changed:
         raise BadInput(f"{artifact} has its own {', '.join(changed)}; leave it out, or score by the rubric alone")

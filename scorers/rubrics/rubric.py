@@ -104,11 +104,7 @@ class Rubric(Data):
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys and no spaces, in which a whole number has no decimal point. Equal data give equal text.
-
-    Raises:
-        ValueError: NaN or infinity.
-    """
+    """JSON with sorted keys and no spaces, in which a whole number has no decimal point. Equal data give equal text."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -138,11 +134,7 @@ def applicable(rubrics: Sequence[Rubric], prompt: str, domain: str) -> Rubric | 
 
 
 def check_places(rubrics: Sequence[Rubric], where: str) -> None:
-    """Check that no two rubrics apply to the same place.
-
-    Raises:
-        BadInput: There is no rubric, or two of them do.
-    """
+    """Check that no two rubrics apply to the same place."""
     places = [(rubric.scope, rubric.applies_to) for rubric in rubrics]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice or not places:
@@ -151,22 +143,14 @@ def check_places(rubrics: Sequence[Rubric], where: str) -> None:
 
 
 def rubrics_in(data: object, where: str) -> tuple[Rubric, ...]:
-    """Read the rubric, or the list of rubrics, in JSON data.
-
-    Raises:
-        BadInput: It is none, or two of them apply to the same place.
-    """
+    """Read the rubric, or the list of rubrics, in JSON data."""
     rubrics = tuple(model_from(Rubric, one, where) for one in (data if isinstance(data, list) else [data]))
     check_places(rubrics, where)
     return rubrics
 
 
 def model_from(kind: type[AnyData], data: object, where: str) -> AnyData:
-    """Make data of JSON.
-
-    Raises:
-        BadInput: It does not fit: every field that is wrong, in one message.
-    """
+    """Make data of JSON."""
     try:
         return kind.model_validate_json(json.dumps(data))
     except ValidationError as error:
@@ -181,11 +165,7 @@ def is_json_file(source: str) -> bool:
 
 
 def read_json(source: object, what: str) -> tuple[object, str]:
-    """JSON data from the name of a bundled rubric, a .json file, JSON text or data, and where it is from.
-
-    Raises:
-        BadInput: There is no such file, or it is not JSON.
-    """
+    """JSON data from the name of a bundled rubric, a .json file, JSON text or data, and where it is from."""
     if not isinstance(source, str):
         return source, f"the {what}"
     if source.lstrip().startswith(("{", "[")):

@@ -73,11 +73,7 @@ class Server:
 
 
 def parsed(request: Request, shape: type[Shape]) -> Shape:
-    """The body of a request in its shape.
-
-    Raises:
-        Refusal: It is not JSON (400) or has another shape (422). The body is not repeated in the message.
-    """
+    """The body of a request in its shape."""
     try:
         return shape.model_validate_json(request.state.body)
     except ValidationError as error:

@@ -10,16 +10,7 @@ from truthgym.serve.service.limits import Limits, Refusal
 
 
 async def read_body(headers: Mapping[str, str], receive: Receive, limits: Limits) -> bytes:
-    """The whole body of a request.
-
-    Args:
-        headers: By name in lower case.
-        receive: As of the ASGI application.
-        limits: Of these, `body_bytes` and `body_time`.
-
-    Raises:
-        Refusal: It is too large or too slow, or the client leaves.
-    """
+    """The whole body of a request."""
     too_large = Refusal(413, "too_large", f"The body is too large; send at most {limits.body_bytes} bytes.")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length[:20]) > limits.body_bytes:

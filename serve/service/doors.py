@@ -72,12 +72,7 @@ class SlimeRequest(BaseModel, extra="ignore"):
 
 
 def conversation(text: str) -> list[Message]:
-    """The messages of a text in one of the known chat templates, the one in whose header it begins.
-
-    Returns:
-        The messages; empty if the text is in none of the templates, if a role is unknown, or if the messages do not
-        make up the text: a token of a template stands within one, or text between two.
-    """
+    """The messages of a text in one of the known chat templates, the one in whose header it begins."""
     begin = BEGIN.match(text)
     place = begin.end() if begin else 0
     template = next((one for one in TEMPLATES if one[0].match(text, place)), None)
@@ -109,11 +104,7 @@ def without_end(text: str) -> str:
 
 
 def openrlhf_items(request: OpenRLHFRequest) -> list[Item]:
-    """The items of OpenRLHF's request. With several servers, all but one get empty lists.
-
-    Raises:
-        Refusal: The lists differ in length, or a query does not begin with its prompt.
-    """
+    """The items of OpenRLHF's request. With several servers, all but one get empty lists."""
     labels = request.labels or [None] * len(request.query)
     if not len(request.query) == len(request.prompts) == len(labels):
         raise Refusal(422, "lengths_differ", "query, prompts and labels must have the same length.")
@@ -134,9 +125,6 @@ def verl_items(request: VerlRequest) -> list[Item]:
 
     The reply is part of the text. One that writes the tokens of a further message cannot be told from a prompt of
     several turns, and both are refused: otherwise it would choose the question that is judged.
-
-    Raises:
-        Refusal: A text is in no known template, or does not end with its only reply.
     """
     items = []
     for text in [request.input] if isinstance(request.input, str) else request.input:
@@ -163,11 +151,7 @@ def slime_item(request: SlimeRequest) -> Item:
 
 
 def rewards(results: Sequence[Result]) -> list[float]:
-    """The rewards, for an answer that has no place for a failure.
-
-    Raises:
-        Refusal: One of them has none: 503 if trying again may help, which is cheap since the others are kept; else 422.
-    """
+    """The rewards, for an answer that has no place for a failure."""
     failed = [result for result in results if result.reward is None]
     if any(result.retryable for result in failed):
         raise overloaded("An item could not be scored yet; send the request again.")

@@ -30,12 +30,7 @@ class RequestLog:
     """Appends lines to a file. Each is one write, so that the lines of several processes do not mix."""
 
     def __init__(self, path: Path | None, texts: bool = False) -> None:
-        """Open the log.
-
-        Args:
-            path: The file; None keeps no log.
-            texts: Whether prompts and replies are written too.
-        """
+        """Open the log."""
         self.texts = texts
         self._file: int | None = None
         if path is not None:
@@ -77,11 +72,7 @@ class Tokens:
 
 
 def read_tokens(file: Path | None) -> Tokens:
-    """Read tokens from the environment and from a file with a line "score SHA256" or "admin SHA256" for each.
-
-    Raises:
-        BadInput: A line of another form; the message does not show it.
-    """
+    """Read tokens from the environment and from a file with a line "score SHA256" or "admin SHA256" for each."""
     rights: dict[str, Right] = {}
     for variable, right in ENVIRONMENT.items():
         if token := os.environ.get(variable, "").strip():
@@ -99,11 +90,7 @@ def read_tokens(file: Path | None) -> Tokens:
 
 
 def check_bind(host: str, tokens: Tokens) -> None:
-    """Refuse to listen beyond this machine without a token.
-
-    Raises:
-        BadInput: The host is not loopback and there is no token.
-    """
+    """Refuse to listen beyond this machine without a token."""
     if not is_loopback(host) and not tokens.rights:
         raise BadInput(
             f"--host {host} is open to other machines and there is no token; set TRUTHGYM_SERVE_TOKEN or --tokens, or "

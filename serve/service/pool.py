@@ -27,14 +27,7 @@ class Pool:
     """Scores items for all requests of a server."""
 
     def __init__(self, limits: Limits, figures: ServerFigures, canary: float = 0.0) -> None:
-        """Make an empty pool.
-
-        Args:
-            limits: The limits.
-            figures: Where results are counted.
-            canary: Share of the scored items, 0 to 1, that are scored again with `CANARY` in the reply, at the end of
-                the part that is judged.
-        """
+        """Make an empty pool."""
         self.limits = limits
         self.figures = figures
         self.canary = canary
@@ -67,12 +60,6 @@ class Pool:
         """Score items. A result depends on its item alone, whatever else is in the request and in which order.
 
         Items that are not scored at the deadline go on, so that the same request later finds their results.
-
-        Returns:
-            One result per item, in the order of the items.
-
-        Raises:
-            Refusal: The queue has no room for those of them that are new, or the judge failed too often just now.
         """
         keys = [(source.digest, item.digest) for item in items]
         new = {key: item for key, item in zip(keys, items, strict=True)
@@ -173,11 +160,7 @@ class Pool:
 
 
 def check_items(items: Sequence[Item], limits: Limits) -> None:
-    """Refuse a request with too many items, or with an item that is too long.
-
-    Raises:
-        Refusal: With status 413.
-    """
+    """Refuse a request with too many items, or with an item that is too long."""
     if len(items) > limits.batch_items:
         raise Refusal(413, "too_many_items", f"{len(items)} items; send at most {limits.batch_items} in a request")
     longest = max((item.characters for item in items), default=0)

@@ -132,17 +132,7 @@ class Source:
     """A specification with its scorer and models loaded."""
 
     def __init__(self, spec: RewardSpec, max_connections: int = 100, rates: "Rates | None" = None) -> None:
-        """Load everything that can fail before the first item.
-
-        Args:
-            spec: What to serve.
-            max_connections: Simultaneous calls of each model.
-            rates: Calls and tokens of each model a minute, also of the sources before this one.
-
-        Raises:
-            BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs the evaluated
-                model or a sandbox.
-        """
+        """Load everything that can fail before the first item."""
         self.spec = spec
         self.rates = rates or Rates()
         self.running = 0
@@ -217,13 +207,7 @@ class Source:
         return insert(response, how, addition)
 
     async def score(self, item: Item, draw: int = 0) -> Result:
-        """Score an item as `inspect score` would. It raises nothing.
-
-        Args:
-            item: The item.
-            draw: Number of earlier attempts in which a judge's reply could not be read. Each has an epoch of its own,
-                so that Inspect's cache does not give that reply again.
-        """
+        """Score an item as `inspect score` would. It raises nothing."""
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         identity = item.id or f"item-{item.digest[:16]}"
@@ -270,12 +254,7 @@ class Rates:
     """The rate of each model of a server, by its name."""
 
     def __init__(self, requests: float = 0.0, tokens: float = 0.0) -> None:
-        """No calls have been made yet.
-
-        Args:
-            requests: Of each model a minute; 0 for no limit.
-            tokens: Likewise.
-        """
+        """No calls have been made yet."""
         self.requests, self.tokens = requests, tokens
         self._of: dict[str, Rate] = {}
 
@@ -284,11 +263,7 @@ class Rates:
 
 
 def _models(role: str, value: object, max_connections: int, rates: Rates) -> Model | list[Model]:
-    """The model or models of a role, as `--model-role` takes them, without endless repetitions of a call.
-
-    Raises:
-        BadInput: Not a name or mapping, a setting that does not exist, or a model that cannot be made.
-    """
+    """The model or models of a role, as `--model-role` takes them, without endless repetitions of a call."""
     if isinstance(value, list | tuple):
         made = [_models(role, one, max_connections, rates) for one in value]
         return [model for model in made if isinstance(model, Model)]

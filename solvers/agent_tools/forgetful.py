@@ -15,20 +15,12 @@ def forgetful(results: int) -> Agent:
     """Inspect's `react` with the question's tools, whose model sees the last results of tools alone.
 
     All that the model wrote itself stays: what it noted, it keeps. The log has the whole conversation.
-
-    Args:
-        results: How many results, 0 or more.
     """
 
     @agent(name="forgetful")
     def generator() -> Agent:
         async def execute(state: AgentState, tools: list[Tool]) -> AgentState:
-            """Generate a reply.
-
-            Args:
-                state: The conversation.
-                tools: The tools.
-            """
+            """Generate a reply."""
             state.output = await get_model().generate(last_results(state.messages, results), tools)
             state.messages.append(state.output.message)
             return state

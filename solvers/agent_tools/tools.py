@@ -34,11 +34,7 @@ def search() -> Tool:
     """Search the records of the question's archive."""
 
     async def execute(query: str) -> str:
-        """Search the archive. Lists the numbers, names and kinds of the records that fit best.
-
-        Args:
-            query: Words to look for.
-        """
+        """Search the archive. Lists the numbers, names and kinds of the records that fit best."""
         archive, shown = await _do("search", {"query": query})
         return listing(archive.world, shown)
 
@@ -50,11 +46,7 @@ def retrieve() -> Tool:
     """Read a record of the question's archive."""
 
     async def execute(number: int) -> str:
-        """Read a record.
-
-        Args:
-            number: Its number, which a search lists.
-        """
+        """Read a record."""
         archive, shown = await _do("retrieve", {"number": number})
         return archive.world.records[shown[0]] if shown else f"There is no record No. {number}."
 
@@ -66,11 +58,7 @@ def attachment() -> Tool:
     """Read a table that comes with the question."""
 
     async def execute(name: str) -> str:
-        """Read a table that comes with the question, as CSV.
-
-        Args:
-            name: Its file name.
-        """
+        """Read a table that comes with the question, as CSV."""
         known = _question().attachments
         if name not in known:
             raise ToolError(f"There is no {name!r}. The question comes with: {', '.join(known) or 'no table'}.")
@@ -90,11 +78,7 @@ class SampleTools:
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:
-    """The tools of these names.
-
-    Raises:
-        BadInput: There is no such tool.
-    """
+    """The tools of these names."""
     for name in named:
         one_of("tool", name, [*TOOLS, WEB_SEARCH])
     make = {"search": search, "retrieve": retrieve, "attachment": attachment, WEB_SEARCH: web_search}
@@ -102,11 +86,7 @@ def tools_of(named: Sequence[str]) -> list[Tool]:
 
 
 def check_tools(question: AgentQuestion) -> None:
-    """Refuse a question whose tools cannot work.
-
-    Raises:
-        BadInput: There is no such tool, or no such attachment in its world.
-    """
+    """Refuse a question whose tools cannot work."""
     tools_of([name for name in question.tools if name != WEB_SEARCH])
     for name in question.attachments:
         one_of("attachment", name, [file for file, _ in TABLES.values()])

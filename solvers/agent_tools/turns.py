@@ -22,14 +22,7 @@ def ask(state: AgentState, text: str) -> None:
 
 
 async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) -> bool:
-    """Generate one reply and make its calls of tools. Returns whether there were any. One model call.
-
-    Args:
-        state: The conversation, to which the reply and the results are added.
-        tools: The tools.
-        allowed: Whether the model may call them now. If not they are declared all the same, as providers want it
-            where a conversation has earlier calls.
-    """
+    """Generate one reply and make its calls of tools. Returns whether there were any. One model call."""
     choice: Literal["none"] | None = None if allowed or not tools else "none"
     state.output = await get_model().generate(state.messages, tools=list(tools), tool_choice=choice)
     state.messages.append(state.output.message)
@@ -41,11 +34,7 @@ async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) ->
 
 
 def conclusion() -> str:
-    """The request for the answer to the question that is worked on.
-
-    Raises:
-        BadInput: No Truthgym solver works on a question.
-    """
+    """The request for the answer to the question that is worked on."""
     asked = ASKED.get()
     if asked is None:
         raise BadInput("This agent answers a question of a Truthgym task; use --solver truthgym/run_agent -S agent=...")

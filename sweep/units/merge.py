@@ -37,16 +37,6 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]],
 
     Samples are copied as they are compressed. Metrics are computed anew from the scores of all samples, with the
     scorers that the script registered. The file appears whole: it is written under another name first.
-
-    Args:
-        shards: The finished log of each shard, local files.
-        out: The merged log to write.
-        questions: Id and event of each question of the task, in order.
-        script: What the header has of the script, not of the units: `max_connections`, `adaptive_connections`,
-            `log_buffer` and `sample_shuffle`.
-
-    Raises:
-        BadInput: A sample is missing, or in two shards.
     """
     from inspect_ai.log import read_eval_log
 

@@ -84,14 +84,7 @@ class Script:
         self.process = Process(unit, mode="script", manifest=f"{state}.tasks")
 
     def next_call(self) -> Captured | None:
-        """Run the script up to its next call of `eval_set`, for which nothing is asked of a model.
-
-        Returns:
-            What the call would run, or None if the script ended before it. What it printed is then printed.
-
-        Raises:
-            BadInput: The script failed or never calls `eval_set`, or this version of Inspect has another protocol.
-        """
+        """Run the script up to its next call of `eval_set`, for which nothing is asked of a model."""
         answer = self.process.answer({})
         if "manifest" in answer:
             self.call += 1
@@ -130,19 +123,7 @@ class Script:
 
 def plan(command: Sequence[str], call: int, captured: Captured, shards: int, workers: int,
          max_connections: int | None) -> Plan:  # fmt: skip
-    """List what is left of a call of `eval_set` as units. No other sweep may do so in its folder meanwhile.
-
-    Args:
-        command: The script with its arguments, or `inspect eval-set ...`.
-        call: Number of the call, from 1.
-        captured: What the call would run.
-        shards: Most units for one task.
-        workers: Units that run at the same time, among which connections are divided.
-        max_connections: Connections to each provider, by all units together.
-
-    Raises:
-        BadInput: The eval set cannot be divided.
-    """
+    """List what is left of a call of `eval_set` as units. No other sweep may do so in its folder meanwhile."""
     log_dir, script = captured.log_dir, captured.manifest["options"]
     if shards > 1 and (script.get("limit") or script.get("sample_id") or "://" in log_dir):
         raise BadInput(

@@ -65,12 +65,6 @@ def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path, fil
     The distribution is the model's own, at temperature 1. The mean NLL of replies sampled at temperature 1 is an
     unbiased estimate of the entropy of an answer, except that a text which the model can write with different tokens
     counts only as the tokenizer splits it.
-
-    Args:
-        model: A model of Inspect's provider hf, usually the one that wrote the replies.
-        logs: Headers of finished logs.
-        folder: The folder of the logs, in which the file is written.
-        file: Its name.
     """
     from inspect_ai.log import read_eval_log_samples
 

@@ -105,12 +105,7 @@ class TaskMetrics:
 
 
 def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
-    """Read the metrics of a held-out log.
-
-    Args:
-        log: Its header.
-        folder: The folder of the log, with its `reply_nll.json` for a local model.
-    """
+    """Read the metrics of a held-out log."""
     from inspect_ai.log import read_eval_log_samples
     from inspect_ai.scorer import SampleScore
 

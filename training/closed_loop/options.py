@@ -146,11 +146,7 @@ class LoopConfig(BaseModel):
 
 
 def parse_config(options: Mapping[str, Any]) -> LoopConfig:
-    """Check all options that can be checked without a task or a model.
-
-    Raises:
-        BadInput: An option does not exist, or its value cannot be used.
-    """
+    """Check all options that can be checked without a task or a model."""
     options = {str(name).replace("-", "_"): value for name, value in options.items()}
     from inspect_ai.model import GenerateConfig
 
@@ -212,11 +208,7 @@ def _contradictions(config: LoopConfig) -> Iterator[str]:
 
 
 def parse_training_options(words: Sequence[str]) -> dict[str, Any]:
-    """Parse words of a command line, such as `--learning_rate 5e-4 --use_peft`, into options by name.
-
-    Raises:
-        BadInput: A value without an option.
-    """
+    """Parse words of a command line, such as `--learning_rate 5e-4 --use_peft`, into options by name."""
     options: dict[str, list[str]] = {}
     name = ""
     for word in words:
@@ -232,11 +224,7 @@ def parse_training_options(words: Sequence[str]) -> dict[str, Any]:
 
 
 def open_folder(config: LoopConfig) -> Path:
-    """Create the loop's folder with its `loop.json`, or resume the loop that is there.
-
-    Raises:
-        BadInput: The folder holds something else, or a loop with other options.
-    """
+    """Create the loop's folder with its `loop.json`, or resume the loop that is there."""
     out, options = Path(config.out), config.hashed()
     file = out / CONFIG_FILE
     present = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else [out] if out.exists() else []

@@ -127,16 +127,7 @@ class Comparison:
 
 
 def write_report(config: LoopConfig, out: Path, evaluations: Sequence[HeldOut]) -> str:
-    """Write `report.md` and `report.json`.
-
-    Args:
-        config: The options of the loop.
-        out: Its folder.
-        evaluations: The held-out evaluations so far: the start's, then one for each round.
-
-    Returns:
-        The verdicts of the last evaluation, one line for each task.
-    """
+    """Write `report.md` and `report.json`."""
     compared = {
         task: [Comparison(one.metrics[task], evaluations[0].metrics[task] if number else None)
                for number, one in enumerate(evaluations)]

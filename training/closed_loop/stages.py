@@ -76,14 +76,7 @@ def trained_subject(config: LoopConfig, before: Subject, folder: Path) -> Subjec
 def evaluate(
     config: LoopConfig, subject: Subject, tasks: "Sequence[Task]", folder: Path, held_out: bool
 ) -> "list[EvalLog]":
-    """Evaluate a model, or read the logs that are there. Samples finished before an interruption are kept.
-
-    Returns:
-        The headers of the logs, one for each task.
-
-    Raises:
-        BadInput: The evaluation did not finish.
-    """
+    """Evaluate a model, or read the logs that are there. Samples finished before an interruption are kept."""
     from inspect_ai import eval_set
     from inspect_ai.solver import SolverSpec
 
@@ -186,14 +179,7 @@ def trained_folder(folder: Path) -> Path | None:
 
 
 def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_: int) -> Path:
-    """Train the model, resume training, or use the model that is there.
-
-    Returns:
-        The trained model's folder.
-
-    Raises:
-        BadInput: Training failed, or submitting a paid job was declined.
-    """
+    """Train the model, resume training, or use the model that is there."""
     if trained := trained_folder(folder):
         return trained
     print(f"{folder}: training {subject.model} by {config.method}", flush=True)
@@ -243,11 +229,7 @@ def _launch(config: LoopConfig, options: dict[str, Any], folder: Path) -> Path:
 
 
 def check_provider(config: LoopConfig) -> None:
-    """Check what training at a provider needs, before any model is evaluated.
-
-    Raises:
-        BadInput: It does not take an option, its client is missing, or there is no terminal and no `--yes`.
-    """
+    """Check what training at a provider needs, before any model is evaluated."""
     for name in config.train:
         one_of(f"option of {config.provider} in --train", name, list(OPTIONS[str(config.provider)][config.method]))
     if not config.yes and not sys.stdin.isatty():
@@ -256,14 +238,7 @@ def check_provider(config: LoopConfig) -> None:
 
 
 def train_at_provider(config: LoopConfig, base: str, data: Path, folder: Path) -> Path:
-    """Train at the provider, or watch the job that was submitted before.
-
-    Returns:
-        The folder with the model's card.
-
-    Raises:
-        BadInput: Submitting the job was declined, or the provider refuses it.
-    """
+    """Train at the provider, or watch the job that was submitted before."""
     import click
 
     trained = fine_tune(

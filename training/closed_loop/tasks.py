@@ -37,14 +37,6 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
     """Arguments of each task.
 
     `{argument: value}` is for all tasks that take the argument, `{task: {argument: value}}` for one of them.
-
-    Args:
-        config: Names the tasks, and has the arguments for both splits.
-        additional: Arguments for this split.
-        split: "train" or "test".
-
-    Raises:
-        BadInput: A task does not exist or has no split, or no task takes an argument.
     """
     parameters = {name: inspect.signature(task_function(name)).parameters for name in config.task}
     args_by_task = shared_out(parameters, config.task_args, additional)

@@ -63,11 +63,7 @@ class SampleFilter:
         self._runs = [(self._intern(log.header.eval.model), self._intern(log.solver)) for log in logs]
 
     def candidate(self, log: int, member: str, sample: Outcome) -> Candidate | None:
-        """The sample as a candidate for selection. None if it is not eligible, which is counted.
-
-        Raises:
-            BadInput: A sample of another project's task without `any_task`, or an ambiguous score.
-        """
+        """The sample as a candidate for selection. None if it is not eligible, which is counted."""
         self.read += 1
         if self._listed is not None:
             key = (self.logs[log].header.eval.eval_id, str(sample.id), sample.epoch)
@@ -171,11 +167,7 @@ class ScoreSelector:
         self._scorers: set[tuple[str, ...]] = set()
 
     def value(self, sample: Outcome) -> float:
-        """The sample's number, NaN if it has none.
-
-        Raises:
-            BadInput: Several scores have that name, logs disagree about it, or its better end is unknown.
-        """
+        """The sample's number, NaN if it has none."""
         scores = sample.scores or {}
         scorers = tuple(scores)
         if self._found is not None and scorers in self._scorers:  # the scorers of an earlier sample: a fast path
@@ -195,14 +187,7 @@ class ScoreSelector:
         return all_numbers[name]
 
     def worst(self, sample: Outcome) -> float:
-        """The worst number of the score, for a sample whose answer could not be read.
-
-        Returns:
-            NaN if that does not lie with the answer: the outcome is unknown, or the judge gave no grade.
-
-        Raises:
-            BadInput: The score has no worst number.
-        """
+        """The worst number of the score, for a sample whose answer could not be read."""
         name = self._match(_all_numbers(sample))
         scorer, _, key = (name or "").partition("/")
         details = sample.scores[scorer].details if name and sample.scores else {}

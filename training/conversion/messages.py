@@ -87,13 +87,7 @@ def _with_thought_split_off(turn: Turn) -> Turn:
 
 
 def replies(turns: Sequence[Turn], reasoning: Reasoning) -> Iterator[tuple[list[TrlMessage], TrlMessage]]:
-    """The trainable replies of a trajectory, each after the messages before it.
-
-    Args:
-        turns: The trajectory.
-        reasoning: How to use reasoning that is separate or between `<think>` tags: `keep` puts it before the reply as a
-            think block, `drop` omits it, `only` omits the reply instead, and skips replies without reasoning.
-    """
+    """The trainable replies of a trajectory, each after the messages before it."""
     messages = [turn.message for turn in turns]
     for i, turn in enumerate(turns):
         if turn.trainable and i and (completion := reply_message(turn, reasoning)):

@@ -32,13 +32,6 @@ def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
 
     Assistant messages of a `prompt` are context and get weight 0. Those of a `completion`, and those of `messages`
     without a weight, are trained on.
-
-    Args:
-        row: `prompt` and `completion`, or `messages`; optionally `tools`.
-        where: The row's place, for errors.
-
-    Raises:
-        BadInput: The row contains something that the API does not accept.
     """
     if "messages" in row:
         messages = conversation(_list(row, "messages", where), where, _images(row))
@@ -57,14 +50,6 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
     """Make a line for preference fine-tuning, with one assistant message preferred to another.
 
     Format: `{"input": {"messages", "tools", "parallel_tool_calls"}, "preferred_output", "non_preferred_output"}`.
-
-    Args:
-        row: `prompt`, `chosen` and `rejected`; optionally `tools`. Weights and the margin are dropped: the format has
-            no field for them.
-        where: The row's place, for errors.
-
-    Raises:
-        BadInput: The row contains something that the API does not accept.
     """
     images = _images(row)
     messages = conversation(_list(row, "prompt", where), where, images)
@@ -95,13 +80,6 @@ def reinforcement(row: Row, where: str = "the row") -> dict[str, Any]:
     The fields are those of this project's graders (`truthgym.scorers.graders.grader.item_fields`): `target` and
     `reference_answer` if the truth is known, `question` and `input` (the last user message, unless a column of that
     name exists), `id`, and the question's own fields. The model does not see them.
-
-    Args:
-        row: `prompt` and `target`, with the question's fields as columns.
-        where: The row's place, for errors.
-
-    Raises:
-        BadInput: The row contains something that the API does not accept.
     """
     prompt = conversation(_list(row, "prompt", where), where, _images(row))
     # Reinforcement fine-tuning is for reasoning models, which have developer messages instead of system messages.
@@ -129,15 +107,6 @@ def conversation(
 
     Arguments of tool calls become JSON text. Each call gets an id, which the tool message after it refers to. Images
     replace their placeholders.
-
-    Args:
-        messages: The messages of a row.
-        where: The row's place, for errors.
-        images: Data URIs of the images with placeholders, in order.
-
-    Raises:
-        BadInput: An unknown role or an invalid name, a message without content, reasoning in a separate field, or an
-            image outside the row.
     """
     converted: list[dict[str, Any]] = []
     unanswered: list[str] = []  # ids of tool calls

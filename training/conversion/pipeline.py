@@ -75,11 +75,7 @@ class Conversion:
         self._conditions = replace(samples.selection, threshold=None) if labels else samples.selection
 
     def rows(self) -> RowsOfSplit:
-        """All rows.
-
-        Raises:
-            BadInput: A score or sample that cannot be used, or nothing to validate on.
-        """
+        """All rows."""
         one_pass = self.config.row_kind in ("sft", "steps") and self.config.validation == "none"
         try:
             yield from self.single_pass() if one_pass and not self.samples.selection.ranks else self.two_pass()

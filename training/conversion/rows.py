@@ -39,18 +39,7 @@ class SkipSample(Exception):
 
 
 def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator[Row]:
-    """Rows for `SFTTrainer`: one for each reply, or one for the whole trajectory.
-
-    Args:
-        sample: The trajectory.
-        form: `prompt-completion` makes a row of each trainable reply, with everything before it as `prompt`: the loss
-            is on the completion alone. `messages` makes one row, for `assistant_only_loss=True`, and skips
-            trajectories with replies that are not trainable.
-        reasoning: See `messages.replies`.
-
-    Raises:
-        SkipSample: No reply is trainable, or with `messages` not every reply is.
-    """
+    """Rows for `SFTTrainer`: one for each reply, or one for the whole trajectory."""
     turns = turns_of(sample)
     if form == "messages":
         yield with_tools({"messages": _conversation(turns, reasoning)}, sample)
@@ -83,11 +72,7 @@ def _conversation(turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessag
 
 
 def unpaired_rows(sample: LoggedSample, label: bool, reasoning: Reasoning) -> Iterator[Row]:
-    """Rows for `KTOTrainer`: one for each reply, labelled by whether its trajectory is good.
-
-    Raises:
-        SkipSample: No reply is trainable.
-    """
+    """Rows for `KTOTrainer`: one for each reply, labelled by whether its trajectory is good."""
     for row in sft_rows(sample, "prompt-completion", reasoning):
         yield {**row, "label": label}
 
@@ -97,9 +82,6 @@ def prompt_row(sample: LoggedSample) -> Row:
 
     The reward is for an answer. If the first reply is a turn of reasoning instead, the prompt is the one that the
     solver `direct` uses.
-
-    Raises:
-        SkipSample: There is no message before the first reply.
     """
     turns = turns_of(sample)
     first = next((i for i, turn in enumerate(turns) if turn.trainable), len(turns))
@@ -120,9 +102,6 @@ def step_row(sample: LoggedSample) -> Row:
     `labels` holds for each step whether the belief after it is at least as close to the outcome as the belief before
     it, `step_scores` by how much its Brier score fell (above 0 is better). The beliefs are those that `martingale`
     with `per=step` elicited from the model itself. Messages between two steps are prepended to the second.
-
-    Raises:
-        SkipSample: The outcome or a belief is unknown, or another model wrote a step.
     """
     turns = turns_of(sample)
     steps = [i for i, turn in enumerate(turns) if turn.message["role"] == "assistant" and turn.kind != "auxiliary"]
@@ -157,9 +136,6 @@ def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoni
     The prompt is the part that both trajectories share, and the replies are those at which they diverge. Later replies
     belong to different conversations and are not compared. Trajectories with different first messages, such as those
     of two solvers, are compared by their answers to the question as the solver `direct` asks it.
-
-    Raises:
-        SkipSample: The trajectories do not differ, or have no answers to compare.
     """
     first, second = turns_of(better), turns_of(worse)
     i = _divergence(first, second, reasoning)
@@ -241,11 +217,7 @@ def _without_ids(message: TrlMessage) -> TrlMessage:
 
 
 def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
-    """A row for `few_shot`: the trajectory from its question on, as a `solvers.examples.Example`.
-
-    Raises:
-        SkipSample: It has no answer in words.
-    """
+    """A row for `few_shot`: the trajectory from its question on, as a `solvers.examples.Example`."""
     from truthgym.solvers.examples import Example, merge_turns
 
     turns = turns_of(sample)

@@ -131,11 +131,7 @@ class Selection:
 
 
 def read_trajectories(path: str) -> set[tuple[str, str, int]]:
-    """The eval id, sample id and epoch of each trajectory in a file for `Selection.trajectories`.
-
-    Raises:
-        BadInput: It cannot be read, has no such columns, or lists nothing.
-    """
+    """The eval id, sample id and epoch of each trajectory in a file for `Selection.trajectories`."""
     columns = ("eval_id", "sample_id", "epoch")
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
@@ -154,13 +150,6 @@ def check_fields(options: object, problems: Sequence[str] = ()) -> None:
     """Check the fields of a dataclass against their annotations: `Literal` lists allowed values, `Meta` a range.
 
     By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
-
-    Args:
-        options: The dataclass.
-        problems: What is wrong besides, such as a combination of options.
-
-    Raises:
-        BadInput: All that is wrong, with the names of the fields and what is expected.
     """
     found = []
     for name, annotation in get_type_hints(type(options), include_extras=True).items():
@@ -186,11 +175,6 @@ def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | N
 
     If `best_per_question` is set, the best candidate of each question is selected first. Of the rest, the smaller of
     the share and the count is taken, at least 1. Ties are broken by a seeded draw, not by the order of the log.
-
-    Args:
-        candidates: Those that pass `selection.passes`.
-        selection: The conditions.
-        best: Which end of the score is better. Needed if `selection.ranks`.
     """
     if not selection.ranks:
         return list(candidates)
@@ -216,9 +200,6 @@ def good_candidates(
 
     By the threshold if one is set. Otherwise the selected trajectories of `train`, or the better half of all of them,
     are good, and so are the trajectories of `validation` whose score is as good as the worst of these.
-
-    Raises:
-        BadInput: No threshold is set and all of `train` have the same score.
     """
     limit = selection.threshold
     if limit is not None:
@@ -229,11 +210,7 @@ def good_candidates(
 
 
 def better_half(candidates: Sequence[Candidate], best: Best | None) -> set[Candidate]:
-    """The candidates with the better scores, about half of them. Candidates with equal scores stay together.
-
-    Raises:
-        BadInput: All have the same score.
-    """
+    """The candidates with the better scores, about half of them. Candidates with equal scores stay together."""
     middle = median(c.score for c in candidates)
     better = {c for c in candidates if c.score != middle and as_good(c.score, middle, best)}
     ties = [c for c in candidates if c.score == middle]
@@ -261,9 +238,6 @@ def split_validation(candidates: Sequence[Candidate], splits: Sequence[str]) -> 
 
     Candidates of other splits than `splits` are for validation. If there are none, one event in ten is, by its hash,
     and at least one.
-
-    Raises:
-        BadInput: All are of one event.
     """
     validation = [c for c in candidates if c.split not in splits]
     if validation:
@@ -292,16 +266,7 @@ class Pair(NamedTuple):
 
 
 def pair_up(candidates: Sequence[Candidate], best: Best, by: PairBy, pairs: Pairs, margin: float) -> Iterator[Pair]:
-    """Pair trajectories of the same question.
-
-    Args:
-        candidates: Scored trajectories.
-        best: Which end of the score is better.
-        by: What differs within a pair. Pairs by `epoch` share the model and the solver, pairs by `solver` the model,
-            and pairs by `model` the solver.
-        pairs: `widest` takes the pair with the largest margin of each question, `all` takes all pairs.
-        margin: The least difference of the scores. Equal scores are never paired.
-    """
+    """Pair trajectories of the same question."""
     groups: dict[tuple[str, ...], list[Candidate]] = {}
     for candidate in candidates:
         shared = {

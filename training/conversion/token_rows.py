@@ -40,17 +40,7 @@ class Tokens(NamedTuple):
 
 
 def token_rows(rows: Sequence[tuple[str, Row]], kind: str, name: str, best: Best | None) -> Iterator[tuple[str, Row]]:
-    """Replace the columns `prompt` and `completion` by tokens in the shape of another trainer.
-
-    Args:
-        rows: Splits and rows of `sft`, with a `score`.
-        kind: `verl`, `prime-rl` or `tinker`.
-        name: Folder or name of the model, for its tokenizer and the log-probabilities.
-        best: The better end of the score.
-
-    Raises:
-        BadInput: The model cannot be loaded, a reply is empty for its tokenizer, or all advantages are 0.
-    """
+    """Replace the columns `prompt` and `completion` by tokens in the shape of another trainer."""
     kept = [(split, msgspec.json.decode(msgspec.json.encode(row))) for split, row in rows]
     if not kept:
         return

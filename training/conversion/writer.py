@@ -120,12 +120,7 @@ class DatasetFolder:
     """
 
     def __init__(self, out: str | Path, file_format: FileFormat = "jsonl", overwrite: bool = False) -> None:
-        """Check that the folder can be written.
-
-        Raises:
-            BadInput: It exists and `overwrite` is False, or it is not a dataset of this project, which is never
-                overwritten.
-        """
+        """Check that the folder can be written."""
         self.out = Path(out).resolve()
         if self.out.suffix in (".jsonl", ".json", ".parquet", ".arrow"):
             raise bad_input(f"--out {out}: a dataset is a folder with a card in it; give {Path(out).with_suffix('')}")
@@ -210,16 +205,7 @@ class DatasetFolder:
         (self._partial / name).write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
     def finish(self, facts: Mapping[str, Any], title: str, text: str) -> None:
-        """Write the card and rename the folder to its final name.
-
-        Args:
-            facts: The card's metadata under `truthgym`.
-            title: The card's heading.
-            text: The text under the heading.
-
-        Raises:
-            BadInput: There are images and the format is jsonl, or Hugging Face's datasets is needed but missing.
-        """
+        """Write the card and rename the folder to its final name."""
         import yaml
 
         for file in self._files.values():
@@ -255,13 +241,7 @@ class DatasetFolder:
 
 
 def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str:
-    """The text of a dataset's card in Markdown: what it contains, its logs, and what was left out and why.
-
-    Args:
-        facts: The card's metadata under `truthgym`.
-        out: The folder.
-        columns: The columns of the rows.
-    """
+    """The text of a dataset's card in Markdown: what it contains, its logs, and what was left out and why."""
     rows = ", ".join(f"{number:,} of {split}" for split, number in facts["rows"].items())
     use = USES[facts["kind"]].format(out=out, best=facts["selection"].get("best") or "lowest")
     lines = [

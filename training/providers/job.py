@@ -37,11 +37,7 @@ class Job:
 
 
 def get_provider(name: str) -> FineTuningProvider:
-    """Make a provider by name.
-
-    Raises:
-        BadInput: Its client is not installed.
-    """
+    """Make a provider by name."""
     if name == "openai":
         from truthgym.training.providers.openai import OpenAIProvider
 
@@ -62,24 +58,7 @@ def fine_tune(
     overwrite: bool = False,
     log: Callable[[str], None] = print,
 ) -> Path | None:
-    """Submit a fine-tuning job, or watch the job that was submitted before, and write the card of its model.
-
-    Args:
-        spec: What to train.
-        provider: The provider that trains.
-        output_dir: The folder for models' folders.
-        confirm: Asks whether to submit a paid job; takes a description of it. Not called for a job that runs already.
-        poll: Seconds between two requests for the job's status.
-        wait: Watch the job to its end. Otherwise return once it is submitted.
-        overwrite: Submit another job where one has failed or has finished.
-        log: Prints a line of progress.
-
-    Returns:
-        The folder, with the model card if the job has finished; None if `confirm` declined.
-
-    Raises:
-        BadInput: An option, row or file cannot be used, the provider refuses the job, or the job failed.
-    """
+    """Submit a fine-tuning job, or watch the job that was submitted before, and write the card of its model."""
     data = hash_dataset(spec.dataset)
     lines = upload_lines(spec, provider.name.lower())
     config = {"provider": provider.name.lower(), **spec.hyperparameters()}

@@ -43,11 +43,7 @@ class OpenAIProvider:
 
     @cached_property
     def client(self) -> "OpenAI":
-        """The client.
-
-        Raises:
-            BadInput: There is no key.
-        """
+        """The client."""
         from openai import OpenAI, OpenAIError
 
         try:

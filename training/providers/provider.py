@@ -94,15 +94,7 @@ class FineTuningProvider(Protocol):
 
 @contextmanager
 def translate_errors(provider: FineTuningProvider, action: str) -> Iterator[None]:
-    """Turn a client's error into one sentence.
-
-    Args:
-        provider: The provider.
-        action: What was requested, as the object of "refused".
-
-    Raises:
-        BadInput: In place of the client's errors.
-    """
+    """Turn a client's error into one sentence."""
     try:
         yield
     except provider.errors as error:

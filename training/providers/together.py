@@ -32,11 +32,7 @@ class TogetherProvider:
 
     @cached_property
     def client(self) -> "Together":
-        """The client.
-
-        Raises:
-            BadInput: There is no key.
-        """
+        """The client."""
         from together import Together, TogetherError
 
         try:

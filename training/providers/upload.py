@@ -23,19 +23,7 @@ REQUIRED = {"sft": ("messages",), "dpo": ("input", "preferred_output"), "reinfor
 
 
 def upload_lines(spec: JobSpec, provider: str) -> dict[str, list[bytes]]:
-    """Make the lines of each split of a dataset.
-
-    Args:
-        spec: The method, the dataset and the grader.
-        provider: "openai" or "together".
-
-    Returns:
-        Encoded lines of `train`, and of `validation` where the dataset has that split.
-
-    Raises:
-        BadInput: The dataset is of another kind, a row cannot be sent or is of the test split, a split is too small,
-            or the grader needs a target that rows do not have.
-    """
+    """Make the lines of each split of a dataset."""
     kind = card_metadata(spec.dataset).get("kind")
     if kind not in (None, "openai", KINDS[spec.method]):
         raise bad_input(

@@ -43,13 +43,7 @@ PROPER_BY_KEY = {score.key: name for name, score in PROPER.items()}
 
 
 def proper_rewards(name: str, beliefs: Sequence[float | None], outcomes: Sequence[float | None]) -> Rewards:
-    r"""Rewards of stated beliefs: $-(p-y)^2$, $\ln p_y$ or $p_y/\sqrt{p^2+(1-p)^2}$.
-
-    Args:
-        name: A key of `PROPER`.
-        beliefs: Probabilities of "yes" in [0, 1]. None if the answer could not be parsed: it gets the worst reward.
-        outcomes: 1 or 0. None if unknown: no reward.
-    """
+    r"""Rewards of stated beliefs: $-(p-y)^2$, $\ln p_y$ or $p_y/\sqrt{p^2+(1-p)^2}$."""
     score = PROPER[name]
     return [
         None if y is None else score.worst if p is None else signed(float(RULES[score.key](p, y)), score.best)
@@ -78,14 +72,6 @@ def consistency_rewards(beliefs: Sequence[float | None], questions: Sequence[Has
     with are not pulled towards them. An answer that cannot be parsed gets -1.
 
     Used alone, it is maximised by giving the same answer to every question: combine it with a proper reward.
-
-    Args:
-        beliefs: Probabilities in [0, 1]. None if the answer could not be parsed.
-        questions: The question of each answer, the same in all arms.
-        arms: Arms as `truthgym/sycophancy` names them.
-
-    Returns:
-        None for the other arms, and if the batch has no parsed answer in another arm of the question.
     """
     by_arm: dict[Hashable, dict[str, list[float]]] = {}
     for belief, question, arm in zip(beliefs, questions, arms, strict=True):
@@ -106,14 +92,6 @@ def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequenc
 
     The imputed answer then has no advantage, alone or with further rewards. None would achieve that only alone: TRL
     counts it as 0 in a sum of rewards, which can be the best or the worst possible value.
-
-    Args:
-        rewards: One per answer.
-        missing: Which of them to replace, for instance because the grading model could not be reached.
-        groups: The question of each answer.
-
-    Returns:
-        None for a missing reward if no other answer to the question has a reward.
     """
     known: dict[Hashable, list[float]] = {}
     for reward, is_missing, group in zip(rewards, missing, groups, strict=True):
@@ -126,14 +104,7 @@ def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequenc
 
 
 def length_rewards(lengths: Sequence[int], longer: bool = False, max_length: int = MAX_LENGTH) -> Rewards:
-    """Reward answers for being short, from -1 to 0, or for being long, from 0 to 1.
-
-    Args:
-        lengths: Tokens or words, 0 or more. An empty answer, 0, gets the lowest reward in both directions: otherwise
-            saying nothing would be the best way to be brief.
-        longer: Whether longer is better.
-        max_length: Longer answers earn the same as this length.
-    """
+    """Reward answers for being short, from -1 to 0, or for being long, from 0 to 1."""
     fractions = [min(length, max_length) / max_length for length in lengths]
     if longer:
         return list(fractions)

@@ -32,18 +32,6 @@ def graded(
     could not be reached for any answer, that is an error. The grader sees the answer as the trajectory: TRL's trainers
     keep nothing else. Of the answers whose grader replied, the share with a grade is logged as `NAME_read`, and the
     share whose grader's reply could not be read as `NAME_judge_unread`, if it is above 0.
-
-    Args:
-        grader: As for the scorer `truthgym/graded`: a name, a file, an OpenAI specification, or a `Grader`.
-        model: The grading model, if the grader needs one: a name such as "openai/gpt-5.4-mini", or an Inspect model.
-        arguments: Further arguments of that scorer, such as `rubric`, `trusted` or `cache`.
-
-    Returns:
-        A function, or an async function if the grader waits for a model or a program. TRL accepts both.
-
-    Raises:
-        BadInput: A grader that cannot be used, that needs a model and has none, or that needs a sandbox: TRL's trainers
-            have none.
     """
     chosen = read_grader(grader, **arguments)
     if chosen.function is None:

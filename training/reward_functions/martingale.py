@@ -56,18 +56,6 @@ def martingale_rewards(
     posterior. If it is not, I is the smaller one, over all other questions, of movement and uncertainty reduction, both
     computed from what the question's rollouts have in common. Without truth, knowledge and confidence cannot be told
     apart: going to 0 or 1 at random maximises both. Combine it with questions whose truth is known.
-
-    Args:
-        question: The question of each rollout.
-        prior: Beliefs before the reasoning, in [0, 1]. None if not parsed: the mean of the question's others is used.
-        posterior: Beliefs after the reasoning. None if not parsed: the rollout gets the lowest reward of the range.
-        outcome: 1 or 0; None if unknown.
-        weight: Of the slope term, at least 0. The weighted term lies in [-weight, weight].
-        information_weight: Of the information term, above 0. The weighted term lies in
-            [-information_weight, information_weight].
-
-    Raises:
-        ValueError: A belief outside [0, 1].
     """
     codes = cluster_codes(question)
     before, after, truth = (_floats(values) for values in (prior, posterior, outcome))

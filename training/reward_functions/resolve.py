@@ -16,18 +16,7 @@ Scorers = Mapping[str, Sequence[str]]
 
 
 def resolve_rewards(names: Sequence[str], scorers: Scorers) -> list[Reward]:
-    """Make the rewards that the user named.
-
-    Args:
-        names: Built-in rewards (keys of `builtin.BUILTIN`); "SCORER" or "SCORER/KEY", followed by ":lowest" or
-            ":highest" if the scorer does not declare a direction; functions, as "FILE.py:FUNCTION" or
-            "package.module.FUNCTION"; the address of a reward server. Empty for the default: see `default_reward`.
-        scorers: The scorers of each task.
-
-    Raises:
-        BadInput: An unknown name; a task without that scorer; no name, and no single scorer to default to;
-            `consistency` without a proper reward.
-    """
+    """Make the rewards that the user named."""
     if isinstance(names, str) or any(not isinstance(name, str) for name in names):
         raise BadInput(f"reward={names!r}: give a list of names, such as brier")
     names = list(names) or [default_reward(scorers)]
@@ -39,11 +28,7 @@ def resolve_rewards(names: Sequence[str], scorers: Scorers) -> list[Reward]:
 
 
 def default_reward(scorers: Scorers) -> str:
-    """`brier` if every task has it, otherwise the one scorer with a known direction that all tasks share.
-
-    Raises:
-        BadInput: No such scorer, or several.
-    """
+    """`brier` if every task has it, otherwise the one scorer with a known direction that all tasks share."""
     if scorers and all("brier" in names for names in scorers.values()):
         return "brier"
     shared = set.intersection(*(set(names) for names in scorers.values())) if scorers else set()
@@ -55,11 +40,7 @@ def default_reward(scorers: Scorers) -> str:
 
 
 def parse_scorer_reward(name: str, scorers: Scorers) -> ScorerReward:
-    """Parse SCORER or SCORER/KEY, optionally prefixed by its package and followed by ":lowest" or ":highest".
-
-    Raises:
-        BadInput: An unknown scorer, key or direction, or one that would reward being wrong.
-    """
+    """Parse SCORER or SCORER/KEY, optionally prefixed by its package and followed by ":lowest" or ":highest"."""
     path, _, end = name.partition(":")
     best: Best | None = "lowest" if end == "lowest" else "highest" if end == "highest" else None
     if end and best is None:

@@ -83,10 +83,6 @@ class BuiltinReward:
 
         `martingale` gives None to a question with a single rollout or without a parsed prior. Validation asks each
         question once, and a single rollout cannot separate its prior from noise, so there it gives None to all.
-
-        Raises:
-            BadInput: `martingale` with too few questions in a training batch to estimate a slope, or with priors that
-                saw the reasoning.
         """
         if self.name == "martingale":
             _check_martingale(rollouts)

@@ -25,14 +25,6 @@ def check_scaling(rewards: Sequence[Reward], training_arguments: object, allowed
     dividing by it amplifies those rewards. What remains of a Brier reward is the sign of the outcome, and the best
     answer is 0 or 1. The spread of a whole batch has a weaker effect of the same kind, which fades with the number of
     questions in the batch: see docs/rewards.md and benchmarks/group_scaling.py.
-
-    Args:
-        rewards: The rewards of the run.
-        training_arguments: TRL's GRPOConfig or RLOOConfig.
-        allowed: Whether the user gave `--allow_group_scaling`.
-
-    Raises:
-        BadInput: A proper reward together with an option that makes it improper.
     """
     proper = [reward.name for reward in rewards if reward.proper]
     if allowed or not proper:
@@ -49,16 +41,7 @@ def check_scaling(rewards: Sequence[Reward], training_arguments: object, allowed
 
 
 def check_weights(rewards: Sequence[Reward], weights: Sequence[float] | None) -> None:
-    """Refuse reward weights under which a reward would defeat its purpose.
-
-    Args:
-        rewards: The rewards of the run.
-        weights: TRL's `reward_weights`, one per reward; None for 1 each.
-
-    Raises:
-        BadInput: Another number of weights than rewards, a weight that is not finite, a proper reward with a weight
-            below 0, or `consistency` without a proper reward.
-    """
+    """Refuse reward weights under which a reward would defeat its purpose."""
     weights = [1.0] * len(rewards) if weights is None else list(weights)
     names = " ".join(reward.name for reward in rewards)
     if len(weights) != len(rewards):

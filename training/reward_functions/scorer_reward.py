@@ -89,10 +89,6 @@ class ScorerReward:
 
         None also if the scorer's own model could not be reached, or if its reply could not be read: neither says
         anything of the answer.
-
-        Raises:
-            BadInput: A score that is not a number, or has no known direction; a model that could not be reached for
-                any of the answers.
         """
         readings = [self.reading(rollout) for rollout in rollouts]
         failures = [reading.reason for reading in readings if reading.judge == "unreachable"]
@@ -176,12 +172,7 @@ class ScorerReward:
         return best
 
     def _worst(self, rollout: Rollout | None, lowest: float | None) -> float | None:
-        """The lowest reward of the scorer's range, or of this batch if the range is unknown.
-
-        Args:
-            rollout: The one to reward; if it crashed, another one with a score, which tells the range.
-            lowest: Of this batch.
-        """
+        """The lowest reward of the scorer's range, or of this batch if the range is unknown."""
         if rollout is None:
             return PROPER[self._proper_score].worst if self._proper_score else None
         best = self._direction(rollout)

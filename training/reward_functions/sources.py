@@ -21,9 +21,6 @@ def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, s
     An artifact is known by its id and the digest of its content, wherever its file lies; anything else by its path. Of
     a scorer that is neither Truthgym's nor Inspect's, the file of its code is known, under the name `CODE`; files that
     this imports are not.
-
-    Raises:
-        BadInput: There is no such file or folder.
     """
     paradigm = PARADIGMS.get(scorer.removeprefix("truthgym/"))
     if paradigm is None:

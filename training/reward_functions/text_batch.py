@@ -87,16 +87,7 @@ def message_text(message: object) -> str:
 
 
 def column(columns: Columns, name: str, content: str) -> list[Any]:
-    """A column of the dataset, one entry per completion.
-
-    Args:
-        columns: What TRL passed.
-        name: The column.
-        content: What it contains, for the error.
-
-    Raises:
-        BadInput: The dataset has no such column.
-    """
+    """A column of the dataset, one entry per completion."""
     values = columns.get(name)
     if not isinstance(values, list):
         raise BadInput(

@@ -55,10 +55,6 @@ class FunctionReward:
         """One reward per rollout. The function does not get those that failed.
 
         One that crashed gets the lowest reward of this batch; one with a failed model call, None.
-
-        Raises:
-            BadInput: The function raises, returns another number of rewards than there are completions, or a reward
-                that is not a finite number.
         """
         self.figures.clear()
         finished = [rollout for rollout in rollouts if not rollout.error]
@@ -79,11 +75,7 @@ class FunctionReward:
 
     @property
     def sources(self) -> dict[str, str]:
-        """What it is made of, by name with its digest: its file, or what a server says that it scores with.
-
-        Raises:
-            BadInput: The server does not answer.
-        """
+        """What it is made of, by name with its digest: its file, or what a server says that it scores with."""
         if sources := getattr(self.function, "sources", None):
             try:
                 return dict(sources())
@@ -147,9 +139,6 @@ def load_function(name: str) -> Function:
     """Load a function by "FILE.py:FUNCTION", "package.module.FUNCTION", or the address of a reward server.
 
     An address may end in "#DIGEST": the server must then score with what has this digest.
-
-    Raises:
-        BadInput: It does not exist or cannot be loaded.
     """
     if name.startswith(SERVER):
         from truthgym.training.served import served
@@ -174,15 +163,6 @@ def hash_of_source(name: str) -> str | None:
     """SHA-256 of the file by which a user's function is named, and of the file that defines it if that is another.
 
     Files that these import are not included.
-
-    Args:
-        name: As for `load_function`.
-
-    Returns:
-        None for a function of Truthgym, or if there is no file.
-
-    Raises:
-        BadInput: As for `load_function`.
     """
     place, _ = _split(name)
     if name.startswith(SERVER):

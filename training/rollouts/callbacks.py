@@ -41,16 +41,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         rollouts_per_step: int = 0,
         checkpoint: Path | None = None,
     ) -> None:
-        """Set up the counters.
-
-        Args:
-            rewards: The rewards.
-            weights: Their weights; None for 1 each.
-            interval: Seconds between two lines.
-            min_share_read: Share of a step's answers that must be parsed; the run stops below it.
-            rollouts_per_step: Rollouts of a step in this process.
-            checkpoint: Resume the counters from this checkpoint.
-        """
+        """Set up the counters."""
         self.rewards = rewards
         self.weights = weights or [1.0] * len(rewards)
         self.interval = interval
@@ -71,15 +62,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self._ended += 1
 
     def step_rewarded(self, rollouts: "Sequence[Rollout]", rewards: "Sequence[Rewards]") -> None:
-        """Update the figures from the rollouts of a step.
-
-        Args:
-            rollouts: Those of all processes.
-            rewards: For each reward, its values.
-
-        Raises:
-            BadInput: The share of answers that could be parsed is below `min_share_read`.
-        """
+        """Update the figures from the rollouts of a step."""
         totals = [_weighted_sum(values, self.weights) for values in zip(*rewards, strict=True)]
         groups: dict[tuple[str, str], list[float]] = {}
         for rollout, total in zip(rollouts, totals, strict=True):
@@ -184,15 +167,7 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self, trainer: Trainer, rollouts: "Rollouts", rewards: "Sequence[Reward]", *, steps: float, max_samples: int
     ) -> None:
-        """Choose the questions.
-
-        Args:
-            trainer: The trainer whose model is evaluated.
-            rollouts: Runs the questions of the validation split.
-            rewards: Their means are reported.
-            steps: Steps between two evaluations; below 1, a share of all steps.
-            max_samples: Maximum number of questions.
-        """
+        """Choose the questions."""
         self.trainer = trainer
         self.rollouts = rollouts
         self.rewards = rewards

@@ -101,14 +101,7 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
 
 
 def kind_of_run(tasks: str, base_hash: str, logging_steps: float, settings: Mapping[str, object]) -> dict[str, object]:
-    """What decides how much a run's log entries vary: of the run to watch and of clean ones it must be the same.
-
-    Args:
-        tasks: As `ModelCard.dataset` names them.
-        base_hash: Of the model in training.
-        logging_steps: Steps of which an entry is the mean.
-        settings: `Arguments.settings`, or `config` of the card.
-    """
+    """What decides how much a run's log entries vary: of the run to watch and of clean ones it must be the same."""
     return {"tasks": tasks, "base model": base_hash, "--logging_steps": int(logging_steps)} | {
         f"--{name}": settings.get(name) for name in CADENCE
     }
@@ -121,19 +114,7 @@ def monitor_of(
     checkpoints: int,
     kind: Mapping[str, object],
 ) -> HackingMonitor | None:
-    """The monitor that the options ask for; None without any.
-
-    Args:
-        folders: Folders of clean runs, which contain their history.
-        signals: See `HackingMonitor`; None for the length of replies.
-        alpha: Probability of a stop in a clean run.
-        checkpoints: Log entries of the run.
-        kind: See `kind_of_run`.
-
-    Raises:
-        BadInput: Signals without a clean run, a folder without a history or a card, a clean run of another kind, or a
-            signal that a clean run did not log.
-    """
+    """The monitor that the options ask for; None without any."""
     if not folders:
         if signals:
             raise BadInput(

@@ -40,11 +40,7 @@ def trainable_turns(sample: EvalSample, turns: Mapping[str, "SampledReply"]) -> 
 
 
 def conversation_rows(turns: Sequence["SampledReply"]) -> list[TokenRow]:
-    """One row per conversation: all its trainable replies, with the messages in between masked.
-
-    Args:
-        turns: The trainable replies of one sample.
-    """
+    """One row per conversation: all its trainable replies, with the messages in between masked."""
     trainable = {turn.message_id for turn in turns}
     chains = {turn.message_id: _chain(turn) for turn in turns}
     continued = {earlier.message_id for chain in chains.values() for earlier in chain[:-1]}

@@ -85,15 +85,7 @@ class Policy(HuggingFaceAPI):
         seed: tuple[int, ...],
         enable_thinking: bool | None = None,
     ) -> None:
-        """Set up the policy for one run of rollouts.
-
-        Args:
-            name: The model's name in the log.
-            tokenizer: Its tokenizer.
-            batcher: Collects requests and generates replies.
-            seed: Of the sampling; a different one for each run.
-            enable_thinking: Passed to the chat template.
-        """
+        """Set up the policy for one run of rollouts."""
         super(HuggingFaceAPI, self).__init__(name, config=GenerateConfig())
         self.tokenizer: Any = tokenizer
         self.chat_template = None
@@ -230,13 +222,6 @@ def prompt_suffix(rendered: str, known: str) -> str | None:
     """What a chat template appends to the part of a conversation that the model has already read and written.
 
     Whitespace may differ: some templates trim messages, while the tokens that the model read stay as they were.
-
-    Args:
-        rendered: The whole conversation as the template renders it now.
-        known: The same up to the end of the last reply, as the model read and wrote it.
-
-    Returns:
-        None if the template now renders the known part differently: see `divergence`.
     """
     if rendered.startswith(known):
         return rendered[len(known) :]
@@ -245,13 +230,7 @@ def prompt_suffix(rendered: str, known: str) -> str | None:
 
 
 def divergence(rendered: str, known: str, model: str) -> str:
-    """An error message that shows where a template changes the known part of a conversation.
-
-    Args:
-        rendered: As for `prompt_suffix`.
-        known: As for `prompt_suffix`.
-        model: The model's name, for the message.
-    """
+    """An error message that shows where a template changes the known part of a conversation."""
     at, place = _common_prefix(rendered, known)
     before = known[max(0, place - EXCERPT) : place]
     return (

@@ -78,15 +78,6 @@ def load_questions(
 
     A task that takes `split` is loaded with that split. Samples that do not name a split are assigned to one by a hash
     of their ids, as in `truthgym convert --any-task`.
-
-    Args:
-        name: A registered task, or a file as `inspect eval` takes it (`FILE.py`, `FILE.py@TASK`).
-        args: The task's arguments.
-        split: "train" or "validation".
-        only: Ids of the samples to select from, or None for all.
-
-    Raises:
-        BadInput: An unknown task, an argument that it does not take, another split, or no sample left.
     """
     given = args.get("split", split)
     splits = set(names_in(given))
@@ -114,22 +105,14 @@ def load_questions(
 
 
 def check_names(questions: Sequence[Questions]) -> None:
-    """Refuse two tasks of the same name: their samples have the same ids, so their rollouts could not be separated.
-
-    Raises:
-        BadInput: Two tasks have the same registered name.
-    """
+    """Refuse two tasks of the same name: their samples have the same ids, so their rollouts could not be separated."""
     name, count = Counter(one.registered for one in questions).most_common(1)[0]
     if count > 1:
         raise BadInput(f"--task: {count} tasks are named {name}; name each task once, and rename one of two in files")
 
 
 def check_solver(name: str, args: Mapping[str, Any]) -> None:
-    """Refuse an unknown solver, or arguments that it does not take.
-
-    Raises:
-        BadInput: It cannot be created.
-    """
+    """Refuse an unknown solver, or arguments that it does not take."""
     try:
         solver_from_spec(SolverSpec(name, dict(args), dict(args)))
     except BadInput:
@@ -139,11 +122,7 @@ def check_solver(name: str, args: Mapping[str, Any]) -> None:
 
 
 def dataset_sample_ids(dataset: Path) -> frozenset[str]:
-    """Ids of the samples in a dataset of `truthgym convert --to prompts`.
-
-    Raises:
-        BadInput: It cannot be read, or its rows have no sample ids.
-    """
+    """Ids of the samples in a dataset of `truthgym convert --to prompts`."""
     from datasets import load_dataset
 
     remedy = f"make one with `truthgym convert LOGS --to prompts --out {dataset}`"
@@ -175,13 +154,6 @@ def shared_out(taken: Mapping[str, Collection[str]], *given: Mapping[str, Any]) 
 
     Arguments for all tasks have the form {argument: value}, and go to those tasks that take them. Arguments for one
     task have the form {task: {argument: value}}, with or without the task's package.
-
-    Args:
-        taken: By task, the names of the arguments that it takes.
-        given: Arguments.
-
-    Raises:
-        BadInput: An argument that no task takes, or that its task does not take.
     """
     full_names = {short_name(name): name for name in taken}
     by_task: dict[str, dict[str, Any]] = {name: {} for name in taken}
@@ -205,14 +177,7 @@ def short_name(task: str) -> str:
 
 @cache
 def task_function(name: str) -> "Callable[..., Task]":
-    """The function of a task, found as `inspect eval` finds it.
-
-    Args:
-        name: `PACKAGE/TASK` as registered, `FILE.py@TASK`, or `FILE.py` with one task in it.
-
-    Raises:
-        BadInput: There is no such task.
-    """
+    """The function of a task, found as `inspect eval` finds it."""
     file, _, task = name.partition("@")
     if file.endswith(".py"):
         task = _task_in_file(Path(file), task)
@@ -243,15 +208,7 @@ def _task_in_file(file: Path, task: str) -> str:
 
 
 def create_task(name: str, args: Mapping[str, Any]) -> Task:
-    """Create a task with its arguments.
-
-    Args:
-        name: As for `task_function`.
-        args: Its arguments.
-
-    Raises:
-        BadInput: There is no such task, it does not take an argument, or it cannot be created.
-    """
+    """Create a task with its arguments."""
     parameters = signature(task_function(name)).parameters
     if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         for argument in args:  # Inspect itself would only print a warning

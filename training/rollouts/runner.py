@@ -98,21 +98,7 @@ class Rollouts:
     """Called after each sample."""
 
     def run(self, keys: Sequence[Key], engine: Engine, step: int, rank: tuple[int, ...] = ()) -> list[TrainingSample]:
-        """Run each sample as many times as its key occurs.
-
-        Args:
-            keys: The samples.
-            engine: Generates the replies.
-            step: Seeds the random numbers, and names the folder of the log.
-            rank: Distinguishes runs of the same step: of several processes, or several of one process.
-
-        Returns:
-            One per key, in order.
-
-        Raises:
-            BadInput: All samples failed, a solver sets another temperature than training, or the chat template changes
-                earlier messages in all samples.
-        """
+        """Run each sample as many times as its key occurs."""
         counts = Counter(keys)
         samples: dict[Key, list[TrainingSample]] = {}
         for epochs in sorted(set(counts.values())):
@@ -225,11 +211,7 @@ def step_folder(folder: Path, step: int) -> Path:
 
 
 def archive_steps_from(folder: Path, step: int) -> list[Path]:
-    """Move the logs of this and later steps to `set_aside/`: training resumes before them and will repeat them.
-
-    Returns:
-        The new folders.
-    """
+    """Move the logs of this and later steps to `set_aside/`: training resumes before them and will repeat them."""
     archive = folder / "set_aside"
     moved = []
     for path in sorted(folder.glob("step-*")):

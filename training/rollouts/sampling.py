@@ -93,12 +93,7 @@ class Batcher:
     """
 
     def __init__(self, engine: Engine, samples: int) -> None:
-        """Start with an empty batch.
-
-        Args:
-            engine: Generates the replies.
-            samples: Number of samples that run or will run.
-        """
+        """Start with an empty batch."""
         self.engine = engine
         self.samples = samples
         self.batches = 0
@@ -181,16 +176,7 @@ class LocalEngine:
         context_length: int | None = None,
         autocast: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            model: A causal language model. It may be in training mode: the mode is restored after each call.
-            tokenizer: Its tokenizer, with a padding token.
-            end_ids: Ids of the tokens that end a reply.
-            context_length: Tokens of prompt and reply together that the model supports, if known.
-            autocast: The trainer's mixed precision. accelerate wraps only the outermost module's `forward` in it, which
-                for a PEFT model is not the one that generates: the samples would be those of another policy.
-        """
+        """Wrap a model."""
         # The layers of a PEFT model contain the adapter.
         self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.tokenizer = tokenizer
@@ -340,14 +326,7 @@ class VLLMEngine:
         context_length: int | None = None,
         concurrent: bool = False,
     ) -> None:
-        """Wrap TRL's way to vLLM. The other arguments are those of `LocalEngine`.
-
-        Args:
-            generate: Token ids and log-probabilities of a reply to each prompt, with the settings of a request.
-            end_ids: See `LocalEngine`.
-            context_length: See `LocalEngine`.
-            concurrent: Whether it takes calls at any time and batches them itself.
-        """
+        """Wrap TRL's way to vLLM. The other arguments are those of `LocalEngine`."""
         self.generate = generate
         self.end_ids = list(end_ids)
         self.context_length = context_length

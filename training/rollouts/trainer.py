@@ -67,14 +67,7 @@ HASHED_SPLIT = (
 
 
 def train_on_rollouts(method: str, given: RawOptions) -> Path:
-    """Train with GRPO or RLOO: see `grpo` and `rloo`.
-
-    Returns:
-        The trained model's folder. `rollouts/` in it has a log for every step, `validation/` one for every evaluation.
-
-    Raises:
-        BadInput: Options, a model, a task or a reward that cannot be used; the test split.
-    """
+    """Train with GRPO or RLOO: see `grpo` and `rloo`."""
     # Options.
     parsed = parse_options(method, given)
     check_checkpoint(parsed.resume_from_checkpoint)
@@ -229,17 +222,6 @@ def load_tokenizer(
 
     GRPO trains whole conversations. If the model's template drops the reasoning of earlier turns, as Qwen3's does, it
     is replaced by TRL's variant that keeps it, if there is one.
-
-    Args:
-        method: `grpo` or `rloo`.
-        base: See `base_tokenizer`.
-        revision: See `base_tokenizer`.
-        trusted: See `base_tokenizer`.
-        template: A file.
-        thinking: See `enable_thinking`.
-
-    Raises:
-        BadInput: There is no such file, or no tokenizer.
     """
     from trl.chat_template_utils import get_training_chat_template
 

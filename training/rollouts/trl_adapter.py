@@ -112,12 +112,7 @@ class RolloutAdapter:
             )
 
     def by_token(self, advantages: Any, width: int) -> Any:  # noqa: ANN401
-        """TRL's advantages, one for each rollout, as one for each token: that of its turn where it is known.
-
-        Args:
-            advantages: A tensor of one number for each sample.
-            width: Tokens of the padded completions.
-        """
+        """TRL's advantages, one for each rollout, as one for each token: that of its turn where it is known."""
         import torch
 
         spread = advantages[:, None].repeat(1, width)
@@ -161,13 +156,6 @@ def complete(values: "Sequence[Rewards]", groups: Sequence[Hashable]) -> "list[R
 
     TRL leaves a rollout out of its group's statistics if all of its rewards are None, and counts a single None as 0,
     which can be the best value or the worst. That one becomes the mean of the question's other rollouts.
-
-    Args:
-        values: Of each reward, the values of all rollouts.
-        groups: The question of each rollout.
-
-    Returns:
-        None stays where a rollout has no reward at all, and where no rollout of the question has this one.
     """
     some = [any(value is not None for value in row) for row in zip(*values, strict=True)]
     return [
@@ -262,11 +250,7 @@ def _client(trainer: Any) -> Any:  # noqa: ANN401
 
 
 def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[TrainerCallback]") -> "Trainer":
-    """GRPOTrainer or RLOOTrainer, ready to train on the rollouts that the adapter runs.
-
-    Raises:
-        BadInput: It refuses the options, or a library that they need is missing.
-    """
+    """GRPOTrainer or RLOOTrainer, ready to train on the rollouts that the adapter runs."""
     import trl
 
     training = run.arguments.training

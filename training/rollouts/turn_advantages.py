@@ -14,16 +14,7 @@ TURN_REWARDS = {"beliefs": "martingale", "reward_model": "reward_model"}
 
 
 def check_turn_rewards(kind: str | None, method: str, scorers: Mapping[str, Sequence[str]]) -> None:
-    """Check before a run that every task scores the steps.
-
-    Args:
-        kind: A key of `TURN_REWARDS`, or None.
-        method: `grpo` or `rloo`.
-        scorers: The scorers of each task.
-
-    Raises:
-        BadInput: An unknown kind, a task without its scorer, or RLOO, whose rows are single replies.
-    """
+    """Check before a run that every task scores the steps."""
     if kind is None:
         return
     if kind not in TURN_REWARDS:
@@ -45,12 +36,6 @@ def turn_rewards(kind: str, rollout: Rollout, final: float | None) -> list[float
     - `beliefs`: by how much the turn lowered the Brier score of the belief that `martingale` with `per=step` elicited.
       Over all turns this adds up to the improvement on the prior, so that no turn is paid for what another one did.
     - `reward_model`: the probability of a process model that the step is right, minus 1: from -1 to 0.
-
-    Args:
-        kind: A key of `TURN_REWARDS`.
-        rollout: A rollout with the scorer's score.
-        final: The `--reward` of the whole rollout, which is added to the last turn: neither a probe's belief nor a
-            model of steps sees whether the answer that is stated is right, or can be read at all. None for none.
     """
     score = rollout.scores.get(TURN_REWARDS[kind])
     metadata: Mapping[str, Any] = (score.metadata if score else None) or {}
@@ -78,10 +63,6 @@ def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[
     the number of turns has no advantages of turns: each turn of a process model costs something, so the shortest
     conversation would win, and a turn that one rollout alone has could not be compared.
 
-    Args:
-        rewards: The rewards of each rollout's turns, or None.
-        groups: Identity of each rollout's question.
-
     >>> turn_advantages([[0.2, 0.1], [0.0, -0.1], None], ["q", "q", "q"])
     [[0.2, 0.1], [-0.2, -0.1], None]
     """
@@ -104,13 +85,6 @@ def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[
 
 def token_advantages(mask: Sequence[int], turns: Sequence[float] | None) -> list[float] | None:
     """The advantage of each token: that of its turn, 0 where the mask is 0.
-
-    Args:
-        mask: 1 for the tokens of the model's replies, see `TokenRow`.
-        turns: The advantages of the turns.
-
-    Returns:
-        None if there are not as many turns as replies in the row, as after a conversation that was split.
 
     >>> token_advantages([0, 1, 1, 0, 1], [0.5, -0.5])
     [0.0, 0.5, 0.5, 0.0, -0.5]

@@ -81,15 +81,7 @@ class Prompts(BaseModel):
 
 
 def read_prompts(source: str) -> Prompts:
-    """Read prompts with their candidates.
-
-    Args:
-        source: "bundled", or the path of a JSON file: {"prompts": [{"prompt_id", "prompt", "candidates":
-            [{"candidate_id", "text", "source", "metadata"}]}]}.
-
-    Raises:
-        BadInput: There is no such file, or it has another shape; fewer than two prompts, or candidates of one.
-    """
+    """Read prompts with their candidates."""
     if source == "bundled":
         return bundled()
     try:
@@ -107,11 +99,6 @@ def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal
 
     A version has each of the eight `MARKERS` with probability one half, and up to twelve sentences without content. Its
     quality is the sum of `weights` over the sentences that it has, and decides its rank.
-
-    Args:
-        weights: What each sentence is worth.
-        prompts: The number of prompts, up to 16.
-        signal: False gives random ranks, so that there is nothing to find.
     """
     made = []
     for row in rated_trajectories()[:prompts]:
@@ -142,13 +129,6 @@ def split_prompts(prompts: Prompts, held_out: float) -> tuple[list[Prompt], list
 
     The order of the prompts makes no difference, and equal texts are on one side. With another prompt added, one that
     was held out may become one to search with.
-
-    Args:
-        prompts: All of them.
-        held_out: Share of the texts held out, between 0 and 1; at least one is on each side.
-
-    Raises:
-        BadInput: All prompts have the same text.
     """
     ordered = sorted(prompts.prompts, key=lambda one: (_hash(one), one.prompt_id))
     texts = sorted({_hash(one) for one in ordered})

@@ -30,13 +30,6 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     The card holds what the search measured: figures on held-out prompts beside the other arms, and the standard
     deviation of a repeated score. Nothing in it depends on when or where it was exported: the same search gives the
     same id.
-
-    Args:
-        search: Folder or file that `truthgym rubric search` wrote.
-        out: File to write; None is the artifact's id in the current folder.
-
-    Raises:
-        BadInput: There is no such result, it was changed, or it names a key of a model.
     """
     result = read_result(search)
     content, config = result["content"], result["content"]["config"]
@@ -77,22 +70,7 @@ def deploy(
     action: str = "deploy",
     source: Path | None = None,
 ) -> dict[str, Any]:
-    """Record that an artifact is deployed, and keep a copy of it.
-
-    Args:
-        artifact: The artifact.
-        target: Name of the target, such as "prod".
-        by: Who deploys it.
-        records: Folder of the records.
-        action: "deploy" or "rollback".
-        source: The file that was deployed, beside which the statement of its export lies.
-
-    Returns:
-        The entry.
-
-    Raises:
-        BadInput: The name of the target cannot be used, or its record was changed.
-    """
+    """Record that an artifact is deployed, and keep a copy of it."""
     file = _file(target, records)
     with folder_lock(file):
         entries = read_record(target, records)
@@ -127,11 +105,7 @@ def _named(artifact: Artifact) -> dict[str, str]:
 
 
 def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:
-    """Deploy again what a target had before its present artifact.
-
-    Raises:
-        BadInput: It had none, or its record was changed.
-    """
+    """Deploy again what a target had before its present artifact."""
     entries = read_record(target, records)
     live = _live(entries)
     if len(live) < 2:
@@ -141,11 +115,7 @@ def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:
 
 
 def deployed(target: str, records: Path = RECORDS) -> Artifact:
-    """The artifact that a target has now.
-
-    Raises:
-        BadInput: It has none, or the record or the artifact was changed.
-    """
+    """The artifact that a target has now."""
     entries = read_record(target, records)
     if not entries:
         raise BadInput(f"Nothing is deployed to {target} in {records}; use `truthgym rubric deploy`")
@@ -156,11 +126,7 @@ def deployed(target: str, records: Path = RECORDS) -> Artifact:
 
 
 def read_record(target: str, records: Path = RECORDS) -> list[dict[str, Any]]:
-    """The entries of a target, the oldest first, after checking that none was changed.
-
-    Raises:
-        BadInput: The name of the target cannot be used, or a line was changed, removed or added by another program.
-    """
+    """The entries of a target, the oldest first, after checking that none was changed."""
     file = _file(target, records)
     entries: list[dict[str, Any]] = []
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
@@ -211,20 +177,7 @@ def _file(target: str, records: Path) -> Path:
 def verify(
     paths: Sequence[Path], expected: str | None = None, target: str | None = None, records: Path = RECORDS
 ) -> list[str]:
-    """Check artifacts, results of searches, and the record of a target.
-
-    Args:
-        paths: Files of artifacts; folders or files of searches.
-        expected: The digest that each must have, with or without "sha256:".
-        target: A target whose record and present artifact are checked.
-        records: Folder of the records.
-
-    Returns:
-        A line for each.
-
-    Raises:
-        BadInput: One was changed, or has another digest; there is nothing to check.
-    """
+    """Check artifacts, results of searches, and the record of a target."""
     if not paths and not target:
         raise BadInput("There is nothing to verify; give an artifact, the folder of a search, or --target")
     lines = []

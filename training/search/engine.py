@@ -92,11 +92,7 @@ class Search:
         }  # fmt: skip
 
     async def run(self) -> Rubric:
-        """Search, from the checkpoint if there is one, and return the best rubric.
-
-        Raises:
-            BadInput: The checkpoint is of another search; no rubric could be written.
-        """
+        """Search, from the checkpoint if there is one, and return the best rubric."""
         if self.file and self.file.is_file():
             self._resume(self.file)
         if not self.state["population"]:

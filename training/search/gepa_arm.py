@@ -23,9 +23,6 @@ async def gepa_search(search: Search) -> Rubric:
 
     It proposes by the same proposer in the six modes in turn, and scores by the same objective, prompt by prompt. It
     keeps no checkpoint of its own: a repeated command reads the scores of the first one, and gives the same result.
-
-    Raises:
-        BadInput: gepa is not installed.
     """
     try:
         from gepa.api import optimize

@@ -31,11 +31,7 @@ def by_rank(ranks: Sequence[float]) -> Array:
 
 
 def check_labels(prompts: Sequence[Prompt], judge: bool) -> None:
-    """Check that the candidates can be compared.
-
-    Raises:
-        BadInput: There are no ranks, and no judge.
-    """
+    """Check that the candidates can be compared."""
     if not judge and any(prompt.ranks is None for prompt in prompts):
         missing = next(prompt.prompt_id for prompt in prompts if prompt.ranks is None)
         raise BadInput(
@@ -49,14 +45,6 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Pa
 
     Ranks are used if every candidate of every prompt has one. Else the judge is asked about each pair in both orders:
     two answers that differ are a tie, and a pair that could not be judged is NaN.
-
-    Args:
-        prompts: All prompts.
-        judge: The judge; None if there are ranks.
-        folder: Where the labels of a judge are kept, in a file for each judge, request and prompt.
-
-    Raises:
-        BadInput: The judge could not be reached, or ordered no pair.
     """
     ranks = [prompt.ranks for prompt in prompts]
     if all(one is not None for one in ranks):

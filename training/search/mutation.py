@@ -42,17 +42,7 @@ class Credit:
 def mode_weights(
     schedule: Schedule, history: Sequence[Credit], progress: float, diversity: float, window: int = 10
 ) -> dict[Mode, float]:
-    """Probabilities of the modes for the next offspring; they sum to 1.
-
-    Args:
-        schedule: "fixed", all the same; "success_feedback", by the share of a mode's own offspring that were better
-            than their parents, and by how much (what was worse counts as no gain); "exploration_decay", exploring modes
-            first; "diversity_driven", exploring modes while the population orders the answers alike.
-        history: Earlier offspring.
-        progress: Share of the generations that are over, 0 to 1.
-        diversity: Mean behavioural distance in the population, 0 to 1.
-        window: How many of a mode's last offspring count.
-    """
+    """Probabilities of the modes for the next offspring; they sum to 1."""
     weights = dict.fromkeys(MODES, 1.0)
     if schedule == "success_feedback":
         for mode in MODES:
@@ -70,14 +60,7 @@ def mode_weights(
 
 
 def choose_mode(schedule: Schedule, weights: dict[Mode, float], number: int, rng: np.random.Generator) -> Mode:
-    """The mode of an offspring: the next one in turn if fixed, else drawn by the weights.
-
-    Args:
-        schedule: The schedule.
-        weights: Of `mode_weights`.
-        number: How many offspring there were before.
-        rng: Drawn from only if the schedule is not fixed.
-    """
+    """The mode of an offspring: the next one in turn if fixed, else drawn by the weights."""
     if schedule == "fixed":
         return MODES[number % len(MODES)]
     return MODES[int(rng.choice(len(MODES), p=list(weights.values())))]
@@ -90,19 +73,7 @@ def select(
     distance: Callable[[int, int], float],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Choose parents.
-
-    Args:
-        totals: Objective of each of the population.
-        count: Number of parents; the population's size at most.
-        policy: "rank", the best; "tournament", winners of draws without replacement; "top_k", among the best, weighing
-            the objective against the behavioural distance to those already chosen.
-        distance: Behavioural distance of two of the population.
-        rng: Used by tournaments only.
-
-    Returns:
-        Their places in the population.
-    """
+    """Choose parents."""
     order = sorted(range(len(totals)), key=lambda i: (-totals[i], i))
     count = min(count, len(order))
     if policy == "rank":

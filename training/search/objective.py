@@ -114,10 +114,6 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
     the tail with another one. TailVar is the variance between votes divided by the variance of all scores, so that a
     rubric that squeezes its scores gains nothing; it is 0 with one vote, and 1 if all scores are equal. A rubric that
     says nothing has (1 + mu) / 2 - lambda; an accuracy without pairs counts as one half.
-
-    Args:
-        prompts: Scores and labels of each prompt.
-        weights: The constants.
     """
     credits = [pair_credits(prompt, weights.tail_fraction) for prompt in prompts]
     tail_acc = np.array([_balanced([(credit, inside) for credit, inside, _ in one]) for one in credits])
@@ -150,12 +146,7 @@ def rounded(value: float) -> float | None:
 
 
 def behavioural_distance(one: Sequence[Array], other: Sequence[Array]) -> float:
-    """Share of pairs of candidates that two rubrics order differently, 0 to 1. A tie against an order counts half.
-
-    Args:
-        one: The first rubric's scores of the candidates of each prompt.
-        other: The second one's, of the same candidates.
-    """
+    """Share of pairs of candidates that two rubrics order differently, 0 to 1. A tie against an order counts half."""
     total, count = 0.0, 0
     for a, b in zip(one, other, strict=True):
         i, j = np.triu_indices(len(a), 1)
@@ -170,11 +161,6 @@ def distinguished(prompt: PromptScores, votes: int, least: float) -> bool:
 
     The margin of their scores must exceed both `least` and 1.96 standard errors of the difference of two means of
     `votes` votes. With one vote the noise is unknown, and `least` alone decides.
-
-    Args:
-        prompt: Scores and labels.
-        votes: Votes behind each score.
-        least: The least margin, on the scale from 0 to 1.
     """
     wins = win_shares(prompt.preferred)
     best, second = np.argsort(-wins, kind="stable")[:2]

@@ -18,14 +18,7 @@ PROTOCOL = ("votes", "language", "extraction")
 
 
 def config_of(given: Mapping[str, Any]) -> SearchConfig:
-    """The options of a search.
-
-    Args:
-        given: Options by name, without those that were not given. A model is its name, or YAML as for --model-role.
-
-    Raises:
-        BadInput: Values that cannot be used, all in one message.
-    """
+    """The options of a search."""
     fields: dict[str, Any] = {name: value for name, value in given.items() if name not in PROTOCOL}
     for name in MODELS:
         if name in fields:
@@ -60,11 +53,7 @@ def options_of(given: Mapping[str, Any]) -> list[str]:
 
 
 def model_spec(text: str, option: str) -> dict[str, Any]:
-    """A model's name, arguments and settings.
-
-    Raises:
-        BadInput: It is neither a name nor a mapping with `model`.
-    """
+    """A model's name, arguments and settings."""
     found = _yaml(text, option) if text.lstrip().startswith("{") else {"model": text}
     if not isinstance(found, dict) or "model" not in found:
         raise BadInput(f"--{option} names no model; give a name, or {{model: NAME, model_args: {{...}}}}")

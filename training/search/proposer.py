@@ -89,15 +89,7 @@ WORDINGS: dict[Language, Wording] = {
 async def initial_rubric(
     model: Model, prompts: Sequence[str], base: Rubric, language: Language, draw: int = 0
 ) -> Rubric | str:
-    """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none.
-
-    Args:
-        model: The initialiser.
-        prompts: Some of the prompts to search with.
-        base: The rubric whose scale, scope and name the new one takes.
-        language: Of the request.
-        draw: Another number asks for another one.
-    """
+    """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none."""
     shown = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
     parts = {"rules": RULES[language], "prompts": shown, "form": form_instruction(Drafts, PROMPTS[language].form)}
     return await _write(model, fill(WORDINGS[language].initial, parts), base, draw)
@@ -106,18 +98,7 @@ async def initial_rubric(
 async def revised_rubric(
     model: Model, mode: Mode, rubric: Rubric, prompt: str, better: str, worse: str, language: Language, draw: int
 ) -> Rubric | str:
-    """A rubric that the proposer writes from another one and two answers; or why there is none.
-
-    Args:
-        model: The proposer.
-        mode: How it is to change the rubric: any but "weight_perturb".
-        rubric: The rubric.
-        prompt: The prompt.
-        better: The answer that the labels prefer.
-        worse: The other one.
-        language: Of the request.
-        draw: Another number asks for another one.
-    """
+    """A rubric that the proposer writes from another one and two answers; or why there is none."""
     lines = "\n".join(f"- {one.text} ({one.weight:g})" for one in rubric.criteria)
     wording = WORDINGS[language]
     parts = {

@@ -27,14 +27,7 @@ out=$(realpath -m "${2:-$(mktemp -d)/search}")
 
 
 def manifest(folder: Path, arguments: Sequence[str], config: SearchConfig, prompts: str) -> dict[str, Any]:
-    """What a run was: code, packages, options and digests, without a path of this machine. `ModelSpec` refuses keys.
-
-    Args:
-        folder: Folder of the run.
-        arguments: Options of the command, without --dataset and --out.
-        config: The options.
-        prompts: Digest of the prompts.
-    """
+    """What a run was: code, packages, options and digests, without a path of this machine. `ModelSpec` refuses keys."""
     commit = _git("rev-parse", "HEAD")
     return {
         "folder": folder.name,

@@ -97,11 +97,7 @@ async def run_search(
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Read a search's result, from its folder or file, and check its digest.
-
-    Raises:
-        BadInput: There is none, or it was changed.
-    """
+    """Read a search's result, from its folder or file, and check its digest."""
     file = path / RESULT if path.is_dir() else path
     try:
         result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

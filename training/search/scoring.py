@@ -42,13 +42,7 @@ def replay() -> Solver:
 
 
 def write_base_log(prompts: Sequence[Prompt], held_out: set[str], folder: Path) -> EvalLog:
-    """Write the candidates to an Inspect log, a sample each, on which any rubric can be scored with `inspect score`.
-
-    Args:
-        prompts: All prompts.
-        held_out: Ids of those held out, which get the split "test".
-        folder: Folder of the log.
-    """
+    """Write the candidates to an Inspect log, a sample each, on which any rubric can be scored with `inspect score`."""
     samples = [
         Sample(
             id=f"{prompt.prompt_id}/{one.candidate_id}",
@@ -105,11 +99,7 @@ class Scores:
                     self._graded[row["key"]] = [(score, votes) for score, votes in row["scores"]]
 
     async def score(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[PromptScores]:
-        """A rubric's scores of all candidates of some prompts.
-
-        Raises:
-            BadInput: A verifier could not be reached, or no candidate of any prompt could be scored.
-        """
+        """A rubric's scores of all candidates of some prompts."""
         graded = await self._all(rubric, prompts)
         if graded and all(score is None for prompt in graded for score, _ in prompt):
             raise BadInput(

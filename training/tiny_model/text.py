@@ -50,12 +50,7 @@ STAGES = (
 
 
 def conversations(number: int, seed: int = 0) -> Iterator[Messages]:
-    """Make the conversations of a warm start, in order of training.
-
-    Args:
-        number: Number of conversations.
-        seed: Another seed gives other questions and other answers.
-    """
+    """Make the conversations of a warm start, in order of training."""
     rng = random.Random(f"tiny/{seed}")
     questions = _questions(seed)
     count = 0

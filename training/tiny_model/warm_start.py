@@ -32,15 +32,6 @@ def warm_start(
     """Train a model in place on the conversations of `text.py`. About 0.06 s of CPU time per step.
 
     Uses one thread, since the order of sums over several threads differs from run to run.
-
-    Args:
-        model: The model, in float32.
-        tokenizer: Its tokenizer, whose chat template marks the assistant's tokens.
-        steps: Number of steps, with `BATCH` conversations each.
-        seed: Seed of the conversations.
-
-    Returns:
-        The mean loss of the assistant's tokens at each step, in nats per token.
     """
     import torch
     from rich.console import Console

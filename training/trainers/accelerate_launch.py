@@ -18,12 +18,6 @@ def choose_configuration(needs: Mapping[Configuration, int], memory: int, gpus: 
     """Choose how to distribute training: the first configuration that fits, from the fastest to the smallest.
 
     The order is DDP, ZeRO-2, ZeRO-3; without DeepSpeed it is DDP, FSDP2. If none fits, the last one.
-
-    Args:
-        needs: Predicted bytes on each GPU, by configuration.
-        memory: Bytes of one GPU.
-        gpus: Number of GPUs to use.
-        deepspeed: Whether DeepSpeed may be used.
     """
     if gpus <= 1:
         return "single_gpu"
@@ -47,15 +41,6 @@ def launch_line(method: str, words: Sequence[str], configuration: str, gpus: int
 
     TRL's files set bf16. `--mixed_precision no` overrides them, so that the trainer's own option `--bf16` decides,
     which is on if the GPU supports it.
-
-    Args:
-        method: As `truthgym train` takes it.
-        words: Its options.
-        configuration: The name of one of TRL's files, or the path of a file that `accelerate config` wrote.
-        gpus: Number of processes; 0 for the number in the user's file.
-
-    Raises:
-        BadInput: There is no such file.
     """
     named = configuration in get_args(Configuration)
     file = config_file(cast(Configuration, configuration)) if named else Path(configuration)
@@ -90,17 +75,6 @@ def start(method: str, words: Sequence[str], parsed: Namespace) -> bool:
     """Replace this process by `accelerate launch` to train on several GPUs; with `--print_launch` only print its line.
 
     In a process that was launched already, the options about GPUs have no effect.
-
-    Args:
-        method: As `truthgym train` takes it.
-        words: Its options.
-        parsed: The same, see `parse_options`.
-
-    Returns:
-        Whether to train in this process.
-
-    Raises:
-        BadInput: More GPUs than are visible, or no such configuration.
     """
     if is_launched():
         return True

@@ -15,16 +15,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt
 
 
 def check_model(name: str, args: Mapping[str, Any] | None = None) -> None:
-    """Check before a run that Inspect can create a model. Local models are not loaded, and not checked.
-
-    Args:
-        name: As `inspect eval --model` takes it.
-        args: Its arguments, as with `-M`.
-
-    Raises:
-        BadInput: Inspect cannot create it.
-        PrerequisiteError: Inspect's own error if an API key or a package is missing.
-    """
+    """Check before a run that Inspect can create a model. Local models are not loaded, and not checked."""
     from inspect_ai.model import get_model
 
     from truthgym.datasets.inspect_private import PrerequisiteError
@@ -43,16 +34,7 @@ def check_model(name: str, args: Mapping[str, Any] | None = None) -> None:
 
 
 def base_config(name: str, revision: str = "main", trust_remote_code: bool = False) -> Any:  # noqa: ANN401
-    """The configuration of a model, without its weights.
-
-    Args:
-        name: A folder, or a name on the Hub.
-        revision: The revision on the Hub.
-        trust_remote_code: Whether to run code that comes with the model.
-
-    Raises:
-        BadInput: The folder does not exist or contains no model, or the Hub does not have the name.
-    """
+    """The configuration of a model, without its weights."""
     from transformers import AutoConfig
 
     try:
@@ -69,17 +51,7 @@ def base_config(name: str, revision: str = "main", trust_remote_code: bool = Fal
 def base_tokenizer(
     name: str, revision: str = "main", trust_remote_code: bool = False, conversational: bool = True
 ) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a model.
-
-    Args:
-        name: A folder, or a name on the Hub.
-        revision: The revision on the Hub.
-        trust_remote_code: Whether to run code that comes with the model.
-        conversational: Whether the data are conversations, which need a chat template.
-
-    Raises:
-        BadInput: The model has no tokenizer, or one without a chat template if the data need one.
-    """
+    """The tokenizer of a model."""
     from transformers import AutoTokenizer
 
     folder = Path(name)

@@ -26,11 +26,7 @@ CURVE_PLOT = "loss.html"
 
 
 def check_checkpoint(name: str | None) -> None:
-    """Check that `--resume_from_checkpoint` names a checkpoint.
-
-    Raises:
-        BadInput: The folder does not exist, or is not a checkpoint.
-    """
+    """Check that `--resume_from_checkpoint` names a checkpoint."""
     if name and not (Path(name) / STATE_FILE).is_file():
         problem = f"no {STATE_FILE} in this folder" if Path(name).is_dir() else "no such folder"
         raise bad_input(f"--resume_from_checkpoint {name}: {problem}; without the option, a run resumes by itself.")
@@ -74,14 +70,7 @@ def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
 def write_history(
     trainer: "Trainer", folder: Path, metrics: Mapping[str, float], curve: list[dict[str, float]]
 ) -> None:
-    """Write what transformers' own scripts leave beside a model, and a plot of the loss curve.
-
-    Args:
-        trainer: After training.
-        folder: The model's folder.
-        metrics: Those that `train` returned, such as the mean loss and the duration.
-        curve: See `loss_curve`.
-    """
+    """Write what transformers' own scripts leave beside a model, and a plot of the loss curve."""
     trainer.state.save_to_json(str(folder / STATE_FILE))
     last = {key: value for row in curve for key, value in row.items() if key.startswith("eval_")}
     write_atomically(folder / RESULTS_FILE, json.dumps(last | dict(metrics), indent=4, sort_keys=True) + "\n")

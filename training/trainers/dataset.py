@@ -72,20 +72,7 @@ def load_data(
     bootstrap: int | None = None,
     criteria: Sequence[str] = (),
 ) -> TrainingData:
-    """Load a dataset and keep the columns that the method reads.
-
-    Args:
-        method: `sft`, `dpo`, `kto` or `reward`.
-        name: A folder, or a name on the Hub.
-        config: The configuration of a dataset on the Hub.
-        train: The split to train on.
-        validation: The split to validate on, if the dataset has it.
-        bootstrap: Seed of a draw of events with replacement; None trains on every row once.
-        criteria: Keys of the column `scores` to learn; none for all that every row has a number for.
-
-    Raises:
-        BadInput: It cannot be loaded, has no such split or no rows, or its columns do not fit the method.
-    """
+    """Load a dataset and keep the columns that the method reads."""
     from datasets import DatasetDict, load_dataset
 
     folder = Path(name)
@@ -170,11 +157,7 @@ def _is_number(value: object) -> bool:
 
 
 def _criteria(rows: "Dataset", name: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The keys of the column `scores` to learn.
-
-    Raises:
-        BadInput: None is named, lower is better for one, no row has a number for it, or it never varies.
-    """
+    """The keys of the column `scores` to learn."""
     numbers: dict[str, list[float]] = {}
     for row in rows["scores"]:
         for key, value in (row or {}).items():
@@ -217,12 +200,7 @@ def _drawn(rows: "Dataset", seed: int) -> list[int]:
 
 
 def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Check that the chat template renders the replies that are to be learned: one with a thought, and one without.
-
-    Raises:
-        BadInput: The template ends the prompt in another way than the prompt goes on in the row, so that tokens of the
-            reply would count as the prompt or the reverse; or it drops the thought.
-    """
+    """Check that the chat template renders the replies that are to be learned: one with a thought, and one without."""
     reply = next((key for key in ("completion", "chosen") if key in data.train.column_names), None)
     if not data.conversational or reply is None or "prompt" not in data.train.column_names:
         return

@@ -138,15 +138,7 @@ def predict(
     gpus: int = 1,
     offload: Offload = "none",
 ) -> Need:
-    """Predict the bytes on each of `gpus` devices of one node.
-
-    Args:
-        shape: The model.
-        load: The run.
-        configuration: How it is distributed.
-        gpus: Number of devices.
-        offload: What is kept in main memory, for `zero2`, `zero3` and `fsdp2`.
-    """
+    """Predict the bytes on each of `gpus` devices of one node."""
     sharded = configuration in ("zero3", "fsdp2")
     # A frozen copy of the model. DeepSpeed makes engines of it and of a LoRA's base, which cast all weights to bf16.
     cast = configuration in ("zero1", "zero2", "zero3") and load.mixed and load.bits == 32
@@ -205,11 +197,7 @@ def _states(
 
 
 def build(config: Any, head: Head = "words") -> Any:  # noqa: ANN401
-    """A model with random weights.
-
-    Raises:
-        BadInput: The architecture has no such head.
-    """
+    """A model with random weights."""
     import transformers
 
     kinds: Mapping[str, Any] = {
@@ -227,16 +215,7 @@ def build(config: Any, head: Head = "words") -> Any:  # noqa: ANN401
 
 
 def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # noqa: ANN401
-    """Count a model's parameters without allocating them: it is built on torch's `meta` device.
-
-    Args:
-        config: A configuration of `transformers`.
-        head: The model's output.
-        lora: PEFT's configuration, or None.
-
-    Raises:
-        BadInput: The architecture has no such head, or LoRA targets layers that the model does not have.
-    """
+    """Count a model's parameters without allocating them: it is built on torch's `meta` device."""
     import torch
 
     with torch.device("meta"):
@@ -292,16 +271,7 @@ def lora_config(parsed: Namespace) -> "PeftConfig | None":
 def workload(
     method: str, parsed: Namespace, length: int, checkpointing: bool, mixed: bool, rollouts: int = 0
 ) -> Workload:
-    """The workload that options describe.
-
-    Args:
-        method: As `truthgym train` takes it.
-        parsed: See `parse_options`.
-        length: Tokens of the longest row.
-        checkpointing: Whether gradient checkpointing is on.
-        mixed: Whether the forward pass is in bf16 or fp16.
-        rollouts: Sequences that the model samples at a time.
-    """
+    """The workload that options describe."""
     bits = {"bfloat16": 16, "float16": 16}.get(parsed.dtype, 32)
     # GRPO and RLOO load a reference model only if the KL term has a weight.
     reference = method in ("dpo", "kto") or (method in BY_ROLLOUTS and parsed.beta > 0)
@@ -319,15 +289,7 @@ def workload(
 
 
 def memory_report(need: Need, available: int, configuration: Configuration, gpus: int = 1, process: int = 0) -> str:
-    """Describe the predicted memory, with a warning and remedies if it exceeds the available memory.
-
-    Args:
-        need: See `predict`.
-        available: Bytes of each device, see `device_memory`.
-        configuration: How the run is distributed.
-        gpus: Number of devices.
-        process: Bytes that are taken besides, see `process_memory`.
-    """
+    """Describe the predicted memory, with a warning and remedies if it exceeds the available memory."""
     parts = {"weights, gradients and optimiser": need.states, "activations": need.activations, "logits": need.logits}
     parts |= {"or sampling": need.sampling} if need.sampling else {}
     parts |= {"Python and libraries": process} if process else {}

@@ -15,22 +15,7 @@ MOST = 100_000_000
 
 
 def measure(config: Any, shape: Shape, load: Workload, lora: Any = None) -> dict[str, tuple[int, int]]:  # noqa: ANN401
-    """Count the bytes of one step of Adam on a causal language model.
-
-    Args:
-        config: A configuration of `transformers`.
-        shape: What `shape_of` says of it.
-        load: The run; its precision, checkpointing and reference are not used.
-        lora: PEFT's configuration, or None.
-
-    Returns:
-        For each part the predicted and the measured bytes: weights, gradients, optimiser, activations, logits, and
-        the KV cache of the rollouts, or of the sequences if nothing is sampled. The logits are those of a plain
-        loss, which TRL's fused head makes in tiles. With a GPU also `peak`, by its allocator.
-
-    Raises:
-        BadInput: The model has more than `MOST` parameters.
-    """
+    """Count the bytes of one step of Adam on a causal language model."""
     import torch
 
     if shape.parameters > MOST:

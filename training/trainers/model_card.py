@@ -84,15 +84,7 @@ ROLLOUT_COLUMNS = {
 
 
 def model_name(method: str, base: str, base_hash: str, data: Mapping[str, str], config: Mapping[str, Any]) -> str:
-    """Name a model before it is trained: `{base}-{method}-{hash}`, with a hash of all that determines the result.
-
-    Args:
-        method: See `ModelCard`.
-        base: See `ModelCard`. Its last part is in the name.
-        base_hash: See `hash_model`.
-        data: See `hash_dataset`. The names of the files do not count.
-        config: The options that change the result. Leave out paths and logging.
-    """
+    """Name a model before it is trained: `{base}-{method}-{hash}`, with a hash of all that determines the result."""
     hashed = json.dumps([method, base_hash, sorted(data.values()), dict(config)], sort_keys=True, default=str)
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(base).name).strip("-.") or "model"
     return f"{short}-{method}-{sha256(hashed.encode()).hexdigest()[:HASH_LENGTH]}"
@@ -104,11 +96,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def write_card(folder: Path, card: ModelCard) -> Path:
-    """Write the model card, which marks the folder as finished. The folder is created if it does not exist.
-
-    Returns:
-        The path of the card.
-    """
+    """Write the model card, which marks the folder as finished. The folder is created if it does not exist."""
     library = card.model.partition("/")[0]
     is_local = library in ("hf", "vllm", "")
     metadata = {
@@ -132,11 +120,7 @@ def origins(base: str, base_hash: str, dataset: str) -> dict[str, str]:
 
 
 def read_card(folder: Path) -> ModelCard:
-    """Read the card that `write_card` wrote.
-
-    Raises:
-        BadInput: There is no card, or `write_card` did not write it.
-    """
+    """Read the card that `write_card` wrote."""
     if not is_finished(folder):
         raise bad_input(f"{folder} contains no {CARD}; give the folder of a model that `truthgym train` finished.")
     metadata = card_metadata(folder)
@@ -150,11 +134,7 @@ def read_card(folder: Path) -> ModelCard:
 
 
 def set_evaluations(folder: Path, evals: list[dict[str, Any]], text: str) -> Path:
-    """Replace the evaluations in a card. The rest of its text, which the user may have edited, stays as it is.
-
-    Returns:
-        The path of the card.
-    """
+    """Replace the evaluations in a card. The rest of its text, which the user may have edited, stays as it is."""
     card = read_card(folder)
     metadata, body = read_markdown(folder / CARD)
     metadata[METADATA_KEY] = asdict(card) | {"evals": evals}

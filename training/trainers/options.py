@@ -61,9 +61,6 @@ class Arguments:
         """The options that determine the result: all but paths, logging, reporting and ways to save memory.
 
         A whole number is an int: `1` and `1.0` name one model.
-
-        Args:
-            processes: Number of training processes, which multiplies the batch size.
         """
         named = {entry.name: getattr(self.training, entry.name) for entry in fields(self.training)} | asdict(self.model)
         named = {key: value.value if isinstance(value, Enum) else value for key, value in named.items()}
@@ -96,13 +93,6 @@ def parse_options(method: str, raw: RawOptions) -> Namespace:
     """Parse and check options. Nothing is built from them, so that torch's devices stay untouched.
 
     An option on the command line overrides the same one in the file of `--config`, which overrides the default.
-
-    Returns:
-        Every option by name, with its default if the user did not set it. `user_set` holds the names of those that the
-        user did set.
-
-    Raises:
-        BadInput: No such file, an unknown option, a value of the wrong type, or options that contradict each other.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer that is built
     import trl
@@ -135,16 +125,7 @@ def parse_options(method: str, raw: RawOptions) -> Namespace:
 
 
 def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
-    """Build TRL's option classes.
-
-    Args:
-        method: See `CONFIGS`.
-        parsed: See `parse_options`.
-        validated: Whether the dataset has a validation split.
-
-    Raises:
-        BadInput: TRL rejects the options.
-    """
+    """Build TRL's option classes."""
     import torch
     import trl
 
@@ -165,11 +146,7 @@ def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options. As in TRL's scripts, its `env` entries become environment variables.
-
-    Raises:
-        BadInput: The file does not exist, or is not a YAML mapping.
-    """
+    """Read a YAML file of options. As in TRL's scripts, its `env` entries become environment variables."""
     import yaml
 
     if not path.is_file():

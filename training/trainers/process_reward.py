@@ -30,9 +30,6 @@ def process_reward(run: "Run") -> Path:
 
     The card reports step accuracy, the recall of wrong steps and the accuracy of always predicting the majority label,
     on the validation split or, without one, on the training rows. It says which.
-
-    Returns:
-        The trained model's folder.
     """
     from datasets import Features, Value
     from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification, set_seed
@@ -90,16 +87,7 @@ def make_trainer(
     compute_metrics: "Callable[[EvalPrediction], dict[str, float]]",
     columns: Any = None,  # noqa: ANN401
 ) -> "tuple[Trainer, dict[str, Dataset]]":
-    """A trainer of a classifier, and the encoded rows of each split.
-
-    Args:
-        run: The run.
-        model: The model, with its adapter.
-        encode: From a row to its columns.
-        collator: Pads a batch.
-        compute_metrics: Of predictions.
-        columns: Types of the columns; None leaves them to the library.
-    """
+    """A trainer of a classifier, and the encoded rows of each split."""
     from transformers import Trainer
 
     rows = {
@@ -124,13 +112,7 @@ def make_trainer(
 def label_steps(
     row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase", max_length: int | None
 ) -> dict[str, list[int]]:
-    """Tokenise a row of steps, with a label at the token that ends each step.
-
-    Args:
-        row: `prompt` (messages or text), `completions` (the steps) and `labels` (whether each is right).
-        tokenizer: A tokenizer with the special token `<|step|>`.
-        max_length: Maximum number of tokens; steps beyond it do not enter the loss.
-    """
+    """Tokenise a row of steps, with a label at the token that ends each step."""
     ids, ends = encode_steps(row["prompt"], row["completions"], tokenizer)
     labels = [UNLABELLED] * len(ids)
     for end, label in zip(ends, row["labels"], strict=True):
@@ -140,10 +122,6 @@ def label_steps(
 
 def step_metrics(predicted: NDArray[np.int_], labels: NDArray[np.int_]) -> dict[str, float]:
     """Step accuracy, recall of wrong steps, and the accuracy of always predicting the majority label. Higher is better.
-
-    Args:
-        predicted: Predicted label of each token, 1 for right and 0 for wrong.
-        labels: True label of each token; -100 if the token does not end a step.
 
     >>> step_metrics(np.array([1, 1, 0, 0]), np.array([1, -100, 0, 1]))["step_accuracy"]
     0.6666666666666666

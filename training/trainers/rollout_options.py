@@ -111,14 +111,7 @@ class RolloutOptions(Options):
 
 
 def rollout_problems(parsed: Namespace) -> list[str]:
-    """Parse the options that are YAML, and check those that concern rollouts.
-
-    Returns:
-        What is wrong: no task, a role without a model, a number out of its range, an option that has no effect here.
-
-    Raises:
-        BadInput: Arguments that are not a mapping.
-    """
+    """Parse the options that are YAML, and check those that concern rollouts."""
     parsed.task_args = _mapping("task_args", parsed.task_args)
     parsed.solver_args = _mapping("solver_args", parsed.solver_args)
     problems = [] if parsed.task else ["no task; name one, such as --task truthgym/urns"]
@@ -164,11 +157,7 @@ def _source_hashes(options: RolloutOptions) -> dict[str, str]:
 
 
 def parse_mapping(value: object) -> dict[str, Any]:
-    """A mapping from YAML or JSON, or from Python. None and an empty text are an empty one.
-
-    Raises:
-        ValueError: It is something else; the message names the remedy.
-    """
+    """A mapping from YAML or JSON, or from Python. None and an empty text are an empty one."""
     import yaml
 
     try:

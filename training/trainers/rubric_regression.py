@@ -27,9 +27,6 @@ def rubric_regression(run: "Run") -> Path:
     reports for each criterion the share of variance explained, on the validation split or, without one, on the training
     rows. It says which. 0 is no better than always predicting the mean. Rows without a number for a criterion, such as
     replies that the judge could not read, are left out and counted: the model never learns that they are bad.
-
-    Returns:
-        The trained model's folder.
     """
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, set_seed
 
@@ -82,10 +79,6 @@ def rubric_regression(run: "Run") -> Path:
 
 def explained(predicted: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each criterion 1 - squared error / variance: 1 is perfect, 0 the mean, below 0 worse; NaN if it never varies.
-
-    Args:
-        predicted: Rows x criteria.
-        truth: Rows x criteria.
 
     >>> explained(np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]]))
     array([0.5])

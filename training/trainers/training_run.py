@@ -126,11 +126,7 @@ class Run:
         return kwargs | dict(getattr(training, "model_init_kwargs", None) or {})
 
     def trainer(self, kind: Callable[..., "Trainer"]) -> "Trainer":
-        """Build one of TRL's trainers.
-
-        Raises:
-            BadInput: TRL rejects the options, or a library that they need is not installed.
-        """
+        """Build one of TRL's trainers."""
         self.arguments.training.model_init_kwargs = self.model_kwargs
         with self.translate_errors():
             return kind(
@@ -163,15 +159,7 @@ class Run:
             raise bad_input(f"truthgym train: the trainer cannot be built: {error}") from error
 
     def train(self, trainer: "Trainer", notes: Callable[[], list[str]] = list) -> Path:
-        """Train from the last complete checkpoint, save the model, and write its card.
-
-        Args:
-            trainer: The trainer.
-            notes: Called after training; returns sentences for the card.
-
-        Returns:
-            The model's folder.
-        """
+        """Train from the last complete checkpoint, save the model, and write its card."""
         checkpoint = self.resume_from
         if checkpoint:
             log_main(f"Resuming from {checkpoint}")
@@ -245,15 +233,7 @@ class Run:
 
 
 def prepare(method: str, raw: RawOptions) -> Run:
-    """Name the model, and check everything that can be checked before it is loaded.
-
-    Args:
-        method: `sft`, `dpo`, `kto` or `reward`.
-        raw: Options.
-
-    Raises:
-        BadInput: Options, a model or data that cannot be used.
-    """
+    """Name the model, and check everything that can be checked before it is loaded."""
     parsed = parse_options(method, raw)
     check_checkpoint(parsed.resume_from_checkpoint)
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
@@ -298,14 +278,7 @@ def prepare(method: str, raw: RawOptions) -> Run:
 
 
 def acquire_folder(run: Run, lock: ExitStack) -> bool:
-    """Lock the run's folder for this command.
-
-    Returns:
-        False if the folder contains a finished model and `--overwrite` is not set.
-
-    Raises:
-        BadInput: Another command holds the lock.
-    """
+    """Lock the run's folder for this command."""
     if is_main_process():
         lock.enter_context(folder_lock(run.folder))
     run.finished = is_finished(run.folder) and not run.arguments.options.overwrite
@@ -340,14 +313,7 @@ def log_main(message: str) -> None:
 
 
 def _check_length(run: Run) -> int:
-    """Report rows longer than `--max_length`.
-
-    Returns:
-        Tokens of the longest row, at most `--max_length`.
-
-    Raises:
-        BadInput: Every row is longer.
-    """
+    """Report rows longer than `--max_length`."""
     limit = getattr(run.arguments.training, "max_length", None)
     rows = len(run.data.train)
     longest, too_long = longest_row(run.data.train, run.tokenizer, limit)

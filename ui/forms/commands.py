@@ -34,11 +34,7 @@ FRESH: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 
 def commands_of(fields: Fields, name: str) -> dict[str, list[str]]:
-    """The commands of a set-up by the label of each: with several reasoning modes one for each, else one.
-
-    Raises:
-        BadInput: The fields stand for no command.
-    """
+    """The commands of a set-up by the label of each: with several reasoning modes one for each, else one."""
     verb = verb_of(fields)
     if verb == "train":
         return {"": ["truthgym", "train", *train_words(fields)]}
@@ -134,11 +130,7 @@ def eval_options() -> list[Option]:
 
 
 def verb_of(fields: Fields) -> str:
-    """The verb.
-
-    Raises:
-        BadInput: There is none of this name.
-    """
+    """The verb."""
     verb = first(fields, "verb") or "eval"
     one_of("verb", verb, list(VERBS))
     return verb

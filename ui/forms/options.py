@@ -82,11 +82,7 @@ def _option(param: click.Parameter) -> Option:
 
 
 def words_of(verb: str, fields: Fields, options: Sequence[Option] | None = None) -> list[str]:
-    """The words of a command line that the fields stand for, without the command's own name.
-
-    Raises:
-        BadInput: Words with a quotation mark that is not closed; a value in the place of a file that is an option.
-    """
+    """The words of a command line that the fields stand for, without the command's own name."""
     options = options_of(verb) if options is None else options
     given = {one.name: [value for value in fields.get(one.name, []) if value.strip()] for one in options}
     flags = [one for one in options if one.name.startswith("-")]
@@ -123,11 +119,7 @@ def _flagged(option: Option, values: Sequence[str]) -> Iterator[str]:
 
 
 def check_words(verb: str, words: Sequence[str]) -> None:
-    """Have the command's own parser read the words. Nothing is run.
-
-    Raises:
-        BadInput: What the parser says.
-    """
+    """Have the command's own parser read the words. Nothing is run."""
     program, name = VERBS[verb]
     try:
         command_of(program, name).make_context(f"{program} {name}", list(words))

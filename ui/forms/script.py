@@ -46,11 +46,7 @@ def eval_call(words: Sequence[str]) -> str:
 
 
 def samples(limit: str) -> int | tuple[int, int]:
-    """`--limit` as `eval_set` takes it: a number of samples, or with "3-7" those from the third to the seventh.
-
-    Raises:
-        BadInput: It is neither.
-    """
+    """`--limit` as `eval_set` takes it: a number of samples, or with "3-7" those from the third to the seventh."""
     begin, dash, end = limit.partition("-")
     if not begin.isdecimal() or (dash and not end.isdecimal()):
         raise BadInput(f"--limit {limit!r} cannot be used; give a number of samples such as 10, or a range such as 3-7")

@@ -125,11 +125,7 @@ async def estimate(request: Request) -> HTMLResponse:
 
 
 def stored(folder: Path, given: Fields) -> Setup:
-    """Save what a form holds.
-
-    Raises:
-        BadInput: It cannot be started, or there is another set-up of its name.
-    """
+    """Save what a form holds."""
     setup = setup_of(given, first(given, "name"))
     setups.path_of(folder, setup.name)
     if wrong := problems(setup.fields, setup.name, folder):

@@ -25,14 +25,7 @@ TEMPLATES.filters["unmarked"] = lambda text: re.sub(r"\[([^\]]*)\]\([^)]*\)", r"
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
-    """A template as the answer to a request.
-
-    Args:
-        request: For the place in the navigation, and the folder.
-        template: Its file name in `templates/`. A whole page extends `base.html`.
-        status: Of the answer.
-        values: What the template shows.
-    """
+    """A template as the answer to a request."""
     shown = {
         "navigation": NAVIGATION,
         "path": request.url.path,

@@ -129,11 +129,7 @@ def plain(error: PrerequisiteError) -> str:
 
 
 def inside(folder: Path, log: str) -> Path:
-    """A log by its path in the folder.
-
-    Raises:
-        BadInput: It is not in the folder, or is no log.
-    """
+    """A log by its path in the folder."""
     path = (folder / log).resolve()
     if not path.is_relative_to(folder) or path.suffix not in (".eval", ".json") or not path.is_file():
         raise BadInput(f"There is no log {log[:200]!r} in {folder}; it may have been deleted meanwhile")

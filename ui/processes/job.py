@@ -57,11 +57,7 @@ class Job:
 
 
 def read_job(folder: Path) -> Job:
-    """A run from its files.
-
-    Raises:
-        BadInput: Its folder was deleted, or its record cannot be read.
-    """
+    """A run from its files."""
     record = read(folder / RECORD)
     try:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
@@ -80,12 +76,7 @@ def read_job(folder: Path) -> Job:
 
 
 def output(job: Job, lines: int = 200) -> str:
-    """The end of what a run printed, without keys and what only a terminal understands.
-
-    Args:
-        job: The run.
-        lines: Most lines.
-    """
+    """The end of what a run printed, without keys and what only a terminal understands."""
     try:
         with (job.folder / OUTPUT).open("rb") as file:
             size = file.seek(0, 2)

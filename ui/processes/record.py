@@ -88,13 +88,7 @@ def folders(runs: Path) -> list[Path]:
 
 
 def end(group: int, grace: float, wait: Callable[[float], bool]) -> None:
-    """End a process group: SIGINT, upon which Inspect writes its log, then SIGTERM, then SIGKILL.
-
-    Args:
-        group: The process group, which is the process id of its leader.
-        grace: Seconds between one signal and the next.
-        wait: Waits that long for the leader, and says whether it has ended.
-    """
+    """End a process group: SIGINT, upon which Inspect writes its log, then SIGTERM, then SIGKILL."""
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(ProcessLookupError):
             os.killpg(group, number)

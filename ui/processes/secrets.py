@@ -23,23 +23,14 @@ HIDDEN = "[hidden]"
 
 
 def redact(text: str, folder: Path) -> str:
-    """The text with each key replaced by the name of its variable, as in [OPENAI_API_KEY], or by [hidden].
-
-    Args:
-        text: What will be shown.
-        folder: The folder in which commands run: Inspect also reads keys from its `.env`.
-    """
+    """The text with each key replaced by the name of its variable, as in [OPENAI_API_KEY], or by [hidden]."""
     for name, value in sorted(_keys(folder), key=lambda one: -len(one[1])):
         text = text.replace(value, f"[{name}]")
     return FORMS.sub(HIDDEN, text)
 
 
 def refuse_keys(command: Sequence[str], folder: Path) -> None:
-    """Refuse a command with a key in it, since commands are written to files.
-
-    Raises:
-        BadInput: A word holds one. The message does not show it.
-    """
+    """Refuse a command with a key in it, since commands are written to files."""
     for before, word in pairwise(["", *command]):
         name, equals, value = word.partition("=")
         if not equals:
