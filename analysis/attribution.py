@@ -120,9 +120,9 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
             notes.append(f"{name}: one epoch, so the noise of an answer is not told apart from its question.")
         terms = [*_terms(read, first, range(len(first.terms)))]
         terms += _terms(known, second, range(len(first.terms), len(second.terms)))
-        corrected = holm([one["p"] for one in terms])
+        corrected = holm([term["p"] for term in terms])
         rows += [{"score": name, "best": best, **one, "p_adjusted": p} for one, p in zip(terms, corrected, strict=True)]
-        checks += [{"score": name, **one} for one in _checks(known, second)]
+        checks += [{"score": name, **check} for check in _checks(known, second)]
     if not rows:
         raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more setups")
     explained = pd.DataFrame(rows)

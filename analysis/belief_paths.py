@@ -195,10 +195,10 @@ def _rows(
 def _logged(run: Run, name: str) -> tuple[float, ...]:
     """The headline of a scorer in a log, with its interval."""
     results = run.log.header.results
-    figures = {run.scorer_label(one): one.metrics for one in results.scores if one.metrics} if results else {}
+    figures = {run.scorer_label(score): score.metrics for score in results.scores if score.metrics} if results else {}
     headline = next(iter(figures.get(name, {})), "")
     values = [figures[name].get(f"{headline}{side}") if headline else None for side in ("", "_lower", "_upper")]
-    return tuple(np.nan if one is None or one.value is None else one.value for one in values)
+    return tuple(np.nan if value is None or value.value is None else value.value for value in values)
 
 
 def _stages(rows: "pd.DataFrame") -> list[str]:

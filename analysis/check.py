@@ -185,7 +185,7 @@ def report(checked: Checked) -> str:
     width = max(map(len, lines))
     text = [f"{checked.file}: {n} questions, read as truthgym/{checked.domain}", ""]
     text += [f"{name:<{width}}  {value}" for name, value in lines.items()]
-    text += ["", *(f"Warning: {one}." for one in warnings(checked))]
+    text += ["", *(f"Warning: {warning}." for warning in warnings(checked))]
     return "\n".join(text).rstrip()
 
 

@@ -87,7 +87,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
                 f"WARNING: {path} is of version {other_version} of {task}, and {logs[0]} of version {version}. "
                 "Their scores do not compare: CHANGELOG.md, under 'Task versions', says why."
             )
-        if len({(one.model, one.setup) for one in with_setups([first.log, run.log])}) == 1:
+        if len({(with_setup.model, with_setup.setup) for with_setup in with_setups([first.log, run.log])}) == 1:
             notes.append(
                 f"NOTE: {path} is of the same model in the same setup as {logs[0]}: a difference is due to chance or "
                 "changed code. To compare models, give a log of another one."

@@ -123,7 +123,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
 
     best, setups = rows.iloc[0], sorted(rows["setup"].unique())
     tokens = [rows["tokens"].min() / 1.5, rows["tokens"].max() * 1.5]
-    widths = [best["interval"] * math.sqrt(best["tokens"] / one) for one in tokens]
+    widths = [best["interval"] * math.sqrt(best["tokens"] / token) for token in tokens]
     scale = alt.Scale(type="log", nice=False, padding=12)
     x = alt.X("tokens:Q", title="tokens read and written", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
     y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=scale)

@@ -191,7 +191,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         columns = ("setup", "model", "score", "mde", "n", "epochs", *failed, "share", "verdict", "flags", "tokens")
         sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
     if correlations := frame.attrs.get("correlations"):
-        ranked = pd.DataFrame([{**one, "words": in_words(one)} for one in correlations])
+        ranked = pd.DataFrame([{**correlation, "words": in_words(correlation)} for correlation in correlations])
         heading = f"### Rank correlation with {frame.attrs['x']}\n\n{DIRECTED} p by Holm, for each scorer.\n\n"
         sections.append(heading + table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"}))
     if figure:
@@ -238,7 +238,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "log": run.log.path,
         "eval_id": header.eval.eval_id,
     }
-    headlines = (_figures(one, _label(run, one)) for one in results.scores)
+    headlines = (_figures(score, _label(run, score)) for score in results.scores)
     newest = {figures["scorer"]: figures for figures in headlines if figures}
     failed = results.total_samples - results.completed_samples
     for name, figures in newest.items():

@@ -86,7 +86,9 @@ def write_samples(content: dict[str, bytes], path: Path, samples: int) -> dict[s
     import zipfile_zstd  # type: ignore[import-untyped]  # noqa: F401  # Inspect brings it: zipfile learns zstd
 
     names = [name for name in content if name.startswith("samples/")]
-    summaries = {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in json.loads(content["summaries.json"])}
+    summaries = {
+        f"samples/{load['id']}_epoch_{load['epoch']}.json": load for load in json.loads(content["summaries.json"])
+    }
     listed = []
     with zipfile.ZipFile(path, "w", ZSTD) as archive:
         for i in range(samples):

@@ -197,7 +197,7 @@ def main(out: str, folder: Path, most: int) -> None:
                         print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
             tables.append(f"## {TOLD[solver]}\n\n{table(spent)}\n\n{parts(spent)}")
             print(tables[-1], flush=True)
-    parameters = sum(one.numel() for one in bench.model.parameters())
+    parameters = sum(parameter.numel() for parameter in bench.model.parameters())
     page = PAGE.format(group=GROUP, parameters=parameters, tokens=TOKENS, tables="\n\n".join(tables))
     Path(out).write_text(page)
 

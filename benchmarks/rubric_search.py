@@ -102,7 +102,7 @@ def _search(data: Prompts, mode: str, seed: int, generations: int, mutations: in
 
     async def run() -> tuple[float, float, float]:
         labels, _ = await make_labels(data.prompts, None, Path("none"))
-        scores = Scores(config.protocol, [one.load() for one in config.verifiers], labels)
+        scores = Scores(config.protocol, [verifier.load() for verifier in config.verifiers], labels)
         search = Search(config, searched, scores, Writers(config.initializer.load(), config.proposer.load()))
         found = await (gepa_search(search) if mode == "gepa" else search.run())
         first = await search.first()

@@ -123,7 +123,7 @@ def request_of(numbers: list[int], draw: random.Random) -> tuple[str, Any]:
 def rewards_in(path: str, answer: Any) -> list[float | None]:  # noqa: ANN401
     match path:
         case "/batch_score":
-            return [one["reward"] for one in answer["results"]]
+            return [result["reward"] for result in answer["results"]]
         case "/score":
             return [answer["reward"]]
         case "/get_reward":

@@ -145,7 +145,7 @@ def busy(workers: int = 8, units: int = 32, samples: int = 80, seconds: float = 
         if sweep(Path(name), units, samples, seconds, "--workers", workers).wait():
             raise SystemExit("the sweep failed")
         wall = time.monotonic() - start
-        logs = [read_eval_log(one, header_only=True) for one in list_eval_logs(f"{name}/logs")]
+        logs = [read_eval_log(info, header_only=True) for info in list_eval_logs(f"{name}/logs")]
     waited = units * samples / 4 * seconds  # four samples at a time
     print(f"{len(logs)} units of {samples / 4 * seconds:.0f} s of waiting, {workers} workers: {wall:.0f} s, "
           f"{waited / wall:.2f} of {workers} workers busy on average")  # fmt: skip
@@ -186,11 +186,11 @@ def kills(count: int = 20, seed: int = 0) -> None:
                     killed["unit" if "/.sweep/" in words else "script" if victim else "sweep"] += 1
                     print(f"killed {killed}", flush=True)
             sweeps += 1
-            logs = [read_eval_log(one) for one in list_eval_logs(f"{folder}/logs")]
+            logs = [read_eval_log(info) for info in list_eval_logs(f"{folder}/logs")]
             complete = [log for log in logs if log.status == "success"]
             lost += 60 * (4 - len(complete))
             for log in complete:
-                seen = [one.id for one in log.samples or []]
+                seen = [sample.id for sample in log.samples or []]
                 lost += len(set(range(60)) - set(seen))
                 doubled += len(seen) - len(set(seen))
     print(f"killed {killed} in {sweeps} sweeps of 4 tasks: {lost} samples lost, {doubled} doubled")

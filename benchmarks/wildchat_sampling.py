@@ -131,7 +131,7 @@ def part(draw: np.random.Generator, pools: dict[str, list[str]], rows: int) -> "
     ends = np.concatenate([[0], np.cumsum(replies)])
     said_at = pa.array(np.repeat(np.datetime64("2023-04-09T00:00", "us") + draw.integers(0, 3 * 10**13, rows), replies))
     said_at = said_at.cast(pa.timestamp("us", tz="UTC"))
-    hashes = pa.array([bytes(one).hex() for one in draw.integers(0, 256, (rows, 16), np.uint8)])
+    hashes = pa.array([bytes(integer).hex() for integer in draw.integers(0, 256, (rows, 16), np.uint8)])
     no, yes = pa.array(np.zeros(total, bool)), pa.array(draw.random(rows) < 0.02)
     places = pa.array(np.repeat(draw.choice(["France", "China", "Russia", "Brazil"], rows), replies))
     asking = pa.StructArray.from_arrays([places, places], ["accept-language", "user-agent"])

@@ -25,5 +25,5 @@ def command(logs: tuple[str, ...], out: Path, only: tuple[str, ...], options: tu
 
     findings = build(logs, out, only, bundle, click.echo, parse_options(options))
     click.echo(f"Open {out / 'index.html'}")
-    if any(one.failed for one in findings):
+    if any(finding.failed for finding in findings):
         raise SystemExit(1)

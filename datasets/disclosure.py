@@ -275,7 +275,7 @@ def naive_path(setting: Setting, exhibits: Sequence[bool], ended: bool) -> list[
     r"""The same for a reader who takes results for a random sample: $\ln P(e\mid 1)/P(e\mid 0)$ of each adds up."""
     good = math.log(setting.hit / setting.false_alarm)
     bad = math.log((1 - setting.hit) / (1 - setting.false_alarm))
-    ratios = [good if one else bad for one in exhibits] + [0.0] * ended
+    ratios = [good if exhibit else bad for exhibit in exhibits] + [0.0] * ended
     return [probability(logit(setting.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
 
 

@@ -121,7 +121,7 @@ def _asked(rng: random.Random, place: World, level: int, whose: list[str], ends:
         text = f"What are the {counted[0]} of {whose[0]} in all from {YEARS[first]} to {YEARS[last]}?"
         return text, str(sum(numbers[0][first : last + 1]))
     if level == 2:
-        more = [sum(one[first : last + 1]) for one in numbers]
+        more = [sum(number[first : last + 1]) for number in numbers]
         text = (
             f"Compare the {counted[0]} in all from {YEARS[first]} to {YEARS[last]} of {whose[0]} with those of "
             f"{whose[1]}. By how many do the larger exceed the smaller?"

@@ -124,7 +124,7 @@ def options(words: list[str]) -> set[str]:
             return {f"--{name}" for name in re.findall(r"\w+", texts)}
         if isinstance(command, click.Group) and len(words) > 2:
             command = command.commands[words[2]]
-    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    return {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
 
 
 def train_files() -> Iterator[Path]:

@@ -36,7 +36,9 @@ def reference_page() -> str:
         mine = [(name, function) for its, name, function in registered() if its is kind]
         rows = [(linked(name), summary(function).replace("|", "\\|"), arguments(function)) for name, function in mine]
         sections.append(f"## {kind.title}\n\n" + table(("name", "what it does", f"arguments (`{kind.option}`)"), rows))
-    agents = [(f"`reference/{name}`", " ".join(f"`{one}=`" for one in sorted(takes))) for name, takes in TAKES.items()]
+    agents = [
+        (f"`reference/{name}`", " ".join(f"`{take}=`" for take in sorted(takes))) for name, takes in TAKES.items()
+    ]
     agents.append(("`human/terminal`", "`journal=`"))
     sections.append("## Models\n\n" + table(("name", "arguments (`-M`)"), agents))
     verbs = [(f"`truthgym {name}`", text, options(name)) for name, text in COMMANDS.items()]
@@ -60,7 +62,7 @@ def arguments(function: Callable[..., Any]) -> str:
 def options(name: str) -> str:
     """The options of a `truthgym` command."""
     command: click.Command = import_module(f"truthgym.cli.{name}").command
-    names = [one.opts[0] for one in command.params if isinstance(one, click.Option)]
+    names = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
     return " ".join(f"`{one}`" for one in names) or f"see `truthgym {name} --help`"
 
 

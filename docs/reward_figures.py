@@ -28,7 +28,7 @@ ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
 
 def mean(values: Sequence[float], digits: int = 3, share: bool = False) -> str:
     """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
-    found = mean_headline([float(one) for one in values])
+    found = mean_headline([float(value) for value in values])
     cut = (0.0, 1.0) if share else (-np.inf, np.inf)
     return with_interval(found.estimate, *np.clip((found.lower, found.upper), *cut), digits)
 
@@ -147,7 +147,7 @@ def monitor(frame: pd.DataFrame) -> str:
         signals = [name for name in SIGNALS if some[name].notna().all() and some[name].std() > 0]
         if {"reward", "rewards/brier/mean"} <= {*signals}:  # they are the same where nothing else is paid
             signals.remove("reward")
-        sets = [signals] if len(signals) == 1 else [signals, *([one] for one in signals)]
+        sets = [signals] if len(signals) == 1 else [signals, *([signal] for signal in signals)]
         rows += [[str(group), *tested(some, names)] for names in sets]
     header = [
         "runs",

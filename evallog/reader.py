@@ -322,4 +322,6 @@ def _folders(name: str) -> set[str]:
 def _judges(score: LoggedScore) -> str:
     """The models that rated an answer, with commas; "" if the score names none."""
     records = score.details.get("judges") or []
-    return ", ".join(sorted(str(one["judge"]) for one in records if isinstance(one, dict) and "judge" in one))
+    return ", ".join(
+        sorted(str(record["judge"]) for record in records if isinstance(record, dict) and "judge" in record)
+    )

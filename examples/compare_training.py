@@ -248,7 +248,7 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
     def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, float, str, str]:
         out = place(folder, name)
         held_out = out / START if start else sorted(out.glob("*d-held-out"))[-1]
-        (log,) = (read_eval_log(one, header_only=True) for one in list_eval_logs(str(held_out)))
+        (log,) = (read_eval_log(info, header_only=True) for info in list_eval_logs(str(held_out)))
         return measure_log(log, held_out), *answers(log.location), log.eval.eval_id, log.location
 
     found = {BASE: last(names[0], start=True)} | {name: last(name) for name in names}

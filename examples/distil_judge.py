@@ -235,7 +235,7 @@ def pooled(runs: Sequence[Sequence[Arm]]) -> list[Arm]:
                 training_pairs=round(float(np.mean(pairs))) if pairs else None,
                 label_accuracy=float(np.mean(labels)) if labels else None,
                 hits=np.concatenate([arm.hits for arm in same]),
-                clusters=tuple(f"{seed} {one}" for seed, arm in enumerate(same) for one in arm.clusters),
+                clusters=tuple(f"{seed} {cluster}" for seed, arm in enumerate(same) for cluster in arm.clusters),
             )
         )
     return made

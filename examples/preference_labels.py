@@ -130,7 +130,9 @@ def judged(n: int, rng: np.random.Generator, planted: Parameters) -> Pairs:
         for pair, truth in zip(*replies(n - len(texts), rng), strict=True):
             orders = (pair, pair[::-1])
             requests = (comparison_request("", "", *order) for order in orders)
-            given, swapped = (first_is_better(Request((("user", one),), 1, 0, planted)) / 100 for one in requests)
+            given, swapped = (
+                first_is_better(Request((("user", request),), 1, 0, planted)) / 100 for request in requests
+            )
             label, _ = preference_of(given, swapped)
             if label:
                 texts.append(pair)
@@ -273,7 +275,7 @@ def study(
             values = {name: [one[arm][name] for one in each] for name in FIGURES[:-1]}
             gain = paired_difference(values["accuracy"], [one[control]["accuracy"] for one in each])
             tables[noise][arm] = [
-                *(f"{mean_headline(one).estimate:.3f}".replace("nan", "") for one in values.values()),
+                *(f"{mean_headline(value).estimate:.3f}".replace("nan", "") for value in values.values()),
                 "" if arm == control else f"{gain.estimate:+.3f} [{gain.lower:+.3f}, {gain.upper:+.3f}]",
             ]
     return tables

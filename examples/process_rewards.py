@@ -110,7 +110,10 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
         rows whose lowest step is a wrong one; and for each pooling the share of pairs of a right and a wrong row that
         it orders, half for ties. A reward of the answer alone has 0.5 there.
     """
-    written = [[*row["prompt"], *({"role": "assistant", "content": one} for one in row["completions"])] for row in rows]
+    written = [
+        [*row["prompt"], *({"role": "assistant", "content": completion} for completion in row["completions"])]
+        for row in rows
+    ]
     readings = model.read([chat_messages(row, "a row") for row in written])
     steps = [np.array(reading.steps) for reading in readings]
     labels = [np.array(row["labels"]) for row in rows]
@@ -123,7 +126,7 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
     }
     poolings: tuple[Pooling, ...] = ("min", "mean", "product")
     for name in poolings:
-        rewards = np.array([pool(tuple(one), name) for one in steps])
+        rewards = np.array([pool(tuple(step), name) for step in steps])
         good = rewards[[i for i in range(len(rows)) if i not in wrong]]
         gap = good[:, None] - rewards[wrong][None]
         found[name] = float((gap > 0).mean() + (gap == 0).mean() / 2)

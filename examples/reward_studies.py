@@ -126,15 +126,15 @@ class Words:
         if bootstrap:
             prompts = list(dict.fromkeys(one.chosen.prompt for one in pairs))
             drawn = np.random.default_rng([seed, 13]).choice(prompts, len(prompts))
-            pairs = [one for prompt in drawn for one in pairs if one.chosen.prompt == prompt]
+            pairs = [pair for prompt in drawn for pair in pairs if pair.chosen.prompt == prompt]
         x, y = (features([getattr(one, side).text for one in pairs]) for side in ("chosen", "rejected"))
         weights = fit_bradley_terry(x - y)
         zero = float(np.mean([x @ weights, y @ weights]))
-        return lambda replies: features([one.text for one in replies]) @ weights - zero
+        return lambda replies: features([reply.text for reply in replies]) @ weights - zero
 
     def rate(self, replies: Sequence[Any], scores: Scores, place: Path, seed: int) -> Proxy:
         """A regression on each criterion, with the same ridge penalty; the reward is their mean."""
-        x = features([one.text for one in replies])
+        x = features([reply.text for reply in replies])
         zero, mean = x.mean(axis=0), scores.mean(axis=0)
         weights = np.linalg.solve((x - zero).T @ (x - zero) + np.eye(x.shape[1]), (x - zero).T @ (scores - mean))
         return lambda some: ((features([one.text for one in some]) - zero) @ weights + mean).mean(axis=1)
@@ -176,7 +176,7 @@ class Language:
         def turns(one: Any) -> list[dict[str, str]]:  # noqa: ANN401
             return [{"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.text}]
 
-        return lambda replies: np.array(model.score([chat_messages(turns(one), "a reply") for one in replies]))
+        return lambda replies: np.array(model.score([chat_messages(turns(reply), "a reply") for reply in replies]))
 
 
 def in_order(groups: Sequence[Sequence[Any]], scores: Scores) -> float:
@@ -252,7 +252,7 @@ def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
         "preferences": model.prefer(pairs_of(groups, scores.mean(axis=1)), work / "pairs", seed),
         "rubric": model.rate(flat(groups), scores, work / "rated", seed),
         "plain rule": plain_grades,
-        "length": lambda replies: np.array([float(len(one.text.split())) for one in replies]),
+        "length": lambda replies: np.array([float(len(reply.text.split())) for reply in replies]),
     }
     tests = held_out(seed, HELD_OUT, 8)
     for name, proxy in proxies.items():
@@ -285,7 +285,7 @@ def rank_correlation(scores: Scores, groups: Sequence[Sequence[Any]]) -> float:
 def plain_grades(replies: Sequence[Any]) -> Scores:
     """What the rule `plain` gives for each reply."""
     question = Question(domain="replies", event="none", split="train", proposition="The statement is true.")
-    given = (GraderInput(question, one.prompt, "", one.text, "", "", 1, {}) for one in replies)
+    given = (GraderInput(question, reply.prompt, "", reply.text, "", "", 1, {}) for reply in replies)
     rule = plain().function
     assert rule
     grades: list[Any] = [rule(one) for one in given]

@@ -70,12 +70,12 @@ class Frozen:
 
     def states(self, replies: Sequence[Any]) -> Array:
         """The last hidden state at the last token of each reply in its conversation: replies x width."""
-        turns = [[("user", one.prompt), ("assistant", one.text)] for one in replies]
+        turns = [[("user", reply.prompt), ("assistant", reply.text)] for reply in replies]
         return self._last([self._ids(some, generation=False) for some in turns])
 
     def prefers_first(self, requests: Sequence[str]) -> Array:
         """Of each request, the probability of A as the next token, where only A and B are counted."""
-        states = self._last([self._ids([("user", one)], generation=True) for one in requests])
+        states = self._last([self._ids([("user", request)], generation=True) for request in requests])
         a, b = (self.tokenizer.encode(letter, add_special_tokens=False)[0] for letter in "AB")
         words = self.model.get_output_embeddings().weight.detach().numpy()
         return np.asarray(1 / (1 + np.exp(states @ (words[b] - words[a]))))
@@ -134,7 +134,7 @@ def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Itera
     spreads = {}
     for form in ("known", "shifted"):
         test = make_replies(held_out, 4, seed, form)
-        rewards = np.array([(frozen.states(flat(test)) - zero) / scale @ one for one in weights])
+        rewards = np.array([(frozen.states(flat(test)) - zero) / scale @ weight for weight in weights])
         yield row("reward", f"pairs in order, {form} replies, trained on all prompts", in_order(test, rewards[0]))
         mean, spread = penalised(rewards[1:])
         yield row("reward", f"pairs in order, {form} replies, ensemble", in_order(test, mean))

@@ -43,7 +43,7 @@ def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | Non
             if (
                 read
                 and before != question.needs[read - 1]
-                and name in {place.facts[before, one].object for one in place.relations(before)}
+                and name in {place.facts[before, relation].object for relation in place.relations(before)}
             ):
                 break
             read += 1

@@ -102,7 +102,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
 def _other_targets(scores: list[SampleScore]) -> bool:
     """Whether a trial predicts an answer to another question than the sample's."""
     facts = [item.score.metadata or {} for item in scores]
-    return any(trial.get("event", one["event"]) != one["event"] for one in facts for trial in one.get("trials", []))
+    return any(trial.get("event", fact["event"]) != fact["event"] for fact in facts for trial in fact.get("trials", []))
 
 
 def notes(scores: list[SampleScore], figures: Mapping[str, float]) -> Iterable[str]:

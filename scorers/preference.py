@@ -28,7 +28,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     facts = [item.score.metadata or {} for item in scores]
     cluster = [str(one.get("event", item.sample_id)) for one, item in zip(facts, scores, strict=True)]
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
-    gold, longer, own = (np.array([_number(one.get(key)) for one in facts]) for key in ("gold", "longer", "own"))
+    gold, longer, own = (np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own"))
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
     position = mean_headline(of["position"], cluster, (-1, 1))
     halved = np.where((label == 0) & np.isfinite(truth), 0.5, of["correct"])

@@ -35,7 +35,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     table = tabulate(scores, "rubric_score")
     headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
     details = [found for item in scores if (found := (item.score.metadata or {}).get("details"))]
-    grades = [grade for one in details for vote in one["grades"] for grade in vote]
+    grades = [grade for detail in details for vote in detail["grades"] for grade in vote]
     unread = sum(len(one["unread"]) for one in details)
     return {
         **headline.headline("rubric_score", table.share_scored),

@@ -337,8 +337,8 @@ def _earlier(state: TaskState, source: str) -> tuple[Investigation | None, dict[
     """The newest investigation of this evidence, and the usable forecasts by arm, of earlier scoring."""
     investigation: Investigation | None = None
     forecasts: dict[str, Any] = {}
-    for one in earlier_scores(state):
-        metadata = one.metadata or {}
+    for earlier_score in earlier_scores(state):
+        metadata = earlier_score.metadata or {}
         if metadata.get("evidence") == source and (metadata.get("investigation") or {}).get("observation"):
             investigation = Investigation(**metadata["investigation"])
         forecasts |= {k: arm for k, arm in (metadata.get("forecasts") or {}).items() if not arm.get("reason")}

@@ -65,8 +65,8 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         parts = [*sources.values(), *(one for each in models.values() for one in each)]
         made_of = {
             name if name.startswith("artifact:") else f"served:{Path(name).name}": content
-            for one in parts
-            for name, content in one.items()
+            for part in parts
+            for name, content in part.items()
         }
         return digest, made_of
 

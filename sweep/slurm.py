@@ -73,7 +73,7 @@ def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Ite
 def main() -> None:
     """Run the units of this element, and write their outcomes."""
     listed, elements, number = sys.argv[1:]
-    units = [Unit(**one) for one in json.loads(Path(listed).read_text(encoding="utf-8"))]
+    units = [Unit(**load) for load in json.loads(Path(listed).read_text(encoding="utf-8"))]
     errors = 0
     mine = [one for one in units[int(number) :: int(elements)] if not Path(f"{one.state}.ended").exists()]
     for unit in mine:  # fewer where Slurm requeued the element

@@ -154,7 +154,7 @@ def sweep_logs(
     folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
     options = command[2 + len(places) :]
     units = []
-    for log in (one.path for one in find_logs(places)[0]):
+    for log in (find_log.path for find_log in find_logs(places)[0]):
         words = [f"{out}/{Path(log).stem}" if before == "--out" else word for before, word in pairwise(["", *options])]
         name, state = f"{command[1]} {Path(log).name}", str(folder / sha256(log.encode()).hexdigest()[:16])
         units.append(Unit(name, "", 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))

@@ -312,7 +312,7 @@ def _able(trial: Trial, sample: Sample, predictor: Choice) -> bool:
 
 def _nothing(answers: Answers, skipped: Counter[str], places: str) -> str:
     reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
-    names = ", ".join(one.name for one in answers.respondents)
+    names = ", ".join(respondent.name for respondent in answers.respondents)
     one = answers.respondents[0]
     remedy = f"run {one.command(one.logs[0], 'ANOTHER')}, or ask about more questions"
     return f"answers={places} (answers of {names}): no prediction can be made ({reasons}); {remedy}"

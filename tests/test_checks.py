@@ -140,7 +140,7 @@ def test_links_between_pages_lead_somewhere(root: Path) -> None:
             assert (root / path).exists() or "NAME" in path, f"{page.name}: {path}"
         for target, anchor in re.findall(r"\]\(([\w./]*)#([\w-]+)\)", text):
             headings = re.findall(r"^#+ (.*)$", (page.parent / target if target else page).read_text(), flags=re.M)
-            assert anchor in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}, (
+            assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}, (
                 f"{page}: {anchor}"
             )
 

@@ -138,7 +138,7 @@ class Lineage:
         """
         path = Path(what)
         digest = digest_of(path) if path.exists() else what
-        found = sorted(one for one in self.makers if one.startswith(digest))
+        found = sorted(maker for maker in self.makers if maker.startswith(digest))
         if len(found) != 1:
             raise bad_input(
                 f"{what}: {len(found)} artifacts in the lineage have this digest; give a path, or more digits"
@@ -148,7 +148,7 @@ class Lineage:
     def tree(self, digest: str, indent: str = "", above: tuple[str, ...] = ()) -> Iterator[str]:
         """An artifact with what it was made from, a line each, and further in what that was made from."""
         for statement in self.makers.get(digest, []):
-            name = next(one.text for one in statement.subjects if one.digest == digest)
+            name = next(subject.text for subject in statement.subjects if subject.digest == digest)
             failure = f" ({statement.failure})" if statement.failure else ""
             yield f"{indent}{name}: {statement.event}, {statement.status}{failure}, {statement.finished}"
             for parent in statement.parents:

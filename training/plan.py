@@ -223,7 +223,7 @@ def _text(
     ]
     if method in ("dpo", "kto") and load.reference:
         kinds: tuple[Configuration, ...] = ("multi_gpu", "zero2", "zero3", "fsdp2")
-        whole, cast, sharded, fsdp = (gb(predict(shape, load, one, gpus).reference) for one in kinds)
+        whole, cast, sharded, fsdp = (gb(predict(shape, load, kind, gpus).reference) for kind in kinds)
         texts.append(
             f"The reference model takes {whole} GB on each GPU if it is whole (DDP), {cast} cast by DeepSpeed (ZeRO-1 "
             f"and 2), {sharded} sharded (ZeRO-3; FSDP2 {fsdp}), and nothing with --precompute_ref_log_probs (dpo) or "

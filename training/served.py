@@ -263,7 +263,7 @@ async def _post(http: httpx.AsyncClient, body: object) -> tuple[int, bytes]:
 def _results(content: bytes, count: int) -> list[dict[str, Any]]:
     try:
         results: list[dict[str, Any]] = json.loads(content)["results"]
-        known = [(one["reward"], one["error"]) for one in results]
+        known = [(result["reward"], result["error"]) for result in results]
         indices = [one["index"] for one in results]
     except (ValueError, KeyError, TypeError):
         known, indices = [], [-1]

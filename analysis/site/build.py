@@ -207,7 +207,7 @@ def _bundled(evals: Runs, out: Path) -> dict[str, str]:
 def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
     models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
     results = [run.log.header.results for run in evals]
-    answers = sum(one.completed_samples for one in results if one)
+    answers = sum(result.completed_samples for result in results if result)
     left_out = "".join(f" Left out: {number} {reason}." for reason, number in evals.left_out.items())
     parts = [
         f"{counted(len(evals), 'run')} of {counted(len(models), 'model')} in {counted(len(setups), 'setup')}, "
@@ -216,7 +216,11 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
         *_scores(findings),
         "## All questions\n",
     ]
-    rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings if not one.empty]
+    rows = [
+        f"| [{finding.question}]({finding.name}.html) | {_state(finding)} |"
+        for finding in findings
+        if not finding.empty
+    ]
     parts.append("\n".join(["| question | shown |", "|---|---|", *rows, ""]))
     if empty := [f"- {one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty]:
         parts.append("\n".join(["Nothing can be shown of:\n", *empty, ""]))
@@ -243,7 +247,9 @@ def _state(one: Finding) -> str:
 
 def _scores(findings: Sequence[Finding]) -> Iterator[str]:
     """The headlines with their verdicts, if they were among the analyses."""
-    one: Any = next((one for one in findings if one.name == "performance" and one.frame is not None), None)
+    one: Any = next(
+        (finding for finding in findings if finding.name == "performance" and finding.frame is not None), None
+    )
     if one is not None:
         yield f"## Scores\n\nThe first of them; [all, with what the verdicts mean]({one.name}.html).\n"
         yield analysis("performance").scores(one.frame)  # type: ignore[attr-defined]
@@ -251,7 +257,9 @@ def _scores(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _leaders(findings: Sequence[Finding]) -> Iterator[str]:
     """The leaderboard, if it was among the analyses and has something to say."""
-    one: Any = next((one for one in findings if one.name == "leaderboard" and one.frame is not None), None)
+    one: Any = next(
+        (finding for finding in findings if finding.name == "leaderboard" and finding.frame is not None), None
+    )
     if one is not None:
         board = analysis("leaderboard")
         ranks = board.leaderboard(one.frame)  # type: ignore[attr-defined]

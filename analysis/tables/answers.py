@@ -42,7 +42,7 @@ def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
     frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
         raise no_scores(evals, scorer)
-    results = [(run, one) for run in evals if run.log.header.results for one in run.log.header.results.scores]
+    results = [(run, score) for run in evals if run.log.header.results for score in run.log.header.results.scores]
     frame.attrs["higher_is_better"] = {
         run.scorer_label(one): bool(one.metrics["higher_is_better"].value)
         for run, one in results
@@ -192,7 +192,7 @@ def own_replies(sample: LoggedSample) -> list[Message]:
     """What the evaluated model wrote about the question: for a Truthgym solver the trainable messages."""
     steps = sample.store.steps
     own = {step.message_id for step in steps if step.trainable}
-    return [one for one in sample.messages if (one.id in own if steps else one.source == "generate")]
+    return [message for message in sample.messages if (message.id in own if steps else message.source == "generate")]
 
 
 def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], str]]:

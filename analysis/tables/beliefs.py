@@ -62,7 +62,7 @@ def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
         exact = _exact(sample.metadata)
         for name, score in scores.items():
             details = DETAILS.decode(score.metadata)
-            last = max((_step(one.stage) for one in details.beliefs), default=0)
+            last = max((_step(belief.stage) for belief in details.beliefs), default=0)
             outcome = math.nan if details.outcome is None else details.outcome
             for one in details.beliefs:
                 if one.stage == "view":  # a first impression, which is text

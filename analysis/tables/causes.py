@@ -97,5 +97,5 @@ def _effects(
 def _within(rows: "pd.DataFrame", unit: list[str], levels: list[str]) -> "list[np.ndarray[Any, np.dtype[np.float64]]]":
     """x, y and an indicator of each level of the setting, minus their means in a unit of these rows."""
     columns = [rows["x"], rows["y"], *((rows["setting"] == level).astype(float) for level in levels)]
-    means = [one.groupby([rows[name] for name in unit]).transform("mean") for one in columns]
+    means = [column.groupby([rows[name] for name in unit]).transform("mean") for column in columns]
     return [(one - mean).to_numpy(dtype=float) for one, mean in zip(columns, means, strict=True)]

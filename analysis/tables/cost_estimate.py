@@ -156,8 +156,8 @@ def _too_small(mde: Mapping[float, float], effect: float) -> list[str]:
 def _once(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:
     """Calls that a run makes once, whatever the number of questions, by role."""
     once = Counter[str]()
-    for one in log.eval.scorers or []:
-        paradigm, options = PARADIGMS.get(bare_name(one.name)), one.options or {}
+    for scorer in log.eval.scorers or []:
+        paradigm, options = PARADIGMS.get(bare_name(scorer.name)), scorer.options or {}
         roles = paradigm.roles(**options) if paradigm else ()
         if paradigm and roles:
             once[roles[0]] += paradigm.calls(**options)[1] * len(models.get(roles[0], [""]))
@@ -168,7 +168,7 @@ def _doubts(log: "EvalLog", varies: bool, reply_tokens: int) -> list[str]:
     """What makes the estimate inexact."""
     solvers = {bare_name(step.solver) for step in log.plan.steps}
     asks_more = sorted(solvers & {"run_agent", "length_control"})
-    readers = any((one.options or {}).get("reader") for one in log.eval.scorers or [])
+    readers = any((scorer.options or {}).get("reader") for scorer in log.eval.scorers or [])
     return [
         *[f"`{name}` makes as many calls as a reply needs: here a simulated agent's." for name in asks_more],
         *["With `reader=true` each answer that cannot be read otherwise takes one more call."] * readers,

@@ -123,7 +123,11 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
     if reference is not None:
         rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
         layers.insert(0, rule.encode(y=alt.datum(reference)))
-    correlations = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
+    correlations = [
+        correlation
+        for correlation in attrs["correlations"]
+        if (correlation["scorer"], correlation["setup"]) == (scorer, setup)
+    ]
     heading = alt.Title(
         f"{scorer}, {setup}",
         subtitle=[

@@ -159,7 +159,7 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
             p = float(_permuted(one["x"], one["score"]))
             bounds = {"rho": rho.estimate, "lower": rho.lower, "upper": rho.upper, "p": p, "n": rho.n}
             ranks.append({"scorer": scorer, "setup": setup, **bounds})
-        corrected = holm([float(one["p"]) for one in ranks])
+        corrected = holm([float(rank["p"]) for rank in ranks])
         rows += [{**one, "p_adjusted": float(p)} for one, p in zip(ranks, corrected, strict=True)]
     return rows, notes
 

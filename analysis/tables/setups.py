@@ -214,24 +214,24 @@ class Alike:
 
     @cached_property
     def settings(self) -> set[str]:
-        return _differing([one.header.eval.model_generate_config for one in self.logs]) - WITHOUT_EFFECT
+        return _differing([log.header.eval.model_generate_config for log in self.logs]) - WITHOUT_EFFECT
 
     @cached_property
     def model_args(self) -> "Short":
-        return Short([_without(one.header.eval.model_args) for one in self.logs])
+        return Short([_without(log.header.eval.model_args) for log in self.logs])
 
     @cached_property
     def task_args(self) -> "Short":
-        return Short([one.header.eval.task_args for one in self.logs])
+        return Short([log.header.eval.task_args for log in self.logs])
 
     @cached_property
     def roles(self) -> list[str]:
-        return sorted(_differing([_roles(one) for one in self.logs]))
+        return sorted(_differing([_roles(log) for log in self.logs]))
 
     @cached_property
     def steps(self) -> set[str]:
         """Steps of the plan that all have."""
-        return set.intersection(*(set(_steps(one)) for one in self.logs))
+        return set.intersection(*(set(_steps(log)) for log in self.logs))
 
 
 def _run(log: LogFile, same_model: Alike, same_task: Alike) -> Run:
@@ -301,7 +301,7 @@ class Short:
         self.differing = _differing(records)
         self.parts: dict[str, int] = {}
         for name in self.differing:
-            paths = {Path(one[name]).parts for one in records if _is_path(name, one.get(name))}
+            paths = {Path(record[name]).parts for record in records if _is_path(name, record.get(name))}
             most = max(map(len, paths), default=1)
             self.parts[name] = next(
                 (n for n in range(1, most) if len({parts[-n:] for parts in paths}) == len(paths)), most

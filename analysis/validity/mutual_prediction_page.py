@@ -74,7 +74,7 @@ def page(
 
 
 def _coverage(frames: "Sequence[pd.DataFrame]") -> str:
-    shares = [share for one in frames for share in one.loc[one["sd"] > 1e-9, "coverage"]]
+    shares = [share for frame in frames for share in frame.loc[frame["sd"] > 1e-9, "coverage"]]
     return f"{min(shares):.0%} to {max(shares):.0%}"
 
 

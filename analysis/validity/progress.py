@@ -173,7 +173,9 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
                 for i, one in enumerate(drawn)
             ])
         )  # fmt: skip
-    covers = [one[f"{headline}_lower"] - ROUNDING <= truth <= one[f"{headline}_upper"] + ROUNDING for one in figures]
+    covers = [
+        figure[f"{headline}_lower"] - ROUNDING <= truth <= figure[f"{headline}_upper"] + ROUNDING for figure in figures
+    ]
     detected = [one["verdict"] > 0 if task == "coevolve" else one["skill_lower"] > 0 for one in figures]
     return {
         "truth": truth,

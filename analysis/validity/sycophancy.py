@@ -159,7 +159,7 @@ def coverage(replications: int) -> "pd.DataFrame":
         for figure in FIGURES:
             headlines = [run[figure] for run in runs]
             ends = (
-                [one.estimate for one in headlines],
+                [headline.estimate for headline in headlines],
                 [one.lower for one in headlines],
                 [one.upper for one in headlines],
             )

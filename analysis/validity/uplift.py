@@ -126,7 +126,7 @@ def cases(world: str, n: int) -> list[Case]:
 def planted(writer: str, questions: Sequence[Case]) -> float:
     """The expected uplift per observation, in nats: exact, over the outcomes that each question could have had."""
     belief = WRITERS[writer][1]
-    return float(np.mean([np.dot(_both(one.exact[-1]), _of_outcomes(one, belief)) for one in questions]))
+    return float(np.mean([np.dot(_both(question.exact[-1]), _of_outcomes(question, belief)) for question in questions]))
 
 
 def _of_outcomes(one: Case, belief: Callable[[Case], float] | None) -> Floats:
@@ -158,11 +158,11 @@ def uplifts(writer: str, questions: Sequence[Case], forecaster: str, contrast: b
     """
     write, belief = WRITERS[writer]
     rows = []
-    for one in questions:
-        observed = OUTCOMES[str(one.item.target)]
+    for question in questions:
+        observed = OUTCOMES[str(question.item.target)]
         replies = [observed, *(reply for reply in OUTCOMES.values() if reply != observed)]
-        read = _read(one.item, _task(one), replies if contrast else replies[:1], write(one), forecaster)
-        rows.append(read | {"planted": _of_outcomes(one, belief)[int(one.item.target == "no")]})
+        read = _read(question.item, _task(question), replies if contrast else replies[:1], write(question), forecaster)
+        rows.append(read | {"planted": _of_outcomes(question, belief)[int(question.item.target == "no")]})
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}
 
 
@@ -172,7 +172,7 @@ def _read(item: Sample, task: str, replies: Sequence[str], note: str, forecaster
 
     def logprob(note: str | None) -> float:
         context = messages("vanilla", question, task, note)
-        each = [sum(x for _, x in observation_logprobs(context, one, FORECASTERS[forecaster])) for one in replies]
+        each = [sum(x for _, x in observation_logprobs(context, reply, FORECASTERS[forecaster])) for reply in replies]
         return float(each[0] - (np.logaddexp.reduce(each) if len(each) > 1 else 0))
 
     with_note = logprob(note)
@@ -238,7 +238,7 @@ def replicate(
     means = [mean_headline(values[one]) for one in drawn]
     verdicts = np.array([verdict_of([mean_headline(part[one]) for part in over]) for one in drawn] if over else [])
     shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
-    lower, upper = np.array([one.lower for one in means]), np.array([one.upper for one in means])
+    lower, upper = np.array([mean.lower for mean in means]), np.array([one.upper for one in means])
     return {
         "coverage": float(np.mean((lower <= truth + 1e-12) & (truth - 1e-12 <= upper))),
         "helps": float(np.mean(lower > 0)),

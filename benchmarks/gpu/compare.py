@@ -146,7 +146,7 @@ def train_seconds(place: Path) -> float:
 
 def table(results: dict[str, list[Result | None]]) -> str:
     """The ratios to the first way that ran every time."""
-    ran = {name: [one for one in all_runs if one] for name, all_runs in results.items() if all(all_runs)}
+    ran = {name: [all_run for all_run in all_runs if all_run] for name, all_runs in results.items() if all(all_runs)}
     base = next(iter(ran), None)
     lines = [f"| | time, {base} = 1 | most GB on one GPU |", "|---|---|---|"]
     for name in results:

@@ -42,7 +42,7 @@ def date_at_fraction(opened: datetime, planned_end: datetime, fraction: float) -
 
 
 def crowd_before(day: date, history: Iterable[tuple[datetime, float]], most_days: int | None = None) -> float | None:
-    """The crowd's latest probability before a day began (UTC), so that it knew no more than a model asked on that day."""
+    """The crowd's latest probability before a day began (UTC), as far as a model asked that day could know it."""
     begins = datetime.combine(day, time(), UTC)
     oldest = begins - timedelta(days=most_days) if most_days is not None else datetime.min.replace(tzinfo=UTC)
     before = [(moment, value) for moment, value in history if oldest <= moment < begins]

@@ -70,7 +70,7 @@ def _probability(text: str, note: str, observation: str, error: float) -> float:
     reported = observation.removeprefix(REWRITTEN.format(report=""))
     copies = [one for one in {reported, *OUTCOMES.values()} if one.casefold() in note.casefold()]
     if reported not in OUTCOMES.values():
-        copies = [one for one in copies if one == reported]
+        copies = [copy for copy in copies if copy == reported]
     if len(copies) == 1:
         return CERTAIN if copies == [reported] else 1 - CERTAIN
     stated = last_probability(note, 0)

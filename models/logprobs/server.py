@@ -135,7 +135,7 @@ class LlamaCpp:
                 (letter,) = await self._tokenize("a")
                 sampled = await self._sample(before, letter, EVERY_TOKEN)
                 assert sampled is not None
-                sampled = next(one for one in sampled["top_logprobs"] if one["id"] == token)
+                sampled = next(top_logprob for top_logprob in sampled["top_logprobs"] if top_logprob["id"] == token)
             scored.append((decode(self.bytes[token]), float(sampled["logprob"])))
         return scored
 
@@ -155,7 +155,7 @@ class LlamaCpp:
         tokens = (await _post(self.client, "/tokenize", request))["tokens"]
         for one in tokens:
             self.bytes[one["id"]] = one["piece"].encode() if isinstance(one["piece"], str) else bytes(one["piece"])
-        return [one["id"] for one in tokens]
+        return [token["id"] for token in tokens]
 
 
 def _no_logprobs(client: httpx.AsyncClient) -> BadInput:

@@ -75,7 +75,7 @@ def _answers(scores: list[SampleScore], budgets: Sequence[int]) -> Answers:
 
 def mean_of_models(models: Sequence[Answers]) -> Answers:
     """The mean over models of the questions that each of them answered."""
-    rows = [dict(zip(one.question, range(len(one.question)), strict=True)) for one in models]
+    rows = [dict(zip(model.question, range(len(model.question)), strict=True)) for model in models]
     first = models[0]
     common = [question for question in first.question if all(question in row for row in rows)]
     places = [[row[question] for question in common] for row in rows]

@@ -86,7 +86,7 @@ class Respondent:
     @cached_property
     def wordings(self) -> Counter[str]:
         """Number of questions with a reply of this wording. More than one is a form, whatever the question."""
-        return Counter(wording for replies in self.answers.values() for wording in {one.wording for one in replies})
+        return Counter(wording for replies in self.answers.values() for wording in {reply.wording for reply in replies})
 
     def command(self, questions: LogFile, model: str = "") -> str:
         """The command that asks this model in its setting, or another `model`, the questions of a log."""
@@ -121,11 +121,11 @@ class Answers:
     def missing(self) -> list[str]:
         """The commands that ask each model the questions that others were asked in the same task and setting."""
         commands = []
-        for one in self.respondents:
-            tasks = {_setting(log) for log in one.logs}
+        for respondent in self.respondents:
+            tasks = {_setting(log) for log in respondent.logs}
             absent: dict[str, list[str]] = defaultdict(list)
             logs: dict[str, LogFile] = {}
-            seen = set(one.uuids)
+            seen = set(respondent.uuids)
             for other in self.respondents:
                 for name, log in other.asked_in.items():
                     if name not in seen and _setting(log) in tasks:
@@ -133,7 +133,7 @@ class Answers:
                         logs[log.path] = log
                         absent[log.path].append(name)
             commands += [
-                f"{one.command(logs[path])} --sample-id {shlex.quote(','.join(names))}"
+                f"{respondent.command(logs[path])} --sample-id {shlex.quote(','.join(names))}"
                 for path, names in absent.items()
             ]
         return commands
@@ -165,7 +165,7 @@ def is_copy(one: Respondent, reply: Answer, other: Respondent, answer: Answer) -
 
 
 def read_answers(places: Sequence[str], form: Form) -> Answers:
-    """Read the answers of all finished logs: of each model and setting, and each question, the newest log that has it."""
+    """Read the answers of all finished logs; of each model, setting and question those of the newest log."""
     logs, left_out = find_logs(places)
     settings: dict[str, Respondent] = {}
     questions: dict[str, tuple[str, Question]] = {}
@@ -176,8 +176,8 @@ def read_answers(places: Sequence[str], form: Form) -> Answers:
             continue
         key = repr((run.model, run.model_args, run.model_base_url, log.solver, _generate_config(log), _setting(log)))
         _add(settings.setdefault(key, Respondent(run.model, run.model)), log, form, questions, left_out)
-    respondents = _named([one for one in settings.values() if one.uuids])
-    if not any(one.answers for one in respondents):
+    respondents = _named([setting for setting in settings.values() if setting.uuids])
+    if not any(respondent.answers for respondent in respondents):
         unread = left_out + Counter(reason for one in respondents for reason in one.unread.values())
         reasons = "; ".join(f"{number} {reason}" for reason, number in unread.items())
         raise BadInput(
@@ -272,7 +272,7 @@ def _options(flag: str, arguments: Mapping[str, Any]) -> list[str]:
 
 def _named(respondents: list[Respondent]) -> list[Respondent]:
     """Name respondents of the same model by their settings."""
-    counts = Counter(one.model for one in respondents)
+    counts = Counter(respondent.model for respondent in respondents)
     for one in respondents:
         if counts[one.model] > 1:
             log = one.logs[0]

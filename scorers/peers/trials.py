@@ -123,9 +123,9 @@ def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng:
 def candidates(answers: Answers, source: Respondent, target: str, design: Design) -> list[Respondent]:
     """Whose answer to a question can be predicted: another model's, unless it repeats the evaluated one."""
     others = [
-        one
-        for one in answers.respondents
-        if one.model != source.model and frozenset((one.name, source.name)) not in answers.copies
+        respondent
+        for respondent in answers.respondents
+        if respondent.model != source.model and frozenset((respondent.name, source.name)) not in answers.copies
     ]
     if design.same_family == "exclude":
         others = [one for one in others if one.family != source.family]

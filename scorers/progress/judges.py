@@ -145,7 +145,7 @@ class CoevolveJudge(JudgeBase):
         echo, _ = self._memory(self.mirrored, INFLUENCE_EPOCHS, INFLUENCE)
         influence = self.update_human_proxy(examinee.get_current_model(), INFLUENCE_EPOCHS, INFLUENCE)
         answered = {item.id for item, _ in influence.examples}
-        echo = replace(echo, examples=tuple(one for one in echo.examples if one[0].id in answered))
+        echo = replace(echo, examples=tuple(example for example in echo.examples if example[0].id in answered))
         self.mirrored = self._people("mirrored", history, echo)
         data, simulated = self.supplementary_data, self.evaluate(self.simulated_model)
         data["simulated_model_vector"].append(simulated.vector)

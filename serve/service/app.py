@@ -68,7 +68,7 @@ class Server:
         if self.log.texts:
             entry["texts"] = [{"prompt": item.model_dump()["prompt"], "response": item.response} for item in items]
         results = await self.pool.score(source, items, deadline)
-        entry |= {"rewards": [one.reward for one in results], "codes": [one.code for one in results]}
+        entry |= {"rewards": [result.reward for result in results], "codes": [one.code for one in results]}
         return results
 
 
@@ -135,7 +135,7 @@ def application(server: Server) -> FastAPI:
     async def batch_score(request: Request) -> Response:
         results = await server.score(request, parsed(request, Batch).items, limits.deadline)
         payload = {"results": [one.payload(i) for i, one in enumerate(results)]}
-        return _native(payload, request, server, 503 if all(one.retryable for one in results) else 200)
+        return _native(payload, request, server, 503 if all(result.retryable for result in results) else 200)
 
     @app.post("/get_reward")
     async def get_reward(request: Request) -> Response:

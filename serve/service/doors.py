@@ -129,7 +129,7 @@ def verl_items(request: VerlRequest) -> list[Item]:
     items = []
     for text in [request.input] if isinstance(request.input, str) else request.input:
         messages = conversation(text)
-        roles = [one.role for one in messages]
+        roles = [message.role for message in messages]
         if len(roles) < 2 or roles[-1] != "assistant" or roles.count("assistant") > 1:
             known = "ChatML, Llama 3, Gemma, or <|user|>...<|assistant|>"
             raise Refusal(

@@ -67,7 +67,7 @@ class Tokens:
         kind, _, token = header.partition(" ")
         digest = sha256(token.strip().encode()).hexdigest()
         # All of them are compared, in constant time each.
-        matches = [one for one in self.rights if hmac.compare_digest(one, digest)]
+        matches = [right for right in self.rights if hmac.compare_digest(right, digest)]
         return (self.rights[matches[0]], digest[:8]) if matches and kind.lower() == "bearer" else None
 
 

@@ -279,7 +279,7 @@ def _models(role: str, value: object, max_connections: int, rates: Rates) -> Mod
 
 def _sample(item: Item, identity: str, epoch: int) -> EvalSample:
     messages = item.messages
-    asked = item.question or next((one.text for one in reversed(messages) if one.role == "user"), "")
+    asked = item.question or next((message.text for message in reversed(messages) if message.role == "user"), "")
     try:
         Question.model_validate(item.metadata)
         metadata = item.metadata

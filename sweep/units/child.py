@@ -290,7 +290,7 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
 def merge_shards(job: dict[str, Any]) -> dict[str, Any]:
     from truthgym.sweep.units.merge import merge
 
-    merge(job["merge"], job["out"], [tuple(one) for one in job["questions"]], job["script"])
+    merge(job["merge"], job["out"], [tuple(question) for question in job["questions"]], job["script"])
     return {"log": job["out"], "error": ""}
 
 

@@ -41,14 +41,14 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]],
     from inspect_ai.log import read_eval_log
 
     headers = [read_eval_log(shard, header_only=True) for shard in shards]
-    scores = [one for shard in shards for one in scored_samples(shard)]
+    scores = [scored_sample for shard in shards for scored_sample in scored_samples(shard)]
     check(scores, questions, headers[0].eval.config.epochs or 1, out)
     order = {identity: place for place, (identity, _) in enumerate(questions)}
     scores.sort(key=lambda one: (one.epoch, order[one.id]))
     log = merged_header(headers, [identity for identity, _ in questions], script or {})
-    log.eval.shards = EvalShards(selection="ids", ledger=[entry(one) for one in headers])
+    log.eval.shards = EvalShards(selection="ids", ledger=[entry(header) for header in headers])
     log.samples = scores
-    if log.results is not None and any(one.scores for one in scores):
+    if log.results is not None and any(score.scores for score in scores):
         recompute_metrics(log)
         log.results.completed_samples = sum(one.error is None for one in scores)
     temporary = Path(f"{out}.part")  # no name of a log: nothing may read it before it is complete
@@ -103,7 +103,7 @@ def scored_samples(shard: str) -> Iterator[EvalSample]:
 
 def check(samples: Sequence[EvalSample], questions: Sequence[tuple[Any, Any]], epochs: int, out: str) -> None:
     """Refuse to merge if a sample is missing or doubled."""
-    seen = [(one.id, one.epoch) for one in samples]
+    seen = [(sample.id, sample.epoch) for sample in samples]
     due = {(identity, epoch) for identity, _ in questions for epoch in range(1, epochs + 1)}
     if len(seen) != len(set(seen)) or set(seen) != due:
         lost, more = due - set(seen), len(seen) - len(due & set(seen))
@@ -121,7 +121,7 @@ def merged_header(headers: Sequence[EvalLog], ids: list[Any], script: Mapping[st
     log.eval.config.sample_shuffle, log.eval.config.log_buffer = script.get("sample_shuffle"), script.get("log_buffer")
     log.plan.config.max_connections = script.get("max_connections")
     log.plan.config.adaptive_connections = script.get("adaptive_connections")
-    log.config_updates = [one for header in headers for one in header.config_updates or []] or None
+    log.config_updates = [config_update for header in headers for config_update in header.config_updates or []] or None
     log.eval.dataset.sample_ids = ids
     log.eval.dataset.samples = len(ids)
     log.eval.config.sample_id = None
@@ -129,7 +129,7 @@ def merged_header(headers: Sequence[EvalLog], ids: list[Any], script: Mapping[st
     stats = [one.stats for one in headers]
     log.stats.started_at = min(one.started_at for one in stats)
     log.stats.completed_at = max(one.completed_at for one in stats)
-    log.stats.connection_limit_history = [change for one in stats for change in one.connection_limit_history]
+    log.stats.connection_limit_history = [change for stat in stats for change in stat.connection_limit_history]
     log.stats.model_usage = total([one.model_usage for one in stats])
     log.stats.role_usage = total([one.role_usage for one in stats])
     if log.results is not None:

@@ -110,7 +110,7 @@ def test_other_questions_make_a_factor_observed() -> None:
 def test_checks_are_made_and_fail_where_they_should() -> None:
     curved = answers(length=0.3)
     curved["value"] += 0.2 * np.log(curved["characters"]).sub(6) ** 2
-    checks = {one["check"]: one["verdict"] for one in effects(curved).attrs["checks"]}
+    checks = {check["check"]: check["verdict"] for check in effects(curved).attrs["checks"]}
     assert checks["linear (RESET, p)"].startswith("not linear")
     straight = {one["check"]: one["verdict"] for one in effects(answers(length=LENGTH_EFFECT)).attrs["checks"]}
     assert set(straight.values()) == {"yes"}

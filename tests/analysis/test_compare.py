@@ -29,7 +29,7 @@ def by_score(*logs: str) -> dict[str, dict[Any, Any]]:
 
 def figures(log: EvalLog) -> dict[str, float]:
     assert log.results
-    return {name: metric.value for one in log.results.scores for name, metric in one.metrics.items()}
+    return {name: metric.value for score in log.results.scores for name, metric in score.metrics.items()}
 
 
 def agent(name: str, **planted: Any) -> Model:
@@ -104,7 +104,7 @@ def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
     assert rows["score"].to_list() == ["match"]
     assert rows.iloc[0][["better", "before", "after"]].to_list() == ["higher", 4 / 12, 8 / 12]
     graded_logs = [run(urns(n=12, paradigms="graded"), agent("bayesian", noise=x, seed=1), epochs=1) for x in (0, 0.2)]
-    row = compare([one.location for one in graded_logs]).iloc[0]
+    row = compare([graded_log.location for graded_log in graded_logs]).iloc[0]
     assert (row["score"], row["better"]) == ("graded/grade", "lower")
     assert row["difference"] == pytest.approx(row["after"] - row["before"])
 

@@ -99,7 +99,7 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
     found = by_kind(frame, "models", "brier", "qualitative")
     # Noise of 0.1 in 200 questions is a variance of 0.00005 of a mean: reliabilities of 0.95 and 0.96.
     variances = [np.var(frame_of, ddof=1) for frame_of in (pd.DataFrame(rows).groupby("scorer")["score"].agg(list))]
-    strength = np.prod([1 - 0.1**2 / questions / one for one in variances])
+    strength = np.prod([1 - 0.1**2 / questions / variance for variance in variances])
     corrected, plain = found["corrected correlation", ""], found["correlation", ""]
     assert corrected["strength"] == pytest.approx(strength, abs=0.02)
     assert corrected["estimate"] == pytest.approx(plain["estimate"] / np.sqrt(strength), abs=0.01)

@@ -101,7 +101,7 @@ def test_a_later_pass_of_a_scorer_fails_no_page(
         (sample.scores or {})["brier1"].value["brier_score"] = 0.125  # type: ignore[index]
     write_eval_log(log, str(tmp_path / "log.eval"))
     findings = {one.name: one for one in build(tmp_path, tmp_path / "site", say=lambda line: None)}
-    assert [(one.name, one.refusal) for one in findings.values() if one.failed] == []
+    assert [(finding.name, finding.refusal) for finding in findings.values() if finding.failed] == []
     rows = answers(tmp_path)
     later = rows[(rows["scorer"] == label) & (rows["key"] == "brier_score")]
     assert (len(later), set(later["value"])) == (80, {0.125})  # 40 questions in 2 epochs
@@ -113,7 +113,7 @@ def test_a_later_pass_of_a_scorer_fails_no_page(
 
 def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_path: Path) -> None:
     findings = {one.name: one for one in build(plain, tmp_path, say=lambda line: None)}
-    assert not any(one.failed for one in findings.values())
+    assert not any(finding.failed for finding in findings.values())
     assert findings["health"].frame is not None
     assert findings["catalog"].frame is not None
     assert "1 run of 1 model in 1 setup, with 1 answer." in (tmp_path / "index.html").read_text()

@@ -155,7 +155,7 @@ def test_times_are_those_of_the_log_and_of_transformers(run: Run, tmp_path: Path
 
 def test_ratios_are_to_the_first_way_that_ran() -> None:
     def result(*seconds: float) -> list[compare.Result | None]:
-        return [compare.Result(Spent(one, 0), 3) if one else None for one in seconds]
+        return [compare.Result(Spent(second, 0), 3) if second else None for second in seconds]
 
     shown = compare.table({"plain": result(10, 20, 30), "half": result(5, 15, 10), "broken": result(1, 0, 1)})
     assert "time, plain = 1" in shown

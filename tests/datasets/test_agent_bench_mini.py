@@ -112,7 +112,7 @@ def test_the_text_has_neither_the_answer_nor_what_is_missing(questions: list[Age
 
 
 def test_as_many_have_an_answer_as_the_questions_say(questions: list[AgentQuestion]) -> None:
-    rates = np.array([one.base_rate for one in questions], dtype=float)
+    rates = np.array([question.base_rate for question in questions], dtype=float)
     there = np.array([not one.missing for one in questions])
     error = np.sqrt((rates * (1 - rates)).sum())
     assert abs(there.sum() - rates.sum()) < 3 * error
@@ -152,7 +152,7 @@ def _two_records() -> list[AgentQuestion]:
 
 
 def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: list[AgentQuestion]) -> None:
-    paths, outcomes = [], np.array([not one.missing for one in questions], dtype=float)
+    paths, outcomes = [], np.array([not question.missing for question in questions], dtype=float)
     for one in questions:
         archive, calls = one.archive(1), list[Call]()
         while step := next_call(one, calls):
@@ -166,10 +166,10 @@ def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: lis
 
 
 def test_the_oracle_ends_with_every_answer_or_every_right_to_refuse(questions: list[AgentQuestion]) -> None:
-    for one in questions:
-        calls = par(one, epoch=2)
-        assert (sources_read(one, calls) == one.needs) == (not one.missing)
-        assert may_refuse(one, calls) == bool(one.missing)
+    for question in questions:
+        calls = par(question, epoch=2)
+        assert (sources_read(question, calls) == question.needs) == (not question.missing)
+        assert may_refuse(question, calls) == bool(question.missing)
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_the_naive_reader_takes_the_last_figure_for_the_truth() -> None:
     for item in almanac(n=12, news=2, ahead=1):
         known = of(item)
         figure = known.readings[-1][-1]
-        share = 50 * sum(one[0] for one in known.readings) / len(known.readings)
+        share = 50 * sum(reading[0] for reading in known.readings) / len(known.readings)
         last = known.readings[-1][0]
         states: dict[str, list[State]] = {
             "polls": [(min(max(figure, 40), 60), 0, 0)],

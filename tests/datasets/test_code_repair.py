@@ -97,12 +97,14 @@ def coins(amount: int, values: list[int]) -> int:
 
 def climb(values: list[int]) -> int:
     sizes = range(len(values), -1, -1)
-    return next(n for n in sizes for one in combinations(values, n) if list(one) == sorted(set(one)))
+    return next(
+        n for n in sizes for combination in combinations(values, n) if list(combination) == sorted(set(combination))
+    )
 
 
 def order(needs: dict[str, list[str]]) -> list[str]:
-    valid = (one for one in permutations(sorted(needs)) if all(
-        one.index(before) < one.index(task) for task in needs for before in needs[task]))  # fmt: skip
+    valid = (permutation for permutation in permutations(sorted(needs)) if all(
+        permutation.index(before) < permutation.index(task) for task in needs for before in needs[task]))  # fmt: skip
     return list(next(valid, ()))
 
 
@@ -140,7 +142,7 @@ BY_OTHER_MEANS: dict[str, Callable[..., Any]] = {
     "read_settings": settings,
     "nesting_depth": depth,
     "clip_ranges": cut,
-    "rank_scores": lambda scores: [1 + sum(other > one for other in scores) for one in scores],
+    "rank_scores": lambda scores: [1 + sum(other > score for other in scores) for score in scores],
     "to_digits": digits,
     "shared_start": commonprefix,
     "count_visits": visits,

@@ -16,7 +16,7 @@ from truthgym.datasets.loading.generated import logit, probability
 def stories(trials: int, shown: int, ahead: int) -> Iterator[tuple[str, tuple[bool, ...], list[bool]]]:
     """Every sequence of trials, with what is shown of it by each rule."""
     for results in product((True, False), repeat=trials):
-        good, bad = [one for one in results if one], [one for one in results if not one]
+        good, bad = [result for result in results if result], [one for one in results if not one]
         made: list[bool] = []
         for one in results:
             made.append(one)
@@ -38,7 +38,7 @@ def by_hand(known: DisclosureQuestion, trials: int, shown: int, ahead: int) -> l
     for rule, results, seen in stories(trials, shown, ahead):
         for truth, rate in ((1, Fraction(known.hit, 100)), (0, Fraction(known.false_alarm, 100))):
             weight = Fraction(weights.get(rule, 0), 100) * (base if truth else 1 - base)
-            weight *= math.prod(rate if one else 1 - rate for one in results)
+            weight *= math.prod(rate if result else 1 - rate for result in results)
             for k in range(len(known.exhibits) + 1):
                 total[k][truth] += weight * (len(seen) >= k and seen[:k] == known.exhibits[:k])
             total[-1][truth] += weight * (seen == known.exhibits)

@@ -29,7 +29,7 @@ def test_the_question_names_the_start_alone() -> None:
 
 def test_lengths_take_turns_and_a_longer_set_begins_with_the_shorter() -> None:
     chains = [item.metadata_as(ChainQuestion) for item in fact_chains(n=14)]
-    assert [len(one.relations) for one in chains] == [*HOPS, *HOPS]
+    assert [len(chain.relations) for chain in chains] == [*HOPS, *HOPS]
     assert [item.id for item in fact_chains(n=3)] == [item.id for item in fact_chains(n=14)][:3]
     assert {one.split for one in chains} == {"test"}
     assert len({one.answer for one in chains}) > 10

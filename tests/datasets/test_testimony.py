@@ -30,7 +30,7 @@ def by_hand(known: TestimonyQuestion, witnesses: int, pieces: int) -> Fraction:
     for event, statements in product((True, False), product((True, False), repeat=witnesses)):
         yes = hit if event else alarm
         weight = base if event else 1 - base
-        weight *= math.prod(yes if one else 1 - yes for one in statements)
+        weight *= math.prod(yes if statement else 1 - yes for statement in statements)
         for behind in product(*sources[: len(said)]):
             right = (statements[witness] == report for witness, report in zip(behind, said, strict=True))
             total[event] += weight * math.prod(1 - garble if one else garble for one in right)

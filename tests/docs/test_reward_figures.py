@@ -23,7 +23,8 @@ def traces(drift: float, runs: int = 8, entries: int = 40) -> pd.DataFrame:
     for seed in range(runs):
         values = np.resize([-1.0, 1.0], entries) + drift * (seed == 0) * (np.arange(entries) > 10)
         rows += [
-            {"seed": seed, "group": "g", "entropy": one, "reward": 1.0, "rewards/brier/mean": np.nan} for one in values
+            {"seed": seed, "group": "g", "entropy": value, "reward": 1.0, "rewards/brier/mean": np.nan}
+            for value in values
         ]
     return pd.DataFrame(rows)
 

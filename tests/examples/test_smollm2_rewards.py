@@ -21,7 +21,7 @@ class Network:
         return np.array([[one in reply.text for one in MARKERS] for reply in replies], dtype=float)
 
     def prefers_first(self, requests: Sequence[str]) -> np.ndarray:
-        parts = [one.split("Reply A: ")[1].split("Reply B: ") for one in requests]
+        parts = [request.split("Reply A: ")[1].split("Reply B: ") for request in requests]
         counts = np.array([[sum(one in text for one in MARKERS) for text in two] for two in parts])
         return np.where(counts[:, 0] > counts[:, 1], 0.9, 0.1) if self.knows else np.full(len(requests), 0.9)
 

@@ -138,7 +138,7 @@ def test_log_probabilities_of_given_replies_are_exact(folder: Path) -> None:
     messages: list[ChatMessage] = [ChatMessageUser(content="Wie groß ist 日本? Answer Yes or No.")]
     replies = ["Yes", "No, and not twice.", "Zwölf Äpfel – 37 %", "🙂 and 🙃"]
     found = asyncio.run(reply_logprobs(model, messages, replies))
-    said = [{"role": one.role, "content": one.text} for one in messages]
+    said = [{"role": message.role, "content": message.text} for message in messages]
     prompt = api.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=True)["input_ids"]
     for text, one in zip(replies, found, strict=True):
         reply = api.tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -25,22 +25,26 @@ def questions() -> list[AgentQuestion]:
 
 
 def test_two_chains_can_be_read_in_any_order(questions: list[AgentQuestion]) -> None:
-    for one in questions:
-        assert len(one.chains) == 2
-        for order in permutations(one.chains):
-            calls = reads(one, order)
-            assert process_score(one, calls, oracle_calls(one, calls, 1)) == 1, (one.event, one.missing, order)
+    for question in questions:
+        assert len(question.chains) == 2
+        for order in permutations(question.chains):
+            calls = reads(question, order)
+            assert process_score(question, calls, oracle_calls(question, calls, 1)) == 1, (
+                question.event,
+                question.missing,
+                order,
+            )
 
 
 def test_the_other_chain_says_nothing_of_a_missing_source(questions: list[AgentQuestion]) -> None:
-    for one in (one for one in questions if one.missing):
+    for one in (question for question in questions if question.missing):
         other = next(chain for chain in one.chains if one.missing not in chain)
         calls = reads(one, (other,))
         assert process_score(one, calls, oracle_calls(one, calls, 1)) == 0
 
 
 def test_a_needless_call_costs_in_any_order(questions: list[AgentQuestion]) -> None:
-    for one in questions:
-        for order in permutations(one.chains):
-            calls = [*reads(one, order), Call("search", {"query": "nobody"})]
-            assert process_score(one, calls, oracle_calls(one, calls, 1)) < 1
+    for question in questions:
+        for order in permutations(question.chains):
+            calls = [*reads(question, order), Call("search", {"query": "nobody"})]
+            assert process_score(question, calls, oracle_calls(question, calls, 1)) < 1

@@ -128,7 +128,7 @@ def test_calibration_is_the_mean_over_all_epochs() -> None:
     parts = [murphy_decomposition(p[:, k], y) for k in range(2)]
     errors = [expected_calibration_error(p[:, k], y) for k in range(2)]
     assert found["epochs"] == 2
-    assert found["murphy_reliability"] == pytest.approx(np.mean([one.reliability for one in parts]))
+    assert found["murphy_reliability"] == pytest.approx(np.mean([part.reliability for part in parts]))
     assert found["resolution"] == pytest.approx(np.mean([one.resolution for one in parts]))
     assert (found["ece"], found["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
 

@@ -74,7 +74,7 @@ def test_figures_by_hand() -> None:
     assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx(ends, abs=1e-5)
     # late less early: the second chain moves it by (1 - .5 * 2) / 2 - (0 - 4 / 8) / 8, the others by -(...) / 8
     moves = [-(1 - 2 / 8) / 8, (1 - 1) / 2 + 4 / 64, 2 / 64]
-    assert found["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(one**2 for one in moves)))
+    assert found["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(move**2 for move in moves)))
     assert found["chain_02_hops"] == 1
 
 
@@ -228,10 +228,10 @@ def test_a_walker_is_scored_by_where_it_went(logs: dict[str, EvalLog]) -> None:
 def test_only_the_last_results_are_shown() -> None:
     messages: list[ChatMessage] = [ChatMessageUser(content="q")]
     messages += [ChatMessageTool(content=str(i), function="search", tool_call_id=str(i)) for i in range(3)]
-    assert [one.text for one in last_results(messages, 1)] == ["q", REMOVED, REMOVED, "2"]
+    assert [last_result.text for last_result in last_results(messages, 1)] == ["q", REMOVED, REMOVED, "2"]
     assert [one.text for one in last_results(messages, 0)] == ["q", REMOVED, REMOVED, REMOVED]
     assert last_results(messages, 9) == messages
-    assert [one.text for one in messages] == ["q", "0", "1", "2"]
+    assert [message.text for message in messages] == ["q", "0", "1", "2"]
 
 
 def test_who_carries_its_place_needs_one_result_and_who_rereads_needs_all(run: Run) -> None:

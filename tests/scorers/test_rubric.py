@@ -57,7 +57,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
 def test_known_truth(planted: EvalLog) -> None:
     assert planted.samples
-    exact = [sum(marker in one.output.completion for marker in MARKERS) / 8 for one in planted.samples]
+    exact = [sum(marker in sample.output.completion for marker in MARKERS) / 8 for sample in planted.samples]
     scored = score(
         planted, rubric(PLANTED), model_roles={"judge": "reference/judge"}, display="log", action="overwrite"
     )

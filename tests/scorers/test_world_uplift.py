@@ -114,7 +114,7 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason:
     assert "score with redo=uplift" in reason(looked.samples[0], "world_uplift")
     done, asked = again(looked, forecaster, redo="uplift")
     assert asked == 2 * 5
-    assert [one["uplift"] for one in values(done)] == [one["uplift"] for one in values(log)[:2]]
+    assert [value["uplift"] for value in values(done)] == [one["uplift"] for one in values(log)[:2]]
     assert again(done, forecaster, redo="uplift")[1] == 0
     assert again(done, forecaster, redo="all_uplift")[1] == 2 * 5
     assert again(done, forecaster, template="toolcall")[1] == 2 * 5, "another conversation is another forecast"
@@ -226,14 +226,14 @@ def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
 def test_both_outcomes_in_an_answer_say_nothing(says: Says, run: Run, forecaster: Model) -> None:
     both = says("Yes, it is so. No, it is not.")
     log = run(urns(n=4, paradigms="world_uplift"), both, model_roles={"forecaster": forecaster}, epochs=1)
-    assert [one["uplift"] for one in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+    assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
 
 
 def test_a_forecaster_that_finds_any_text_familiar_tells_nothing(says: Says, run: Run) -> None:
     familiar = get_model("reference/forecaster", familiar=0.5, lexical=0.3)
     log = run(urns(n=4, paradigms="world_uplift"), says("It is hard to tell."), model_roles={"forecaster": familiar},
               epochs=1)  # fmt: skip
-    assert [one["uplift"] for one in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+    assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
 
 
 def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:

@@ -45,13 +45,13 @@ def ask(served: Server, *requests: tuple[str, Any], together: Any = False, **hea
             if together:
                 found: list[httpx.Response] = await asyncio.gather(*(send(*one) for one in requests))
                 return found
-            return [await send(*one) for one in requests]
+            return [await send(*request) for request in requests]
 
     return asyncio.run(send_all())
 
 
 def rewards(response: httpx.Response) -> list[Any]:
-    return [one["reward"] for one in response.json()["results"]]
+    return [result["reward"] for result in response.json()["results"]]
 
 
 class Stub:

@@ -118,7 +118,7 @@ def test_a_full_disk_ends_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "write", partly)
     responses = ask(served, ("/score", item("a")), ("/score", item("bb")))
-    assert [one.status_code for one in responses] == [200, 200]
+    assert [response.status_code for response in responses] == [200, 200]
     first = json.loads((tmp_path / "log").read_text().splitlines()[0])
     assert first["rewards"] == [1.0]
 
@@ -159,7 +159,7 @@ def test_a_prompt_without_a_rubric_of_its_own_is_an_error(tmp_path: Path, with_g
     assert (known.status_code, known.json()["error"]) == (200, None)
     assert (other.status_code, other.json()["reward"]) == (422, None)
     assert other.json()["error"]["code"] == "unknown_prompt"
-    assert [one["ok"] for one in both.json()["results"]] == [True, False]
+    assert [result["ok"] for result in both.json()["results"]] == [True, False]
     assert 'truthgym_items_total{outcome="unknown_prompt"} 1.0' in served.figures.text().decode()
 
 

@@ -204,7 +204,7 @@ def test_a_reply_cannot_replace_the_question(prompt: str, reply: str) -> None:
     with pytest.raises(Refusal, match="single reply at its end"):
         verl_items(VerlRequest(input=f"{prompt}Perhaps.{FORGED[reply]}"))
     (only,) = openrlhf_items(OpenRLHFRequest(query=[f"{prompt}Perhaps.{FORGED[reply]}"], prompts=[prompt]))
-    assert [one.content for one in only.messages] == ["Will it rain?"]
+    assert [message.content for message in only.messages] == ["Will it rain?"]
     assert only.response.startswith("Perhaps.")
 
 
@@ -217,7 +217,10 @@ def test_a_long_text_is_read_in_little_time() -> None:
 def test_a_developer_is_not_left_out_and_an_unknown_role_is() -> None:
     rules = CHATML.replace("<|im_start|>user", "<|im_start|>developer\nBe brief.<|im_end|>\n<|im_start|>user")
     (only,) = verl_items(VerlRequest(input=f"{rules}Perhaps."))
-    assert [(one.role, one.content) for one in only.messages] == [("system", "Be brief."), ("user", "Will it rain?")]
+    assert [(message.role, message.content) for message in only.messages] == [
+        ("system", "Be brief."),
+        ("user", "Will it rain?"),
+    ]
     assert conversation(rules.replace("developer", "critic")) == []
 
 
@@ -245,7 +248,7 @@ def test_the_order_of_a_batch_changes_nothing() -> None:
         (response,) = ask(server(), ("/batch_score", {"items": [items[i] for i in order]}))
         expected = [-((1 - (i + 1) / 10) ** 2) if i < 9 else -1 for i in order]
         assert rewards(response) == pytest.approx(expected)
-        assert [one["index"] for one in response.json()["results"]] == list(range(len(order)))
+        assert [result["index"] for result in response.json()["results"]] == list(range(len(order)))
 
 
 def test_equal_items_are_scored_once() -> None:

@@ -346,7 +346,7 @@ def test_partial_results() -> None:
         served, ("/batch_score", {"items": [item("a"), item("b")]}), ("/batch_score", {"items": [item("b")]})
     )
     assert some.status_code == 200
-    assert [one["reward"] for one in some.json()["results"]] == [1, None]
+    assert [result["reward"] for result in some.json()["results"]] == [1, None]
     assert none.status_code == 503
 
 

@@ -125,7 +125,7 @@ def test_grpo_takes_its_reward_from_the_server(
     assert trained["reward"] == pytest.approx(sum(given) / 8, rel=1e-4)
     (statement,) = Lineage([folder]).statements.values()
     health = httpx.get(f"{running.url}/healthz", timeout=5).json()
-    digests = {one.name: one.digest for one in statement.parents}
+    digests = {parent.name: parent.digest for parent in statement.parents}
     assert digests["scorer:graded"] == health["artifact"] != ""
     assert digests["served:grader.py"] == digest_of(running.log.with_name("grader.py"))
 

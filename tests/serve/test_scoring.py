@@ -37,15 +37,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 def sent(log: EvalLog) -> list[dict[str, Any]]:
     return [
         {
-            "id": str(one.id),
-            "epoch": one.epoch,
-            "question": one.input,
-            "prompt": [{"role": message.role, "content": message.text} for message in one.messages[:-1]],
-            "response": one.output.completion,
-            "target": one.target,
-            "metadata": one.metadata,
+            "id": str(sample.id),
+            "epoch": sample.epoch,
+            "question": sample.input,
+            "prompt": [{"role": message.role, "content": message.text} for message in sample.messages[:-1]],
+            "response": sample.output.completion,
+            "target": sample.target,
+            "metadata": sample.metadata,
         }
-        for one in log.samples or []
+        for sample in log.samples or []
     ]
 
 
@@ -57,9 +57,9 @@ def test_the_number_is_that_of_inspect_score(log: EvalLog, grader: str) -> None:
     (response,) = ask(server(spec), ("/batch_score", {"items": sent(log)}))
     models: Any = {"grader": get_model("reference/judge", noise=0.1, memoize=False)} if roles else None
     scored = score(log, Source(spec).scorer, model_roles=models, action="overwrite", display="log", copy=True)
-    expected = [next(iter((one.scores or {}).values())).value["grade"] for one in scored.samples or []]  # type: ignore[call-overload, index]
+    expected = [next(iter((sample.scores or {}).values())).value["grade"] for sample in scored.samples or []]  # type: ignore[call-overload, index]
     results = response.json()["results"]
-    assert [one["score"] for one in results] == expected
+    assert [result["score"] for result in results] == expected
     sign = 1 if grader == "model" else -1
     assert [one["reward"] for one in results] == [sign * value for value in expected]
     assert len(set(expected)) > 2
@@ -88,9 +88,11 @@ def test_an_artifact_and_a_reward_model_give_the_number_of_inspect_score(
     spec = RewardSpec(scorer=name, options=options)
     (response,) = ask(server(spec), ("/batch_score", {"items": sent(log)}))
     scored = score(log, Source(spec).scorer, action="overwrite", display="log", copy=True)
-    values: list[Any] = [next(iter((one.scores or {}).values())).value for one in scored.samples or []]
+    values: list[Any] = [next(iter((sample.scores or {}).values())).value for sample in scored.samples or []]
     key = {"rubric": "rubric_score", "reward_model": "reward"}[name]
-    assert [one["reward"] for one in response.json()["results"]] == pytest.approx([one[key] for one in values])
+    assert [result["reward"] for result in response.json()["results"]] == pytest.approx(
+        [value[key] for value in values]
+    )
     assert len({one[key] for one in values}) > 1
 
 
@@ -121,7 +123,7 @@ def test_a_failing_judge_is_no_score(says: Says) -> None:
     assert response.status_code == 200
     assert rewards(response) == [0.4, None, None]
     assert [one["score"] for one in response.json()["results"]] == [0.4, None, None]
-    codes = [(one["error"]["code"], one["error"]["retryable"]) for one in response.json()["results"][1:]]
+    codes = [(result["error"]["code"], result["error"]["retryable"]) for result in response.json()["results"][1:]]
     assert codes == [("judge_failed", True), ("judge_reply", True)]
     assert sum("odd one" in text for text in asked) == 3, "a cached reply would be read again"
     assert "secret" not in response.text
@@ -267,7 +269,7 @@ def test_the_digest_is_of_the_weights(tmp_path: Path, monkeypatch: pytest.Monkey
         RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "hf/m-2"}),
         RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": [{"model": "hf/m-2"}, "a/b"]}),
     ]
-    before = [one.digest for one in specs]
+    before = [spec.digest for spec in specs]
     assert [sorted(one.identity()[1]) for one in specs] == [
         ["served:m-1", "served:m-2"],
         ["served:m-2"],

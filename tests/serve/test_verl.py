@@ -84,7 +84,7 @@ def test_a_run_takes_its_reward_from_the_server(tmp_path: Path) -> None:
     assert result(statement) == ("succeeded", {}, f"run/{CHECKPOINTS}/global_step_10")
     assert (newest / "actor" / "model_world_size_1_rank_0.pt").read_text() == "0.4 10"
     parents = json.loads(statement.read_text())["predicate"]["buildDefinition"]["resolvedDependencies"]
-    assert [one["name"] for one in parents] == ["train.parquet", "scorer:rubric", *MADE_OF]
+    assert [parent["name"] for parent in parents] == ["train.parquet", "scorer:rubric", *MADE_OF]
     assert [one["digest"]["sha256"] for one in parents[1:]] == [ARTIFACT, *MADE_OF.values()]
     (fault,) = Lineage([tmp_path / "run"]).faults()
     assert fault.endswith(f"{next(iter(MADE_OF))} bbbbbbbbbbbb, which is not recorded")

@@ -95,7 +95,7 @@ def test_samples_without_an_answer_or_a_score_are_left_out(run: Run, says: Says,
         return "It may." if "Will it snow?" in messages[0].text else "80%"
 
     log = run(Task(dataset=items, setup=prepare(), solver=chain_of_thought(1), scorer=[brier(), flat()]), says(reply))
-    assert [one.id for one in read_examples(log.location, "brier_score")] == ["rain"]
+    assert [example.id for example in read_examples(log.location, "brier_score")] == ["rain"]
     assert [one.id for one in read_examples(log.location, "flat")] == ["rain", "snow"], "refused: no answer"
 
 
@@ -192,7 +192,7 @@ def test_the_seed_draws_the_order_and_among_equals() -> None:
 
 def test_the_test_split_is_never_chosen() -> None:
     given = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
-    assert [one.id for one in choose_examples(given, 1, 1, "lowest", 0)] == ["good"]
+    assert [choose_example.id for choose_example in choose_examples(given, 1, 1, "lowest", 0)] == ["good"]
     assert {one.id for one in choose_examples(given, 9, 1, "lowest", 0)} == {"good", "bad"}
     with pytest.raises(BadInput, match="All 1 examples are of the test split.*use a log of the train split"):
         choose_examples(given[:1], 9, 1, "lowest", 0)

@@ -43,7 +43,7 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
     done = solve(model, few_shot(source, count=4, share=1), rain(), prompt="Think.")
     (messages,) = heard
     shown = {(a.text, b.text) for a, b in zip(messages[1:-1:2], messages[2:-1:2], strict=True)}
-    allowed = [one for one in read_examples(source, "brier_score") if one.split != "test"]
+    allowed = [example for example in read_examples(source, "brier_score") if example.split != "test"]
     best = sorted(allowed, key=lambda one: one.score)[:4]
     assert shown <= {(one.messages[0].content, one.messages[1].content) for one in best}
     assert {asked_of(first) for first, _ in shown} == {asked_of(one.messages[0].content) for one in best}

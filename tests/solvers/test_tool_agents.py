@@ -128,7 +128,7 @@ def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, s
 def test_replies_without_a_handoff_stay_trainable(run: Run) -> None:
     log = run(agent_bench_mini(n=2), "reference/bayesian")
     for sample in log.samples or []:
-        replies = {one.id for one in sample.messages if one.role == "assistant"}
+        replies = {message.id for message in sample.messages if message.role == "assistant"}
         trainable = {step.message_id for step in recorded_steps(Store(sample.store)) if step.trainable}
         assert replies == trainable
 

@@ -70,7 +70,9 @@ def test_a_script_in_shards_whose_process_is_killed(
     log = read_eval_log(found)
     assert Path("died").exists(), "no process was killed"
     assert log.status == "success"
-    assert sorted((one.id, one.epoch) for one in log.samples or []) == [(n, e) for n in range(8) for e in (1, 2)]
+    assert sorted((sample.id, sample.epoch) for sample in log.samples or []) == [
+        (n, e) for n in range(8) for e in (1, 2)
+    ]
     assert log.results is not None
     assert log.results.scores[0].metrics["mean"].value == pytest.approx(0.35 + 1.5, abs=1e-12)
     assert log.eval.dataset.sample_ids == list(range(8))
@@ -99,7 +101,7 @@ FAILS = "raise SystemExit('no such model')"
 def test_a_failing_unit_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
     outcomes = list(back_end("local", 2, "", 0.0)(units(tmp_path, [WRITES, FAILS, WRITES])))
 
-    assert sorted(one.unit.name for one in outcomes if not one.error) == ["script0.py", "script2.py"]
+    assert sorted(outcome.unit.name for outcome in outcomes if not outcome.error) == ["script0.py", "script2.py"]
     assert "no such model" in next(one.error for one in outcomes if one.error)
     assert len(list(tmp_path.glob("*.done"))) == 2
     assert not STOPPED.is_set(), "a later sweep of this process tries its units again"
@@ -152,7 +154,11 @@ def test_units_run_as_a_slurm_array(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS, WRITES]), workers=5))
 
-    assert [bool(one.error) for one in sorted(outcomes, key=lambda one: one.unit.name)] == [False, True, False]
+    assert [bool(outcome.error) for outcome in sorted(outcomes, key=lambda outcome: outcome.unit.name)] == [
+        False,
+        True,
+        False,
+    ]
     assert "--array=0-1%5" in Path("sbatch.txt").read_text(encoding="utf-8")
     assert len(list(tmp_path.glob("*.done"))) == 2
 
@@ -229,7 +235,7 @@ def test_ray_replaces_a_lost_worker_and_serves_models(tmp_path: Path) -> None:
     finally:
         ray.shutdown()
 
-    assert [one.error for one in outcomes] == [""] * 5
+    assert [outcome.error for outcome in outcomes] == [""] * 5
     assert len(list(tmp_path.glob("*.done"))) == 2
     asked = [one.read_text(encoding="utf-8").split() for one in tmp_path.glob("*.asked")]
     assert [model for _, model in asked] == ["org/small"] * 3

@@ -167,9 +167,9 @@ def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> No
         if read_eval_log(str(path), header_only=True).eval.model == "mockllm/expert"
     )
     done = score(read_eval_log(str(source)), mutual_predictability(peers.location), display="none", model="none/none")
-    values = [one.scores["mutual_predictability"] for one in done.samples or [] if one.scores]
+    values = [sample.scores["mutual_predictability"] for sample in done.samples or [] if sample.scores]
     assert len(values) == N
-    scored = [one for one in values if not math.isnan(one.value["mutual_predictability"])]  # type: ignore[call-overload,index,arg-type]
+    scored = [value for value in values if not math.isnan(value.value["mutual_predictability"])]  # type: ignore[call-overload,index,arg-type]
     of_expert = [one for one in peers.samples or [] if one.metadata["source"] == "mockllm/expert"]
     assert len(scored) == len(of_expert)
     unread = next(one for one in values if one not in scored)
@@ -270,7 +270,8 @@ def test_no_interval_where_other_questions_are_predicted(logs: Path, tmp_path: P
     assert math.isfinite(found["mutual_predictability"])
     assert all(math.isnan(found[name]) for name in ("stderr", "mutual_predictability_lower", "mde"))
     scores = [
-        SampleScore(score=(one.scores or {})["mutual_predictability"], sample_id=one.id) for one in log.samples or []
+        SampleScore(score=(sample.scores or {})["mutual_predictability"], sample_id=sample.id)
+        for sample in log.samples or []
     ]
     assert any("no interval" in note for note in notes(scores, summarise(scores)))
 
@@ -284,7 +285,7 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     place = tmp_path / "killed"
     path = kill_at_call(10, "truthgym/mutual_prediction", "reference/predictor", arguments, place, environment)
     before = read_eval_log(str(path))
-    done = {one.id: one.uuid for one in before.samples or []}
+    done = {sample.id: sample.uuid for sample in before.samples or []}
     assert (before.status, len(done)) == ("started", 3), "three calls a sample, and the eleventh was the last"
     calls = count_calls(monkeypatch)
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)

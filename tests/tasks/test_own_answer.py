@@ -45,7 +45,9 @@ def own(log: EvalLog) -> dict[str, float]:
 
 
 def beliefs(log: EvalLog, name: str = "brier") -> list[dict[str, Any]]:
-    return [belief for one in log.samples or [] for belief in ((one.scores or {})[name].metadata or {})["beliefs"]]
+    return [
+        belief for sample in log.samples or [] for belief in ((sample.scores or {})[name].metadata or {})["beliefs"]
+    ]
 
 
 def test_a_calibrated_walker_has_the_known_score(walks: dict[str, EvalLog]) -> None:
@@ -88,9 +90,11 @@ def test_it_is_not_the_belief_that_there_is_an_answer(run: Run, agent: str, leas
     assert metrics(both, 1) == metrics(log, 1)
     assert least <= metrics(both)["brier"] <= most
     assert metrics(both)["brier"] != metrics(both, 1)["brier"]
-    outcomes = [(one.scores or {})["brier1"].metadata or {} for one in both.samples or []]
+    outcomes = [(sample.scores or {})["brier1"].metadata or {} for sample in both.samples or []]
     answers = [(one.scores or {})["agent_answer"].value for one in both.samples or []]
-    assert [one["outcome"] for one in outcomes] == [one["answer"] for one in answers if isinstance(one, dict)]
+    assert [outcome["outcome"] for outcome in outcomes] == [
+        answer["answer"] for answer in answers if isinstance(answer, dict)
+    ]
 
 
 def test_gaia_mini_and_code_repair_ask_for_it_too(run: Run) -> None:
@@ -126,7 +130,7 @@ def test_along_the_way_there_is_no_exact_belief(run: Run, listens: Listens) -> N
         assert facts["outcome"] is None
         assert facts["beliefs"][0]["stage"] == "prior"
         assert sum(one["stage"].startswith("step") for one in facts["beliefs"]) >= 1
-        assert all("value" in one for one in facts["beliefs"])
+        assert all("value" in belief for belief in facts["beliefs"])
         posterior = ((sample.scores or {})["brier"].metadata or {})["beliefs"][0]
         assert posterior == facts["beliefs"][-1]
     model, heard = listens(lambda messages: "90" if OWN_ANSWER in messages[-1].text else "Answer: none")
@@ -140,14 +144,14 @@ def test_an_answer_that_cannot_be_read_has_no_score_and_counts_as_wrong_where_it
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         if OWN_ANSWER in messages[-1].text:
             return "90"
-        return "Answer: none" if any("country 1000" in one.text for one in messages) else "I am done."
+        return "Answer: none" if any("country 1000" in message.text for message in messages) else "I am done."
 
     log = run(agent_bench_mini(n=4, paradigms={"brier": OWN, "agent_answer": {}}), says(reply))
     found = own(log)
     assert (found["n"], found["share_scored"]) == (1, 0.25)
     assert found["brier"] == pytest.approx(0.81)
     assert found["brier_imputed"] == pytest.approx(0.81 / 4)  # none is right: the base rate of the others is 0
-    reasons = [((one.scores or {})["brier"].metadata or {})["reason"] for one in log.samples or []]
+    reasons = [((sample.scores or {})["brier"].metadata or {})["reason"] for sample in log.samples or []]
     assert sum("must have one line `Answer: X`" in str(reason) for reason in reasons) == 3
 
 
@@ -181,7 +185,7 @@ def test_bad_values_are_one_error_before_any_call(run: Run) -> None:
 def test_a_grade_between_both_ends_is_neither_right_nor_wrong(run: Run) -> None:
     log = run(urns(n=2, paradigms={"graded": {}, "brier": OWN}), "reference/bayesian", epochs=1)
     assert own(log)["share_scored"] == 0
-    reasons = [((one.scores or {})["brier"].metadata or {})["reason"] for one in log.samples or []]
+    reasons = [((sample.scores or {})["brier"].metadata or {})["reason"] for sample in log.samples or []]
     assert all("neither 0 nor 1" in str(reason) for reason in reasons)
 
 

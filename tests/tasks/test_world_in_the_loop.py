@@ -146,7 +146,7 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     task, arguments = "truthgym/world_in_the_loop", {"answers": str(folder), "figures": "all", "per": "observation"}
     path = kill_at_call(12, task, FORECASTER, arguments, tmp_path / "killed", environment)
     before = read_eval_log(str(path))
-    done = {one.id: one.uuid for one in before.samples or []}
+    done = {sample.id: sample.uuid for sample in before.samples or []}
     calls_each = 5  # with and without the answer, and with three placebos
     assert (before.status, len(done)) == ("started", 12 // calls_each)
     calls = count_calls(monkeypatch)

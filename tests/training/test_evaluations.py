@@ -48,7 +48,7 @@ def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -
     folder, base, trained = model_and_logs
     add_evaluations(folder, [base, trained])
     add_evaluations(folder, [base])
-    statements = [one for one in Lineage([folder]).statements.values() if one.event == "eval"]
+    statements = [statement for statement in Lineage([folder]).statements.values() if statement.event == "eval"]
     assert sorted(one.subjects[0].path for one in statements) == sorted([base.resolve(), trained.resolve()]), (
         "each log once"
     )

@@ -190,8 +190,8 @@ def test_the_reference_is_the_model_of_round_0() -> None:
     given = AGENT | {"out": "x", "method": "dpo", "model_name_or_path": "trained/tiny"}
     kinds = [given, given | {"reference": "round"}, given | {"method": "sft"}]
     paths = Path("data"), Path("out")
-    found = [[trainer_options(parse_config(one), "b", *paths, number).get("reference_model") for number in (1, 2, 3)]
-             for one in kinds]  # fmt: skip
+    found = [[trainer_options(parse_config(kind), "b", *paths, number).get("reference_model") for number in (1, 2, 3)]
+             for kind in kinds]  # fmt: skip
     assert found == [[None, "trained/tiny", "trained/tiny"], [None] * 3, [None] * 3]
 
 

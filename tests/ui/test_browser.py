@@ -230,7 +230,7 @@ def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit) -> None:
     tab_to("Launch")
     page.keyboard.press("Enter")
     visit.see(page.get_by_role("heading", level=1)).to_have_text("keys")
-    assert [one.first_command[-2:] for one in jobs(visit.site.folder) if one.name == "keys"] == [
+    assert [job.first_command[-2:] for job in jobs(visit.site.folder) if job.name == "keys"] == [
         ["--log-dir", "logs/keys"]
     ]
 
@@ -242,7 +242,7 @@ def test_each_page_fits_its_window_and_names_its_controls(
     chromium: "Browser", site: Site, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     visit = Visit(chromium, site, width, scheme)
-    (run,) = (one for one in jobs(site.folder) if one.name == "short")
+    (run,) = (job for job in jobs(site.folder) if job.name == "short")
     pages = [f"/?verb={verb}" for verb in ("eval", "score", "convert", "train", "loop", "report", "sweep")]
     logs = [f"log={path.relative_to(site.folder)}" for path in site.folder.glob("logs/*.eval")]
     pages += ["/runs", f"/runs/{run.id}", "/results", f"/results/script?{logs[0]}", "/login"]

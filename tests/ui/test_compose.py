@@ -31,7 +31,7 @@ def shown(text: str) -> str:
 def test_every_verb_has_a_form_whose_controls_have_names(verb: str, client: TestClient) -> None:
     text = client.get(f"/?verb={verb}").text
     controls = re.findall(r"<(?:input|select|textarea)\b[^>]*>", text)
-    identities = [re.search(r'\bid="([^"]+)"', one) for one in controls if 'type="hidden"' not in one]
+    identities = [re.search(r'\bid="([^"]+)"', control) for control in controls if 'type="hidden"' not in control]
     assert all(identities)
     found = [one[1] for one in identities if one and one[1] != ""]
     assert len(found) == len(set(found))
@@ -143,7 +143,9 @@ def test_the_variables_are_those_that_inspect_reads() -> None:
         file = folder / f"{provider.replace('-', '_')}.py"
         text = file.read_text()
         by_name = "OpenAICompatibleAPI" in text  # which reads NAME_API_KEY
-        assert all(f'"{one}"' in text or (by_name and one.endswith("_API_KEY")) for one in variables), provider
+        assert all(f'"{variable}"' in text or (by_name and variable.endswith("_API_KEY")) for variable in variables), (
+            provider
+        )
 
 
 def test_the_roles_are_those_that_paradigms_name() -> None:
@@ -203,9 +205,9 @@ def test_there_is_an_estimate_for_each_task_mode_and_with_prices_for_each_model(
 
 
 def test_every_task_says_what_it_does() -> None:
-    for one in choices(TASKS).values():
-        assert one.summary.strip("."), one.name
-        assert all(argument.name for argument in one.arguments)
+    for choice in choices(TASKS).values():
+        assert choice.summary.strip("."), choice.name
+        assert all(argument.name for argument in choice.arguments)
 
 
 def test_what_is_started_is_what_the_page_shows(

@@ -127,7 +127,10 @@ def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, mon
     (again,) = (tmp_path / "again").glob("*.eval")
     second = read_eval_log(str(again))
     first, scores = (
-        [(one.id, one.epoch, {name: score.value for name, score in (one.scores or {}).items()}) for one in samples]
+        [
+            (sample.id, sample.epoch, {name: score.value for name, score in (sample.scores or {}).items()})
+            for sample in samples
+        ]
         for samples in (log.samples or [], second.samples or [])
     )
     assert len(first) == 8

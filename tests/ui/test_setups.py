@@ -54,7 +54,7 @@ def test_every_verb_composes_a_command_that_its_own_parser_accepts(verb: str) ->
     fields = {key for key in COMPOSED[verb] if key.startswith("--")}
     assert "COMMANDLINE" in given.values()
     for key in () if verb == "train" else fields:
-        name = next(one.name for one in command_of(*VERBS[verb]).params if key in one.opts)
+        name = next(param.name for param in command_of(*VERBS[verb]).params if key in param.opts)
         assert given[str(name)] == "COMMANDLINE", key
     check_words(verb, words[2:])
 

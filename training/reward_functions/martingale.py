@@ -221,7 +221,7 @@ class _QuestionSums:
         return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
 
     def _map(self, function: Callable[[Floats], Floats]) -> "_QuestionSums":
-        return _QuestionSums(*(function(getattr(self, one.name)) for one in fields(self)))
+        return _QuestionSums(*(function(getattr(self, field.name)) for field in fields(self)))
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

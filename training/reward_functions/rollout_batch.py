@@ -57,7 +57,9 @@ class RolloutBatch:
     def information_weight(self) -> float | None:
         """The scorer's `information_weight` if that is above 0."""
         settings = [_metadata(rollout, "martingale").get("settings") or {} for rollout in self.rollouts]
-        weights = [float(one.get("information_weight", 0.0)) for one in settings if isinstance(one, Mapping)]
+        weights = [
+            float(setting.get("information_weight", 0.0)) for setting in settings if isinstance(setting, Mapping)
+        ]
         return max(weights, default=0.0) or None
 
     def log(self, name: str, value: float) -> None:

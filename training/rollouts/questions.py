@@ -65,7 +65,7 @@ class Questions:
     @property
     def sha256(self) -> str:
         """Hash of inputs, targets and metadata: the same wherever and whenever the samples are loaded."""
-        contents = [[_input(one), one.model_dump(exclude={"input"})] for one in self.samples.values()]
+        contents = [[_input(sample), sample.model_dump(exclude={"input"})] for sample in self.samples.values()]
         # An object that JSON does not support may have another text each time, such as its address.
         plain = json.dumps(contents, default=lambda value: type(value).__name__, skipkeys=True)
         return sha256(plain.encode()).hexdigest()
@@ -106,7 +106,7 @@ def load_questions(
 
 def check_names(questions: Sequence[Questions]) -> None:
     """Refuse two tasks of the same name: their samples have the same ids, so their rollouts could not be separated."""
-    name, count = Counter(one.registered for one in questions).most_common(1)[0]
+    name, count = Counter(question.registered for question in questions).most_common(1)[0]
     if count > 1:
         raise BadInput(f"--task: {count} tasks are named {name}; name each task once, and rename one of two in files")
 
@@ -210,7 +210,7 @@ def _task_in_file(file: Path, task: str) -> str:
 def create_task(name: str, args: Mapping[str, Any]) -> Task:
     """Create a task with its arguments."""
     parameters = signature(task_function(name)).parameters
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for argument in args:  # Inspect itself would only print a warning
             one_of(f"argument of {name}", argument, list(parameters))
     file, _, wanted = name.partition("@")

@@ -200,7 +200,8 @@ class Rollouts:
             answer=sample.output.completion,
             tokens=sum(len(turn.completion_ids) for turn in trainable),
             error=sample.error.message if sample.error else None,
-            call_failed=bool(sample.error) and any(isinstance(one, ModelEvent) and one.error for one in sample.events),
+            call_failed=bool(sample.error)
+            and any(isinstance(event, ModelEvent) and event.error for event in sample.events),
         )
         return TrainingSample(rollout, row)
 

@@ -94,7 +94,7 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
         )
 
     # Rewards, which the trainer's options must leave proper.
-    rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
+    rewards = resolve_rewards(parsed.reward, {question.registered: question.scorers for question in questions})
     check_scaling(rewards, training, parsed.allow_group_scaling)
     check_weights(rewards, training.reward_weights)
     check_turn_rewards(parsed.turn_rewards, method, {one.registered: one.scorers for one in questions})
@@ -297,7 +297,7 @@ def _dataset(questions: Sequence[Questions], keys: Sequence[Key], dataset: str |
         validation=None,
         conversational=True,
         steps=False,
-        hashes={one.name: one.sha256 for one in questions},
+        hashes={question.name: question.sha256 for question in questions},
         metadata={"questions": len(keys), **facts},
     )
 
@@ -316,7 +316,7 @@ def _replies(solver: str | None, args: Mapping[str, Any]) -> int:
 
 def _longest(questions: Sequence[Questions], tokenizer: "PreTrainedTokenizerBase") -> int:
     """Tokens of the longest question with its evidence: a lower bound, since solvers add instructions."""
-    samples = [sample for one in questions for sample in one.samples.values()]
+    samples = [sample for question in questions for sample in question.samples.values()]
     texts = [f"{sample.input} {(sample.metadata or {}).get('evidence', '')}" for sample in samples]
     return max(len(tokenizer(text)["input_ids"]) for text in sorted(texts, key=len)[-8:])
 
@@ -347,12 +347,12 @@ def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progr
 def _validation_questions(questions: Sequence[Questions]) -> list[Questions]:
     """The validation split of each task that has one."""
     found = []
-    for one in questions:
-        args = {key: value for key, value in one.args.items() if key != "split"}
+    for question in questions:
+        args = {key: value for key, value in question.args.items() if key != "split"}
         try:
-            found.append(load_questions(one.name, args, "validation"))
+            found.append(load_questions(question.name, args, "validation"))
         except BadInput:  # no sample of the validation split
-            log_main(f"{one.name} has no questions for validation")
+            log_main(f"{question.name} has no questions for validation")
     return found
 
 
@@ -369,5 +369,5 @@ def _archive_repeated_steps(run: Run) -> None:
 
 def _hash_notes(questions: Sequence[Questions]) -> list[str]:
     """A warning if a hash of the samples' ids made the split."""
-    by_hash = [one.name for one in questions if one.by_hash]
+    by_hash = [question.name for question in questions if question.by_hash]
     return [HASHED_SPLIT.format(names=", ".join(by_hash))] if by_hash else []

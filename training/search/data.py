@@ -47,7 +47,7 @@ class Prompt(BaseModel):
 
     @model_validator(mode="after")
     def _has_each_candidate_once(self) -> "Prompt":
-        ids = [one.candidate_id for one in self.candidates]
+        ids = [candidate.candidate_id for candidate in self.candidates]
         if len(set(ids)) < len(ids):
             raise ValueError(f"prompt {self.prompt_id!r} has two candidates with one id; rename one")
         return self
@@ -55,7 +55,7 @@ class Prompt(BaseModel):
     @property
     def ranks(self) -> list[float] | None:
         """The candidates' ranks; None unless every candidate has one."""
-        ranks = [one.metadata.get("rank") for one in self.candidates]
+        ranks = [candidate.metadata.get("rank") for candidate in self.candidates]
         numbers = [float(rank) for rank in ranks if isinstance(rank, int | float) and not isinstance(rank, bool)]
         return numbers if len(numbers) == len(ranks) else None
 
@@ -69,7 +69,7 @@ class Prompts(BaseModel):
 
     @model_validator(mode="after")
     def _has_each_prompt_once(self) -> "Prompts":
-        ids = [one.prompt_id for one in self.prompts]
+        ids = [prompt.prompt_id for prompt in self.prompts]
         if len(set(ids)) < len(ids):
             raise ValueError("two prompts have one id; rename one")
         return self

@@ -33,9 +33,9 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     """
     result = read_result(search)
     content, config = result["content"], result["content"]["config"]
-    rubrics = tuple(model_from(Rubric, one, str(search)) for one in content["rubrics"])
+    rubrics = tuple(model_from(Rubric, rubric, str(search)) for rubric in content["rubrics"])
     check_places(rubrics, str(search))
-    judges = tuple(model_from(ModelSpec, one, str(search)) for one in config["verifiers"])
+    judges = tuple(model_from(ModelSpec, verifier, str(search)) for verifier in config["verifiers"])
     protocol = model_from(Protocol, config["protocol"], str(search))
     arms = content["arms"]
     artifact = Artifact.of(

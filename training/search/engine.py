@@ -145,7 +145,7 @@ class Search:
         if config.initial == "generic":
             return base
         written = await initial_rubric(
-            self.writers.initializer, [one.prompt for one in self.prompts], base, config.protocol.language
+            self.writers.initializer, [prompt.prompt for prompt in self.prompts], base, config.protocol.language
         )
         if isinstance(written, str):
             raise BadInput(f"The initializer wrote no rubric: {written}; name another, or give initial=generic")
@@ -164,7 +164,7 @@ class Search:
         hard = [self.prompts[i] for i in np.argsort(best.by_prompt, kind="stable")[: config.batch_size]]
         distances = await self._distances(population)
         chosen = select(
-            [one.total.estimate for one in totals],
+            [total.total.estimate for total in totals],
             1 if config.mode == "iterative" else config.parents,
             config.selection,
             lambda i, j: float(distances[i, j]),
@@ -172,7 +172,7 @@ class Search:
         )
         above = np.triu_indices(len(population), 1)
         diversity = float(distances[above].mean()) if len(population) > 1 else 0.0
-        credits = [Credit(one["mode"], one["gain"]) for one in state["credits"]]
+        credits = [Credit(credit["mode"], credit["gain"]) for credit in state["credits"]]
         weights = mode_weights(config.schedule, credits, state["generation"] / config.generations, diversity)
         plans: list[tuple[Rubric, Mode, Prompt]] = []
         for i in range(self.offspring):
@@ -244,7 +244,7 @@ class Search:
 
     async def _distances(self, population: Sequence[Rubric]) -> Array:
         orders = [[one.scores for one in await self.scores.score(rubric, self.prompts)] for rubric in population]
-        return np.array([[behavioural_distance(one, other) for other in orders] for one in orders])
+        return np.array([[behavioural_distance(order, other) for other in orders] for order in orders])
 
     def _record(self, before: Objective, after: Objective, diversity: float, offspring: int) -> None:
         state = self.state

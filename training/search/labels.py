@@ -47,7 +47,7 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Pa
     two answers that differ are a tie, and a pair that could not be judged is NaN.
     """
     ranks = [prompt.ranks for prompt in prompts]
-    if all(one is not None for one in ranks):
+    if all(rank is not None for rank in ranks):
         return {p.prompt_id: by_rank(one) for p, one in zip(prompts, ranks, strict=True) if one is not None}, 0
     assert judge is not None, "check_labels was called"
     request = comparison_request(as_list(constitution("built-in")), "", "", "")
@@ -60,7 +60,7 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Pa
     if lost := next((one for _, reasons in made for one in reasons if isinstance(one, Unreachable)), None):
         raise BadInput(f"{lost}; see that it answers, and repeat the command: its replies are cached")
     labels = {prompt.prompt_id: found for prompt, (found, _) in zip(prompts, made, strict=True)}
-    if not any((np.isfinite(one) & (one != 0.5)).any() for one in labels.values()):
+    if not any((np.isfinite(label) & (label != 0.5)).any() for label in labels.values()):
         reason = next((reason for _, reasons in made for reason in reasons), "It prefers no answer to any other")
         raise BadInput(f"The judge {judge} ordered no pair: {reason}; name another with --judge, or give ranks")
     rows = {name: [[None if np.isnan(x) else x for x in row] for row in one.tolist()] for name, one in labels.items()}
@@ -81,7 +81,7 @@ async def _compare_all(prompt: Prompt, judge: Model) -> tuple[Array, list[str]]:
 async def _compare(prompt: Prompt, i: int, j: int, judge: Model) -> float | str:
     """1 if candidate i is better, 0 if j is, 0.5 for a tie; or why there is no answer."""
     principles, wins = as_list(constitution("built-in")), []
-    texts = [one.text for one in prompt.candidates]
+    texts = [candidate.text for candidate in prompt.candidates]
     for first, second in ((i, j), (j, i)):
         request = comparison_request(principles, prompt.prompt, texts[first], texts[second])
         try:

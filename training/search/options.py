@@ -24,7 +24,7 @@ def config_of(given: Mapping[str, Any]) -> SearchConfig:
         if name in fields:
             fields[name] = model_spec(fields[name], name)
     if "verifiers" in fields:
-        fields["verifiers"] = [model_spec(one, "verifier") for one in fields["verifiers"]]
+        fields["verifiers"] = [model_spec(verifier, "verifier") for verifier in fields["verifiers"]]
     if "initial_rubric" in fields:
         fields["initial_rubric"] = inline(fields["initial_rubric"])
     protocol = {"votes": 2} | {name: given[name] for name in PROTOCOL if name in given}

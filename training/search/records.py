@@ -55,7 +55,7 @@ def write_script(folder: Path, manifest: dict[str, Any], digest: str) -> Path:
         ]
     if manifest["uncommitted_changes"]:
         lines.append('echo "the search was run with changes that had not been committed: the result may differ" >&2')
-    options = " ".join(shlex.quote(one) for one in manifest["arguments"])
+    options = " ".join(shlex.quote(argument) for argument in manifest["arguments"])
     lines += [
         f'truthgym rubric search --dataset "$here/prompts.json" --out "$out" {options}'.rstrip(),
         f'truthgym rubric verify "$out" --digest {digest}',

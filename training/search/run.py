@@ -41,7 +41,9 @@ async def run_search(
     write_atomically(folder / PROMPTS, json.dumps(prompts.model_dump(mode="json"), ensure_ascii=False))
     judge = config.judge.load() if config.judge else None
     labels, comparisons = await make_labels(prompts.prompts, judge, folder)
-    scores = Scores(config.protocol, [one.load() for one in config.verifiers], labels, folder / "scores.jsonl")
+    scores = Scores(
+        config.protocol, [verifier.load() for verifier in config.verifiers], labels, folder / "scores.jsonl"
+    )
     writers = Writers(config.initializer.load(), config.proposer.load())
     searches = [
         Search(config, group, scores, writers, folder / "checkpoints" / f"{i}.json", key)
@@ -190,7 +192,7 @@ def _report(content: dict[str, Any], sd: float) -> str:
 Intervals are 95 %, over {found["held_out"]["prompts"]} held-out prompts; {found["searched"]["prompts"]} prompts were
 searched. {"; ".join(f"{name}: {what}" for name, what in ARMS.items())}.
 
-The verifiers are {", ".join(one["model"] for one in config["verifiers"])}, in the search and in this report: what fools
+The verifiers are {", ".join(v["model"] for v in config["verifiers"])}, in the search and in this report: what fools
 them in one fools them in the other. One vote's score has a standard deviation of {sd:.3g} when it is repeated.
 
 ## The rubric

@@ -45,13 +45,13 @@ def write_base_log(prompts: Sequence[Prompt], held_out: set[str], folder: Path) 
     """Write the candidates to an Inspect log, a sample each, on which any rubric can be scored with `inspect score`."""
     samples = [
         Sample(
-            id=f"{prompt.prompt_id}/{one.candidate_id}",
+            id=f"{prompt.prompt_id}/{candidate.candidate_id}",
             input=prompt.prompt,
             metadata=_question(prompt, held_out).model_dump(mode="json")
-            | {"candidate": one.text, "source": one.source, **one.metadata},
+            | {"candidate": candidate.text, "source": candidate.source, **candidate.metadata},
         )
         for prompt in prompts
-        for one in prompt.candidates
+        for candidate in prompt.candidates
     ]
     task = Task(name="rubric_candidates", dataset=samples, setup=prepare(), solver=replay())
     log = eval(task, model=None, display="none", log_dir=str(folder), log_realtime=False, epochs=1)[0]
@@ -133,9 +133,11 @@ class Scores:
                 *(
                     grade(
                         grader,
-                        GraderInput(question, prompt.prompt, "", one.text, one.text, one.candidate_id, 1, {}),
+                        GraderInput(
+                            question, prompt.prompt, "", candidate.text, candidate.text, candidate.candidate_id, 1, {}
+                        ),
                     )
-                    for one in prompt.candidates
+                    for candidate in prompt.candidates
                 )
             )
             lost = next((one.reason for one in graded if one.value is None and one.fault == "unreachable"), None)
@@ -156,7 +158,7 @@ class Scores:
             np.array([np.nan if score is None else score for score, _ in graded]),
             np.array([one.var(ddof=1) if one.size > 1 else np.nan for one in read]),
             self.labels[prompt.prompt_id],
-            tuple(one.source for one in prompt.candidates),
+            tuple(candidate.source for candidate in prompt.candidates),
         )
 
 

@@ -40,7 +40,7 @@ OWN_OF_ROLLOUTS = ("task", "task_args", "solver", "reward", "max_samples", "over
 
 
 def usual_options(method: str) -> dict[str, tuple[str, str]]:
-    """The options that people use, from their names to what they do and the default that differs from TRL's ("": none)."""
+    """The options that people use: name to help and to the default that differs from TRL's ("": none)."""
     by_rollouts, defaults = method in BY_ROLLOUTS, DEFAULTS.get(method, {})
     own = {entry.name: entry.metadata["help"] for entry in fields(RolloutOptions if by_rollouts else Options)}
     texts = {name: own[name] for name in (OWN_OF_ROLLOUTS if by_rollouts else OWN)}

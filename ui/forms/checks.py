@@ -61,7 +61,7 @@ def warnings(fields: Fields, name: str, folder: Path) -> list[str]:
     keys = [
         f"{model} needs a key: neither the environment of this server nor {folder}/.env sets {' or '.join(variables)}."
         for model in dict.fromkeys([*model_names(fields), *filter(None, roles)])
-        if (variables := variables_of(model)) and not any(is_set(one, folder) for one in variables)
+        if (variables := variables_of(model)) and not any(is_set(variable, folder) for variable in variables)
     ]
     return [*keys, *other_logs(fields, folder / FOLDERS["eval"] / name)]
 
@@ -147,7 +147,7 @@ def unknown(known: dict[str, Choice], name: str, what: str, folder: Path) -> Ite
 
 
 def argument_problems(choice: Choice, given: Sequence[str], among: Sequence[str]) -> Iterator[str]:
-    known = [one.name for one in choice.arguments]
+    known = [argument.name for argument in choice.arguments]
     for name in given:
         if name not in known:
             also = " (arguments go to all chosen tasks: choose those that take them, or start them apart)"

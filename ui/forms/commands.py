@@ -120,7 +120,7 @@ def eval_options() -> list[Option]:
     from inspect_ai.model import GenerateConfig
 
     known = {*signature(eval_set).parameters, *GenerateConfig.model_fields}
-    params = {max(one.opts, key=len): one for one in command_of(*VERBS["eval"]).params if one.name in known}
+    params = {max(param.opts, key=len): param for param in command_of(*VERBS["eval"]).params if param.name in known}
     taken = [
         one for one in options_of("eval")
         if one.name in params and one.name not in HANDLED and isinstance(params[one.name], click.Option)

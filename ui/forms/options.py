@@ -50,19 +50,19 @@ def command_of(program: str, name: str) -> click.Command:
     """The command of a program, from the package that installs it. Nothing is run."""
     (script, *_) = entry_points(group="console_scripts", name=program)
     module = modules[script.load().__module__]
-    groups = [one for one in vars(module).values() if isinstance(one, click.Group)]
+    groups = [var for var in vars(module).values() if isinstance(var, click.Group)]
     return next(found for group in groups if (found := group.get_command(click.Context(group), name)))
 
 
 def options_of(verb: str) -> list[Option]:
     """Arguments and options of a verb's command, in its order."""
-    return [_option(one) for one in command_of(*VERBS[verb]).params if not set(one.opts) & set(SECRET)
-            and not getattr(one, "hidden", False)]  # fmt: skip
+    return [_option(param) for param in command_of(*VERBS[verb]).params if not set(param.opts) & set(SECRET)
+            and not getattr(param, "hidden", False)]  # fmt: skip
 
 
 def _option(param: click.Parameter) -> Option:
     name = max(param.opts, key=len) if isinstance(param, click.Option) else str(param.name)
-    listed = tuple(str(one) for one in param.type.choices) if isinstance(param.type, click.Choice) else ()
+    listed = tuple(str(choice) for choice in param.type.choices) if isinstance(param.type, click.Choice) else ()
     words = param.nargs == -1 and isinstance(param.type, type(click.UNPROCESSED))
     kind = "text"
     if isinstance(param, click.Option) and param.is_flag:
@@ -84,13 +84,13 @@ def _option(param: click.Parameter) -> Option:
 def words_of(verb: str, fields: Fields, options: Sequence[Option] | None = None) -> list[str]:
     """The words of a command line that the fields stand for, without the command's own name."""
     options = options_of(verb) if options is None else options
-    given = {one.name: [value for value in fields.get(one.name, []) if value.strip()] for one in options}
+    given = {option.name: [value for value in fields.get(option.name, []) if value.strip()] for option in options}
     flags = [one for one in options if one.name.startswith("-")]
     plain = [one for one in options if not one.name.startswith("-")]
     before = [word for one in plain if one.kind != "words" for word in _positional(one, given[one.name])]
     after = [word for one in plain if one.kind == "words" for word in split_words(one.name, given[one.name])]
     after = [*HANDS_ON.get(verb, []), *after] if after else []
-    return [*before, *(word for one in flags for word in _flagged(one, given[one.name])), *after]
+    return [*before, *(word for flag in flags for word in _flagged(flag, given[flag.name])), *after]
 
 
 def split_words(name: str, texts: Sequence[str]) -> list[str]:

@@ -99,9 +99,14 @@ def arguments(function: Callable[..., Any]) -> tuple[Argument, ...]:
     """The arguments of a function that can be given on a command line."""
     hints = get_type_hints(function)
     return tuple(
-        Argument(one.name, default(one), one.default is one.empty, _choices(hints.get(one.name)))
-        for one in inspect.signature(function).parameters.values()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        Argument(
+            parameter.name,
+            default(parameter),
+            parameter.default is parameter.empty,
+            _choices(hints.get(parameter.name)),
+        )
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     )
 
 
@@ -120,8 +125,8 @@ def _choices(annotation: object) -> tuple[str, ...]:
     if get_origin(annotation) is Literal:
         return tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in get_args(annotation))
     if get_origin(annotation) in (Union, UnionType):
-        parts = [one for one in get_args(annotation) if one is not type(None)]
-        listed = [_choices(one) for one in parts]
+        parts = [get_arg for get_arg in get_args(annotation) if get_arg is not type(None)]
+        listed = [_choices(part) for part in parts]
         return tuple(value for values in listed for value in values) if all(listed) else ()
     return ()
 
@@ -157,7 +162,7 @@ def is_set(variable: str, folder: Path) -> bool:
 def keys_that_are_set(folder: Path) -> dict[str, str]:
     """For each provider with a key, the name of the variable that holds it."""
     return {
-        provider: next(one for one in variables if is_set(one, folder))
+        provider: next(variable for variable in variables if is_set(variable, folder))
         for provider, variables in sorted(KEYS.items()) if any(is_set(one, folder) for one in variables)
     }  # fmt: skip
 

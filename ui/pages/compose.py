@@ -202,7 +202,7 @@ def eval_values(given: Fields) -> dict[str, Any]:
             **{f"P {name}": [(name, scorers[f"truthgym/{name}"].doc)] for name in paradigms},
         },
         "groups": groups,
-        "usual": [one for one in options if one.name in FIRST],
+        "usual": [option for option in options if option.name in FIRST],
         "others": [one for one in options if one.name not in FIRST],
     }
 

@@ -61,7 +61,7 @@ def read_job(folder: Path) -> Job:
     record = read(folder / RECORD)
     try:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
-        commands = [list(map(str, one["command"])) for one in attempts]
+        commands = [list(map(str, attempt["command"])) for attempt in attempts]
         created = _time({"at": attempts[0]["at"]})
     except (KeyError, TypeError, IndexError, ValueError, OverflowError, OSError):
         raise BadInput(

@@ -28,7 +28,7 @@ def test_uplift_is_what_is_known_in_advance(writer: str, questions: list[study.C
 
 
 def test_what_is_planted_is_information(questions: list[study.Case]) -> None:
-    pairs = [(one.exact[-1], one.prior) for one in questions]
+    pairs = [(question.exact[-1], question.prior) for question in questions]
     divergence = [p * np.log(p / b) + (1 - p) * np.log((1 - p) / (1 - b)) for p, b in pairs]
     assert study.planted("quotes all evidence", questions) == pytest.approx(np.mean(divergence), rel=1e-3)
     planted = {writer: study.planted(writer, questions) for writer in study.WRITERS}
@@ -74,7 +74,7 @@ def test_an_error_in_reading_has_the_planted_size(questions: list[study.Case]) -
     read = study.uplifts("empty", questions, "noisy 1")
     yes = np.array([one.item.target == "yes" for one in questions])
     base = np.where(yes, prior, 1 - prior)
-    context = [messages("vanilla", str(one.item.input), study._task(one), None) for one in questions]
+    context = [messages("vanilla", str(question.item.input), study._task(question), None) for question in questions]
     logs = [
         [sum(x for _, x in observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
          (OUTCOMES[str(one.item.target)], OUTCOMES["no" if one.item.target == "yes" else "yes"])]

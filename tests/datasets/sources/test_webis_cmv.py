@@ -70,7 +70,7 @@ PAIR = pair(post("aaa"), WON, LOST)
 
 
 def packed(folder: Path, name: str, *records: Any) -> str:
-    (folder / name).write_bytes(bz2.compress("".join(json.dumps(one) + "\n" for one in records).encode()))
+    (folder / name).write_bytes(bz2.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
     return str(folder)
 
 

@@ -99,7 +99,9 @@ def test_pairs_are_questions_and_posts_are_views(tmp_path: Path) -> None:
     path = archive(tmp_path, UTTERANCES, {"t3_aaa": POST, "t3_bbb": asking})
     assert [one.target for one in cmv_binary("winning_args", location=path)] == ["yes", "no"]
     views = cmv_freeform("winning_args", location=path)
-    assert [one.metadata_as(ContestedViewQuestion).proposition for one in views] == ["Cats make better pets than dogs."]
+    assert [view.metadata_as(ContestedViewQuestion).proposition for view in views] == [
+        "Cats make better pets than dogs."
+    ]
     assert dict(views.dropped) == {"with a title that is a question": 1}
 
 

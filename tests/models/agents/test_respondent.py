@@ -53,8 +53,8 @@ def test_opposite_agents_have_opposite_vectors_and_a_letter_has_none() -> None:
     assert vector(breaks) == pytest.approx(-0.6)
     assert vector(letter) == pytest.approx(0, abs=1e-9)
     assert [one.position for one in letter] == pytest.approx([math.log(9)] * 4)
-    assert [one.position for one in keeps] == pytest.approx([0] * 4, abs=1e-9)
-    assert [one.p for one in choices(None, "letter")] == [(0.5, 0.5)] * 4, "always A"
+    assert [keep.position for keep in keeps] == pytest.approx([0] * 4, abs=1e-9)
+    assert [choice.p for choice in choices(None, "letter")] == [(0.5, 0.5)] * 4, "always A"
 
 
 def test_a_model_without_log_probabilities_is_told_of_letters() -> None:

@@ -173,7 +173,7 @@ def test_every_language_has_the_same_fields_and_placeholders() -> None:
         assert set(prompts.scales) == set(PROMPTS["en"].scales)
         assert "{form}" in prompts.form
         assert "{top}" in prompts.scales["ordinal"]
-        assert all(getattr(prompts, one.name) for one in fields(Prompts))
+        assert all(getattr(prompts, field.name) for field in fields(Prompts))
     with pytest.raises(BadInput, match="must contain {form} exactly once"):
         check_template("{rubric}{question}{answer}", "mine.txt")
 

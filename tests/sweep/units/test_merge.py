@@ -37,14 +37,14 @@ def logs(run: Run) -> tuple[EvalLog, list[EvalLog]]:
 
 def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
     whole, parts = logs(run)
-    questions: list[tuple[Any, Any]] = [(one, None) for one in whole.eval.dataset.sample_ids or []]
+    questions: list[tuple[Any, Any]] = [(sample_id, None) for sample_id in whole.eval.dataset.sample_ids or []]
     out = tmp_path / "merged" / "all.eval"
     out.parent.mkdir()
 
     merge([one.location for one in parts], str(out), questions)
 
     merged, expected = read_eval_log(str(out)), read_eval_log(whole.location)
-    assert [(one.id, one.epoch) for one in merged.samples or []] == [
+    assert [(sample.id, sample.epoch) for sample in merged.samples or []] == [
         (one.id, one.epoch) for one in expected.samples or []
     ]
     for one, other in zip(merged.samples or [], expected.samples or [], strict=True):
@@ -64,7 +64,7 @@ def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
     assert merged.eval.created == min(one.eval.created for one in parts)
     assert merged.eval.shards
     assert [(one.samples, one.selected) for one in merged.eval.shards.ledger] == [(4, 2), (8, 4)]
-    usage = [one.stats.model_usage["reference/bayesian"].total_tokens for one in parts]
+    usage = [part.stats.model_usage["reference/bayesian"].total_tokens for part in parts]
     assert merged.stats.model_usage["reference/bayesian"].total_tokens == sum(usage)
     found, _ = find_logs([out.parent])
     assert [one.path for one in found] == [str(out)]

@@ -314,7 +314,7 @@ def test_the_newest_of_repeated_scores_counts(
 ) -> None:
     def rescore(eval_log: EvalLog) -> None:
         assert eval_log.eval.scorers
-        eval_log.eval.scorers += [one.model_copy(update={"options": options}) for one in eval_log.eval.scorers]
+        eval_log.eval.scorers += [scorer.model_copy(update={"options": options}) for scorer in eval_log.eval.scorers]
         for sample in eval_log.samples or []:
             assert sample.scores
             sample.scores["brier1"] = Score(value={"brier_score": 0.125})

@@ -71,7 +71,7 @@ def test_verl_reads_the_rows(exported: dict[str, Any], log: Path, tokenizer: Any
         read = AgentLoopOutput.model_validate(row)
         sample = samples[row["sample_uuid"]]
         assert tokenizer.decode(read.response_ids) == sample.output.completion + tokenizer.eos_token
-        messages = [{"role": one.role, "content": one.text} for one in sample.messages[:-1]]
+        messages = [{"role": message.role, "content": message.text} for message in sample.messages[:-1]]
         template = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         assert tokenizer.decode(read.prompt_ids) == template
         assert read.response_mask == [1] * len(read.response_ids)

@@ -23,7 +23,7 @@ class LengthEngine:
         self.served.append([str(one.key[1]) for one in requests])
         if any(not one.prompt_ids for one in requests):
             raise ValueError("an empty prompt")
-        return [Generated([len(one.prompt_ids)], [-1.0]) for one in requests]
+        return [Generated([len(request.prompt_ids)], [-1.0]) for request in requests]
 
 
 def of_sample(sample: str, count: int = 0, length: int = 1) -> Request:

@@ -79,7 +79,7 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
 
     def run(*given: Any) -> list[Any]:
         requests.append(given)
-        return [SimpleNamespace(rollout=one) for one in rollouts(*"bd")]
+        return [SimpleNamespace(rollout=rollout) for rollout in rollouts(*"bd")]
 
     gathered: list[Any] = []
 

@@ -53,9 +53,9 @@ class Scripted:
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         replies = []
-        for one in requests:
+        for request in requests:
             text = self.script[len(self.asked) % len(self.script)]
-            self.asked.append(one)
+            self.asked.append(request)
             ids = [*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] if isinstance(text, str) else text
             replies.append(Generated(ids, [-0.5] * len(ids)))
         return replies

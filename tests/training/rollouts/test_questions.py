@@ -51,7 +51,7 @@ def own(tmp_path: Path) -> str:
 def test_a_task_is_asked_for_its_train_split() -> None:
     found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
     assert (found.registered, found.scorers, found.by_hash) == ("truthgym/urns", ["brier"], False)
-    assert {(one.metadata or {})["split"] for one in found.samples.values()} == {"train"}
+    assert {(sample.metadata or {})["split"] for sample in found.samples.values()} == {"train"}
     validation = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, "validation")
     assert {(one.metadata or {})["split"] for one in validation.samples.values()} == {"validation"}
     assert not set(found.samples) & set(validation.samples)
@@ -63,7 +63,7 @@ def test_a_task_is_asked_for_its_train_split() -> None:
 
 def test_samples_that_name_no_split_are_divided_by_a_hash(own: str) -> None:
     parts = {split: load_questions(own, {}, split) for split in ("train", "validation")}
-    assert all(one.by_hash for one in parts.values())
+    assert all(part.by_hash for part in parts.values())
     for split, one in parts.items():
         assert one.samples
         assert all(split_of(f"sums {name}") == split for name in one.samples)
@@ -85,7 +85,7 @@ def test_questions_that_are_conversations_are_known_again(tmp_path: Path) -> Non
 def test_a_file_whose_task_takes_a_split_is_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "divided.py").write_text(SPLIT)
     found = load_questions(str(tmp_path / "divided.py"), {})
-    assert [one.input for one in found.samples.values()] == [f"train {i}" for i in range(5)]
+    assert [sample.input for sample in found.samples.values()] == [f"train {i}" for i in range(5)]
 
 
 def test_a_dataset_names_the_questions(tmp_path: Path) -> None:

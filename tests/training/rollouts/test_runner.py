@@ -52,7 +52,7 @@ class Engine:
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         self.asked.append(list(requests))
-        keys = [str(one.key[1]) for one in requests]
+        keys = [str(request.key[1]) for request in requests]
         ids = [[*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] for text in keys]
         return [Generated(row, [-0.5] * len(row)) for row in ids]
 
@@ -75,7 +75,7 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
     rows = rollouts(on_sample_end=lambda: ended.append(1)).run(
         [(0, "c"), (0, "a"), (0, "c"), (0, "b")], engine, 7, (2, 1)
     )
-    assert [(one.rollout.sample_id, one.rollout.epoch) for one in rows] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
+    assert [(row.rollout.sample_id, row.rollout.epoch) for row in rows] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
     assert [one.rollout.answer for one in rows] == ["c", "a", "c", "b"]
     assert [one.rollout.scores["match"].value for one in rows[:3]] == ["C", "C", "C"]
     assert "the tool is lost" in str(rows[3].rollout.error)
@@ -93,13 +93,13 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
 
 def test_a_failed_call_is_no_crash(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
     samples = rollouts().run([(0, name) for name in "abe"], Engine(tokenizer), 0)
-    assert [one.rollout.crashed for one in samples] == [False, True, False]
+    assert [sample.rollout.crashed for sample in samples] == [False, True, False]
     assert [one.rollout.call_failed for one in samples] == [False, False, True]
 
 
 def test_rollouts_of_two_tasks_of_one_name_stay_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
     samples = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Engine(tokenizer), 0)
-    assert [one.rollout.epoch for one in samples] == [1, 1, 2, 2]
+    assert [sample.rollout.epoch for sample in samples] == [1, 1, 2, 2]
 
 
 def test_a_run_of_failures_alone_is_refused(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:

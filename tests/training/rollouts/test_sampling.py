@@ -272,7 +272,7 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
 
     def generate(prompts: list[dict[str, list[int]]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
         calls.append(([one["prompt_token_ids"] for one in prompts], sampling_params))
-        return [reply(one) for one in prompts]
+        return [reply(prompt) for prompt in prompts]
 
     monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
     generation = object.__new__(vllm_generation.VLLMGeneration)

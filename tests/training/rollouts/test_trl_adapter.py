@@ -105,7 +105,7 @@ def test_marked_tokens_alone_get_gradient(
         assert inputs["tool_mask"][at][:length].tolist() == one.row.mask
         assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(one.row.logprobs)
         assert 0 < sum(one.row.mask) < length
-    assert [one.rollout.epoch for one in samples] == [1, 2, 3, 4] * 2
+    assert [sample.rollout.epoch for sample in samples] == [1, 2, 3, 4] * 2
     assert len({one.rollout.sample_id for one in samples[:4]}) == 1
     rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in samples], dtype=torch.float32)
     groups = rewards.view(2, 4)
@@ -130,7 +130,7 @@ def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(
     """A new adapter changes nothing, so all logprobs are those of the base, in the trainer's mixed precision."""
     for lora in ({}, {"use_peft": True, "lora_r": 4}):
         train("grpo", base, tmp_path, reward=[reward_of_letters], bf16=True, use_cpu=True, **lora)
-    rows, adapted = ([one.row for one in samples] for samples in watched["made"])
+    rows, adapted = ([sample.row for sample in samples] for samples in watched["made"])
     assert [row.completion_ids for row in rows] == [row.completion_ids for row in adapted]
     for row, other in zip(rows, adapted, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-6)
@@ -151,7 +151,9 @@ def test_each_reply_is_a_row_of_rloo(
         assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
         assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
         assert inputs["old_logps"][at].item() == pytest.approx(sum(one.row.logprobs), abs=1e-3)
-    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in samples], dtype=torch.float32)
+    rewards = torch.tensor(
+        [len(sample.rollout.answer) + sample.rollout.epoch for sample in samples], dtype=torch.float32
+    )
     groups = rewards.view(2, 4)
     others = (groups.sum(1, keepdim=True) - groups) / 3
     assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-4)
@@ -207,7 +209,7 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
         name, proper, figures = "letters", False, MappingProxyType({"longest": 3.0})
 
         def __call__(self, rollouts: Any) -> list[float | None]:
-            calls.append([one.sample_id for one in rollouts])
+            calls.append([rollout.sample_id for rollout in rollouts])
             return [1.0, 2.0]
 
         def baseline(self, rollouts: Any) -> float | None:
@@ -242,6 +244,6 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
     paid = hook.functions()[0](["?", "?"], ["x", "x"], log_metric=logged.__setitem__)
     assert paid == [1.0, None]
     assert len(calls) == 2, "once a run"
-    rollouts = [one.rollout for one in samples]
+    rollouts = [sample.rollout for sample in samples]
     assert figures[0] == (rollouts * 2, [[1.0, None, 1.0, None]]), "what is told is of all processes"
     assert logged == {"rewards/letters/best_constant": 0.5, "share_read": 1.0, "failed_rollouts": 0, "longest": 3.0}

@@ -60,7 +60,7 @@ def test_two_processes_train_one_model_on_disjoint_rollouts(base: Path, tmp_path
 
     logs = [read_eval_log(str(path)) for path in sorted((tmp_path / "trained").rglob("*.eval"))]
     assert len(logs) == 2, "each process writes its own log"
-    first, second = ({one.id for one in log.samples or []} for log in logs)
+    first, second = ({sample.id for sample in log.samples or []} for log in logs)
     assert [len(log.samples or []) for log in logs] == [4, 4]
     assert not first & second
     (saved,) = (tmp_path / "trained").rglob("model.safetensors")

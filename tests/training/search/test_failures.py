@@ -29,8 +29,10 @@ from truthgym.training.search.scoring import Scores
 def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) -> None:
     prompts = few(2, 3)
     prompts = tuple(
-        one.model_copy(update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in one.candidates)})
-        for one in prompts
+        prompt.model_copy(
+            update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in prompt.candidates)}
+        )
+        for prompt in prompts
     )
     down = True
 

@@ -45,13 +45,14 @@ def named(*topics: str) -> Rubric:
 def few(prompts: int, candidates: int) -> tuple[Prompt, ...]:
     """Some of the bundled prompts, with fewer candidates."""
     return tuple(
-        one.model_copy(update={"candidates": one.candidates[:candidates]}) for one in bundled(prompts=prompts).prompts
+        prompt.model_copy(update={"candidates": prompt.candidates[:candidates]})
+        for prompt in bundled(prompts=prompts).prompts
     )
 
 
 def scores_of(prompts: Any, config: SearchConfig = SMALL) -> Scores:
     labels, _ = asyncio.run(make_labels(prompts, None, Path("none")))
-    return Scores(config.protocol, [one.load() for one in config.verifiers], labels)
+    return Scores(config.protocol, [verifier.load() for verifier in config.verifiers], labels)
 
 
 def searching(prompts: Any, config: SearchConfig, file: Path | None = None) -> Search:
@@ -186,8 +187,10 @@ def test_gepa_is_one_more_arm() -> None:
 
 def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
     prompts = [
-        one.model_copy(update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in one.candidates[:3])})
-        for one in bundled(prompts=2).prompts
+        prompt.model_copy(
+            update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in prompt.candidates[:3])}
+        )
+        for prompt in bundled(prompts=2).prompts
     ]
     with pytest.raises(BadInput, match="name a model that compares"):
         rubric_search(write(tmp_path, prompts), tmp_path / "out")
@@ -201,12 +204,12 @@ def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
     lazy = ModelSpec(model="reference/judge", model_args={"position": 0.5, "seed": 3}).load()
     biased, other = asyncio.run(make_labels(prompts, lazy, tmp_path))
     assert other == calls, "the labels of one judge are not another's"
-    assert sum((one == 0.5).sum() for one in biased.values()) > sum((one == 0.5).sum() for one in labels.values())
+    assert sum((one == 0.5).sum() for one in biased.values()) > sum((label == 0.5).sum() for label in labels.values())
 
 
 def write(folder: Path, prompts: Any) -> str:
     file = folder / "mine.json"
-    file.write_text(json.dumps({"prompts": [one.model_dump(mode="json") for one in prompts]}))
+    file.write_text(json.dumps({"prompts": [prompt.model_dump(mode="json") for prompt in prompts]}))
     return str(file)
 
 
@@ -250,10 +253,12 @@ def test_options_are_written_as_they_were_given() -> None:
 def test_what_a_run_leaves(done: Path) -> None:
     content = read_result(done)["content"]
     assert set(content["arms"]) == {"search", "no_rubric", "prompt_only", "human_rubric"}
-    assert [one["held_out"]["prompts"] for one in content["arms"].values()] == [2] * 4
+    assert [arm["held_out"]["prompts"] for arm in content["arms"].values()] == [2] * 4
     first = content["best_rubrics"][0]
     assert first["candidate_scores"][first["best_candidate_id"]] == max(first["candidate_scores"].values())
-    assert set(content["best_objective_scores"]) == {one["prompt_id"] for one in content["best_rubrics"]}
+    assert set(content["best_objective_scores"]) == {
+        best_rubric["prompt_id"] for best_rubric in content["best_rubrics"]
+    }
     of_search = content["arms"]["search"]["searched"]["objective"]["estimate"]
     assert np.mean(list(content["best_objective_scores"].values())) == pytest.approx(of_search, abs=1e-5)
     assert content["unscored"] == 0
@@ -275,10 +280,10 @@ def test_inspect_score_gives_the_searchs_numbers(done: Path) -> None:
     result = read_result(done)
     log = read_eval_log(str(done / "logs" / result["run_manifest"]["base_log"]))
     scored = score(log, rubric(result["content"]["rubrics"][0]), model_roles={"judge": VERIFIER.load()}, display="log")
-    found = {one.id: one.scores["rubric"].value["rubric_score"] for one in scored.samples or []}  # type: ignore[index, call-overload]
-    for one in result["content"]["best_rubrics"]:
-        for name, value in one["candidate_scores"].items():
-            assert found[f"{one['prompt_id']}/{name}"] == pytest.approx(value, abs=1e-6)
+    found = {sample.id: sample.scores["rubric"].value["rubric_score"] for sample in scored.samples or []}  # type: ignore[index, call-overload]
+    for best_rubric in result["content"]["best_rubrics"]:
+        for name, value in best_rubric["candidate_scores"].items():
+            assert found[f"{best_rubric['prompt_id']}/{name}"] == pytest.approx(value, abs=1e-6)
 
 
 def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: Path) -> None:
@@ -292,12 +297,14 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
     for one in (artifact, other, other):
         deploy(one, "prod", "me", records, source=path if one == artifact else None)
     entries = read_record("prod", records)
-    assert [one["previous"] for one in entries] == [None, *[artifact.digest_of_content] * 2], "also when deployed twice"
+    assert [entry["previous"] for entry in entries] == [None, *[artifact.digest_of_content] * 2], (
+        "also when deployed twice"
+    )
     assert deployed("prod", records) == other
     assert rollback("prod", "me", records)["artifact_id"] == artifact.artifact_id
     assert deployed("prod", records) == artifact
     lineage = Lineage([records])
-    assert {one.event for one in lineage.statements.values()} == {"search", "export", "deploy"}
+    assert {statement.event for statement in lineage.statements.values()} == {"search", "export", "deploy"}
     (fault,) = lineage.faults()
     assert fault.endswith(f"artifact:{other.artifact_id} {other.artifact_id[3:]}, which is not recorded")
     path.unlink()
@@ -319,7 +326,7 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
 
 def test_the_commands(done: Path, tmp_path: Path) -> None:
     def call(*arguments: object) -> Any:
-        return CliRunner().invoke(command, [str(one) for one in arguments])
+        return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
     path = tmp_path / "rm.json"
     assert "rm-" in call("export", done, "--out", path).output

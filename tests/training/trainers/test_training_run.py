@@ -269,7 +269,10 @@ def test_a_trained_model_is_recorded_with_its_origins(train: Train, base: Path, 
     lineage = Lineage([folder])
     (statement,) = lineage.statements.values()
     assert (statement.event, statement.status) == ("train", "succeeded")
-    assert [one.path.resolve() for one in statement.parents] == [base.resolve(), (tmp_path / "sft-None").resolve()]
+    assert [parent.path.resolve() for parent in statement.parents] == [
+        base.resolve(),
+        (tmp_path / "sft-None").resolve(),
+    ]
     assert lineage.faults() == []
     model = folder / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
