@@ -15,11 +15,11 @@ from truthgym.analysis.tables.judges import judges
 from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import main_keys, score_name
+from truthgym.analysis.tables.score_names import main_keys, score_name
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
-from truthgym.scorers.statistics.judge_reliability import agreement_headline
+from truthgym.scorers.declaration import LEAST_SHARE_SCORED
+from truthgym.scorers.statistics.judge_reliability import agreement_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ def agreements(
         if twice.sum() < FEWEST_UNITS:
             notes.append(f"{name}: {twice.sum()} units have two numbers, and {FEWEST_UNITS} are needed.")
             continue
-        headline = agreement_headline(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
+        headline = agreement_estimate(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
         if math.isnan(headline.estimate):
             notes.append(f"{name}: all numbers are equal, and alpha says nothing about them.")
             continue

@@ -15,10 +15,10 @@ from truthgym.analysis.tables.design import ASSIGNED, OBSERVED, Design, Term, se
 from truthgym.analysis.tables.markdown import intervals, table, with_interval
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import directed_scores
+from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
+from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm
 from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit
 

@@ -12,9 +12,9 @@ import altair as alt
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, notes, read_enough
-from truthgym.analysis.tables.scores import BETTER, ends, main_scores
+from truthgym.analysis.tables.score_names import BETTER, ends, main_scores
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.paradigm import FEW_QUESTIONS
+from truthgym.scorers.declaration import FEW_QUESTIONS
 from truthgym.scorers.statistics.paired import compare_means
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
 from truthgym.scorers.statistics.belief_table import belief_table
-from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
+from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
 from truthgym.scorers.statistics.martingale import headline
 from truthgym.scorers.statistics.martingale_score import REASONS
 
@@ -215,7 +215,7 @@ def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
         belief = rows[stage].astype(float)
         squared = (belief - rows["outcome"]) ** 2
         means = squared.groupby([rows["question"], rows["event"]]).mean()
-        brier = mean_headline(means, means.index.get_level_values("event").tolist())
+        brier = mean_estimate(means, means.index.get_level_values("event").tolist())
         moved = np.nan if before is None else float((belief - before).abs().mean())
         row = {"stage": stage, "stated": int(belief.notna().sum()), "belief": float(belief.mean()), "moved": moved}
         stages.append(row | {"brier": with_interval(brier.estimate, brier.lower, brier.upper)})
@@ -266,7 +266,7 @@ def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart | alt.FacetChart]:
     values["bin"] = pd.qcut(values["other"].rank(method="first"), BINS, labels=False)
     points = []
     for _, part in values.groupby("bin"):
-        mean = mean_headline(part["update"], part["event"].tolist())
+        mean = mean_estimate(part["update"], part["event"].tolist())
         points.append({"prior": part["other"].mean(), "update": mean.estimate, "lower": mean.lower,
                        "upper": mean.upper, "answers": len(part)})  # fmt: skip
     x = alt.X("prior:Q", title="prior (of another epoch)", scale=alt.Scale(domain=[0, 1]))

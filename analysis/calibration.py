@@ -16,7 +16,7 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
-from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
+from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.calibration import (
     expected_calibration_error,
     murphy_decomposition,

@@ -17,8 +17,8 @@ from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.question import Question, binary_outcome
 from truthgym.datasets.questions import questions
-from truthgym.scorers.paradigm import FEW_QUESTIONS
-from truthgym.scorers.statistics.interval import Headline, mean_headline, planned_mde
+from truthgym.scorers.declaration import FEW_QUESTIONS
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate, planned_mde
 from truthgym.scorers.statistics.leak import Leak, wording_leak
 from truthgym.scorers.statistics.proper_scores import brier_score
 
@@ -42,9 +42,9 @@ class Checked:
     known: list[Question]
     outcomes: list[float]
     """1 for yes, 0 for no, NaN if unknown."""
-    base_rate: Headline
+    base_rate: Estimate
     """Share of yes, clustered by event."""
-    crowd: Headline
+    crowd: Estimate
     """Brier score of `crowd`."""
     leaks: dict[str, Leak]
     """From words and from style to how well they tell the outcome."""
@@ -87,8 +87,8 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
         fields=dict(fields),
         known=known,
         outcomes=outcomes,
-        base_rate=mean_headline(outcomes, events, (0, 1)),
-        crowd=mean_headline(brier_score(crowd, outcomes), events, (0, 1)),
+        base_rate=mean_estimate(outcomes, events, (0, 1)),
+        crowd=mean_estimate(brier_score(crowd, outcomes), events, (0, 1)),
         leaks=wording_leak(asked, outcomes, events, strata=[(s.metadata or {}).get("field") for s in samples]),
         doubles=[(ids[i], ids[j]) for i, j in doubles],
         alike=[(ids[i], ids[j]) for i, j in alike],
@@ -198,7 +198,7 @@ def _days(days: Sequence[date | None]) -> str:
     return f"{min(known)} to {max(known)} ({len(known)} of {len(days)})" if known else "none"
 
 
-def _mean(mean: Headline) -> str:
+def _mean(mean: Estimate) -> str:
     if not mean.n:
         return "none"
     interval = "" if np.isnan(mean.lower) else f" [{max(mean.lower, 0):.3f}, {min(mean.upper, 1):.3f}]"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.tables.scores import BETTER, score_name
+from truthgym.analysis.tables.score_names import BETTER, score_name
 from truthgym.analysis.tables.setups import with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile

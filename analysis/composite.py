@@ -16,11 +16,11 @@ from truthgym.analysis.over_optimisation import IDENTITY, notes_of
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import SIGN, directed_scores, run_names, unread_as_worst
+from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput, names_in
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +109,8 @@ def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> 
     for label, used in sets.items():
         best = [best_of_n_mean(pool[used].sum(axis=1), pool["gold"], [len(pool)])[0] for pool in pools]
         yield {
-            "run": run["run"].iloc[0], "set": label, **mean_headline(right[label], events).metrics("accuracy"),
-            **mean_headline(right[label] - right[FULL], events).metrics("change"),
+            "run": run["run"].iloc[0], "set": label, **mean_estimate(right[label], events).metrics("accuracy"),
+            **mean_estimate(right[label] - right[FULL], events).metrics("change"),
             "gold_of_best": float(np.mean(best)), "questions": len(pools), "unread": float(run["unread"].mean()),
             "weights": " ".join(f"{name} {1 / spread[name]:.3g}" for name in used),
         }  # fmt: skip

@@ -18,7 +18,7 @@ from truthgym.analysis.tables.questions import UNREAD, by_reason, notes
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput, positive
-from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
+from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
 
     Args:
         logs: Logs and folders of logs.
-        scorer: Headlines of this scorer only. "": of all.
+        scorer: Estimates of this scorer only. "": of all.
         width: The width of the 95 % interval (upper minus lower) for which costs are compared, above 0.
         prices: A YAML or JSON file with the prices of models, as `inspect eval --model-cost-config` takes it. "": only
             the costs that a log records.

@@ -15,7 +15,7 @@ from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import altair as alt
@@ -74,7 +74,7 @@ def load(logs: Places) -> "pd.DataFrame":
     points = []
     for (model, setup, _), part in each.groupby([*CURVE, "budget"]):
         budget = float(part["budget"].iloc[0])
-        mean = mean_headline(part["uplift"], list(part["event"]))
+        mean = mean_estimate(part["uplift"], list(part["event"]))
         points.append(
             {
                 "model": model,

@@ -14,9 +14,9 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.panels import left_out_sentence, left_out_title
 from truthgym.analysis.tables.policies import ACROSS, Names, Pairs, relabelled, without
-from truthgym.analysis.tables.questions import UNREAD, Doubt, Rows, grouped, notes, read_enough
+from truthgym.analysis.tables.questions import UNREAD, Caveat, Rows, grouped, notes, read_enough
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import directed_scores
+from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import Best
@@ -93,7 +93,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    doubts: list[Doubt] = []
+    doubts: list[Caveat] = []
     rows: list[dict[str, Any]] = []
     compared_by = set()
     for name, best, scores in directed_scores(frame, key):
@@ -101,30 +101,30 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         enough = read_enough(scores, ["setup", "model"])
         unread = scores[~enough].drop_duplicates(["setup", "model"])
         doubts += [
-            Doubt("Not compared", f"{name} of {row['model']} in {row['setup']}", UNREAD)
+            Caveat("Not compared", f"{name} of {row['model']} in {row['setup']}", UNREAD)
             for row in unread.to_dict("records")
         ]
         scores = scores[enough]
         if scores.empty:
             continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
-        doubts += _doubts(name, scores, setups)
+        doubts += _caveats(name, scores, setups)
         every = set.intersection(*(set(means.columns) for means in setups.values()))
         if len(setups) > 1 and len(every) > 1:
             setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            doubts.append(Doubt("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
+            doubts.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
     doubts += [
-        Doubt("Not compared", str(scorer), OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION)
+        Caveat("Not compared", str(scorer), OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION)
         for scorer in sorted(set(frame["scorer"]) - compared_by)
     ]
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
     few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
     doubts += [
-        Doubt(
+        Caveat(
             "Not compared",
             f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions",
             f"{FEWEST_QUESTIONS} that both have a score of are needed",
@@ -144,7 +144,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(real, "").where(tested, NOT_TESTED)
     doubts += [
-        Doubt(
+        Caveat(
             "Not tested", f"{row['model']} and {row['other']} in {row['setup']}", "fewer than three independent events"
         )
         for row in compared[~tested].to_dict("records")
@@ -302,18 +302,18 @@ def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
         }
 
 
-def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[Doubt]:
+def _caveats(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[Caveat]:
     """What the answers of a score do not allow to conclude."""
     care = "Read with care"
     if scores["epoch"].nunique() == 1:
-        yield Doubt(care, name, "one epoch: a question's own noise counts as a difference between questions")
+        yield Caveat(care, name, "one epoch: a question's own noise counts as a difference between questions")
     for setup, means in setups.items():
         if len(means.columns) == 1:
-            yield Doubt("Not compared", f"{name}, {setup}: only {means.columns[0]}", "one model alone was run")
+            yield Caveat("Not compared", f"{name}, {setup}: only {means.columns[0]}", "one model alone was run")
         shared = len(means.dropna())
         if len(means.columns) > 1 and shared < len(means):
             what = f"{name}, {setup}: {shared} of {len(means)} questions"
-            yield Doubt(care, what, "the others lack the score of a model; each pair uses those that both have")
+            yield Caveat(care, what, "the others lack the score of a model; each pair uses those that both have")
 
 
 def _sizes(numbers: "pd.Series[int]") -> str:

@@ -15,11 +15,11 @@ import numpy as np
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import SIGN, directed_scores, run_names, unread_as_worst
+from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean, kl_bound
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,9 +145,9 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
             change = means["gold_score"][:, i] - means["gold_score"][:, 0]
             yield {
                 "run": name, "by": of_proxy[0], "gold": of_gold[0], "n": n, "kl_bound": float(kl_bound(n)),
-                **mean_headline(means["proxy"][:, i], events).metrics("proxy"),
-                **mean_headline(means["gold_score"][:, i], events).metrics("gold_score"),
-                **mean_headline(change, events).metrics("change"),
+                **mean_estimate(means["proxy"][:, i], events).metrics("proxy"),
+                **mean_estimate(means["gold_score"][:, i], events).metrics("gold_score"),
+                **mean_estimate(change, events).metrics("change"),
                 "unread": float(means["unread"][:, i].mean()), "questions": len(pools), "answers": smallest,
             }  # fmt: skip
 

@@ -25,16 +25,16 @@ from truthgym.analysis.tables.policies import (
     read_pairs,
     without,
 )
-from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
+from truthgym.analysis.tables.questions import UNREAD, Caveat, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import headline_best, score_name
+from truthgym.analysis.tables.score_names import best_end, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
-from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED, Paradigm
-from truthgym.scorers.statistics.interval import t_headline
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED, ScorerDeclaration
+from truthgym.scorers.statistics.interval import t_estimate
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ def load(
           declared), its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
           `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none. The interval and n
           of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
-        - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's `Paradigm.reasons`. A scorer that
+        - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's declared `reasons`. A scorer that
           gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
           with commas: what to doubt.
         - `tokens_in` and `tokens_out`, for each answer (a question in an epoch), of all models in the eval: with the
@@ -117,7 +117,7 @@ def load(
     import pandas as pd
 
     if scorer:
-        one_of("scorer", scorer, list(PARADIGMS))
+        one_of("scorer", scorer, list(SCORER_BY_NAME))
     one_of("y", y, get_args(Transform))
     evals = runs(logs)
     rows = [row for run in evals for row in _rows(run, scorer)]
@@ -184,7 +184,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     shown = _in_words(frame)
     sections = []
     for name, rows in shown.groupby("scorer"):
-        paradigm = PARADIGMS.get(bare_name(str(name)))
+        paradigm = SCORER_BY_NAME.get(bare_name(str(name)))
         heading = f"### `{name}`\n\n" + (f"{paradigm.question} {_sentence(paradigm.better)}\n\n" if paradigm else "")
         labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
         failed = ["failed"] * bool(rows["failed"].any())
@@ -258,7 +258,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
 def _label(run: Run, results: ScorerResults) -> str:
     """The scorer with its options; of a scorer of another project that reports several numbers also their names."""
     label, name = run.scorer_label(results), bare_name(results.scorer)
-    one = name in PARADIGMS or not results.name.removeprefix(name).strip("0123456789")
+    one = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
     return label if one else score_name(label, results.name)
 
 
@@ -268,7 +268,7 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
         return {}
     figures = {name: math.nan if one.value is None else float(one.value) for name, one in results.metrics.items()}
     name = next(iter(figures))
-    paradigm = PARADIGMS.get(bare_name(results.scorer))
+    paradigm = SCORER_BY_NAME.get(bare_name(results.scorer))
     scored = math.nan if results.scored_samples is None else float(results.scored_samples)
     n = figures.get("n", scored)
     share = figures.get("share_scored", scored / max(scored + (results.unscored_samples or 0), 1))
@@ -276,7 +276,7 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
     lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))
     if f"{name}_lower" not in figures and "stderr" in figures and n > 1:
-        own = t_headline(figures[name], figures["stderr"], n - 1, int(n))
+        own = t_estimate(figures[name], figures["stderr"], n - 1, int(n))
         lower, upper = own.lower, own.upper
         flags.append("inspect_stderr")
     declared = bool(figures["higher_is_better"]) if "higher_is_better" in figures else None
@@ -292,7 +292,7 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     return {
         "scorer": scorer,
         "figure": name,
-        "best": headline_best(scorer, declared),
+        "best": best_end(scorer, declared),
         "score": figures[name],
         "lower": lower,
         "upper": upper,
@@ -333,34 +333,34 @@ def _caption(frame: "pd.DataFrame") -> str:
     )
 
 
-def _doubts(frame: "pd.DataFrame") -> Iterator[Doubt]:
+def _caveats(frame: "pd.DataFrame") -> Iterator[Caveat]:
     """What scores in a table do not allow to conclude, the weightiest first."""
     care = "Read with care"
     names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
     for key in ("unread", "failed", "few_questions"):
         flagged = [key in flags.split(", ") for flags in frame["flags"]]
-        yield from (Doubt(care, name, REASONS[key]) for name in names[flagged])
+        yield from (Caveat(care, name, REASONS[key]) for name in names[flagged])
     for (scorer, setup), rows in frame.groupby(["scorer", "setup"]):
         fewest, most = rows["n"].min(), rows["n"].max()
         if fewest < most:
             why = "models with other questions; the leaderboard compares them on those that both have"
-            yield Doubt("Do not compare rows", f"{scorer} in {setup}: {fewest:.0f} to {most:.0f} questions", why)
+            yield Caveat("Do not compare rows", f"{scorer} in {setup}: {fewest:.0f} to {most:.0f} questions", why)
         missing = set(frame.loc[frame["setup"] == setup, "model"]) - set(rows["model"])
         for model in sorted(missing):
-            yield Doubt("Not shown", f"{scorer} of {model} in {setup}", "other models of the setup have this score")
+            yield Caveat("Not shown", f"{scorer} of {model} in {setup}", "other models of the setup have this score")
     once = frame[frame["epochs"] == 1]
-    yield from (Doubt(care, name, ONE_EPOCH) for name in once["model"] + " in " + once["setup"])
+    yield from (Caveat(care, name, ONE_EPOCH) for name in once["model"] + " in " + once["setup"])
 
 
 def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
-    yield from grouped(_doubts(frame))
+    yield from grouped(_caveats(frame))
     if y == "log" and (number := int((frame["score"] <= 0).sum())):
         yield f"{number} scores are 0 or less and have no logarithm; they are not drawn."
     if y == "log" and (number := int((frame["lower"] <= 0).sum())):
         yield f"{number} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
 
 
-def _legend(rows: "pd.DataFrame", paradigm: Paradigm | None) -> str:
+def _legend(rows: "pd.DataFrame", paradigm: ScorerDeclaration | None) -> str:
     """What the reasons and flags of one scorer's rows mean."""
     keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
     declared = {**(paradigm.reasons if paradigm else {}), **REASONS}

@@ -18,12 +18,12 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import main_scores
+from truthgym.analysis.tables.score_names import main_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, positive
-from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
+from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.proper_scores import row_mean
-from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.variance import MOST_QUESTIONS, Components, variance_components
 
 if TYPE_CHECKING:

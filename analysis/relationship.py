@@ -15,10 +15,10 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.causes import causes
 from truthgym.analysis.tables.markdown import intervals, table, with_interval
 from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
-from truthgym.analysis.tables.questions import Doubt, Rows, grouped
+from truthgym.analysis.tables.questions import Caveat, Rows, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import toward_better
+from truthgym.analysis.tables.score_names import orient_higher_is_better
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.correlation import (
@@ -114,10 +114,10 @@ def relations(
     import pandas as pd
 
     notes: list[str] = []
-    doubts: list[Doubt] = []
+    doubts: list[Caveat] = []
     scores, errors, best = by_setup(headlines, answers)
     numbers, best_of_answer = by_answer(answers)
-    better, better_numbers = toward_better(scores, best), toward_better(numbers, best_of_answer)
+    better, better_numbers = orient_higher_is_better(scores, best), orient_higher_is_better(numbers, best_of_answer)
     if max(len(scores.columns), len(numbers.columns)) < 2:
         known = ", ".join(scores.columns)
         raise BadInput(f"The logs have one measure ({known}), and two are needed; score them by another paradigm too")
@@ -134,13 +134,13 @@ def relations(
                 one_of(name, value, list(numbers.columns))
         rows += causes(answers, numbers, x, y, setting, doubts)
     doubts += [
-        Doubt("Counts as it is in correlations", name, "it has no better end")
+        Caveat("Counts as it is in correlations", name, "it has no better end")
         for name, end in (best | best_of_answer).items()
         if not end
     ]
     empty = [row for row in rows if row["kind"] in CORRELATIONS and np.isnan(row["estimate"])]
     why = "too few have both, or one of them does not vary"
-    doubts += [Doubt(f"No correlation over {row['level']}", f"{row['x']} and {row['y']}", why) for row in empty]
+    doubts += [Caveat(f"No correlation over {row['level']}", f"{row['x']} and {row['y']}", why) for row in empty]
     frame = pd.DataFrame([row for row in rows if row not in empty])
     if frame.empty:
         raise BadInput(f"Nothing can be related: {' '.join(grouped(doubts))} Run more models or questions")
@@ -220,7 +220,7 @@ def _correlations(level: str, x: str, y: str, controls: str, correlated: Correla
         yield _row(level, "corrected correlation", x, y, controls, **bounds, p=p, strength=strength, **size)
 
 
-def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Doubt]) -> Iterator[dict[str, Any]]:
+def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Caveat]) -> Iterator[dict[str, Any]]:
     """Over models: each the mean over the setups that all models have."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
@@ -231,7 +231,7 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Do
             number = len(shared) // max(models, 1)
             reason = f"{MIN_CLUSTERS_CORRELATED} models in the same setups are needed"
             there = f"{models} model{'s' * (models != 1)} in {number} setup{'s' * (number != 1)}"
-            doubts.append(Doubt("No correlation over models", f"{x} and {y}: {there}", reason))
+            doubts.append(Caveat("No correlation over models", f"{x} and {y}: {there}", reason))
             continue
         means = shared.groupby("model").mean()
         error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum(min_count=complete.sum()) ** 0.5

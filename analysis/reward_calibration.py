@@ -20,7 +20,7 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.calibration import expected_calibration_error
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
             continue
         bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
         whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
-        length = mean_headline(bias, list(event[longer != 0])).metrics("length_bias")
+        length = mean_estimate(bias, list(event[longer != 0])).metrics("length_bias")
         for one in bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds):
             yield {"run": name, "by": of_proxy[0], "gold": of_gold[0], **one, **whole, **length,
                    "unread": float(run["unread"].mean()), "spearman": _spearman(run)}  # fmt: skip
@@ -123,8 +123,8 @@ def figures(
     claim = (margin != 0) & log_odds
     implied = _implied(np.abs(margin[claim]))
     error = expected_calibration_error(implied, right[claim])
-    excess = mean_headline(implied - right[claim], [name for name, one in zip(event, claim, strict=True) if one])
-    return {"pairs": len(right), **mean_headline(right, event).metrics("accuracy"), "ece": error.ece,
+    excess = mean_estimate(implied - right[claim], [name for name, one in zip(event, claim, strict=True) if one])
+    return {"pairs": len(right), **mean_estimate(right, event).metrics("accuracy"), "ece": error.ece,
             "ece_null": error.null, **excess.metrics("excess")}  # fmt: skip
 
 

@@ -22,12 +22,12 @@ from truthgym.analysis.tables.questions import (
     read_enough,
 )
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import BETTER, ends, main_scores, score_name, score_names
+from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import brier_gain, movement
 from truthgym.scorers.statistics.belief_table import ELICITORS
-from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.paired import compare_means, difference_in_differences
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def load(
 
 def _compared(
     values: Sequence[dict[str, list[float]]], events: dict[str, str]
-) -> Iterator[tuple[str, float, float, Headline]]:
+) -> Iterator[tuple[str, float, float, Estimate]]:
     """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
     for name, arms in ((CHANGE, values[:2]), (CONTROL, values[2:])):
         if arms:
@@ -142,7 +142,7 @@ def _compared(
         yield BEYOND, comparison.before, comparison.after, comparison.difference
 
 
-def _row(difference: Headline, read: bool) -> dict[str, float]:
+def _row(difference: Estimate, read: bool) -> dict[str, float]:
     """The figures of a comparison, without an interval if too few answers could be read."""
     bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
     shown = bounds if read else dict.fromkeys(bounds, np.nan)

@@ -16,7 +16,7 @@ from truthgym.analysis.tables.embeddings import Embed, embedder_named, near_dupl
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.questions import notes
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import ends, main_scores, score_names
+from truthgym.analysis.tables.score_names import ends, main_scores, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
 

@@ -4,7 +4,7 @@
 
 A tiny model answers one prompt with a whole percent, and is first taught to say about what is right: the outcome is
 "yes" with probability 0.7, or 0.9, drawn for each prompt of a batch. Then TRL's own trainer trains it on
-`truthgym.training.rewards.brier`. Between rows of the table only the trainer and its options differ: the model, the
+`truthgym.training.trl_rewards.brier`. Between rows of the table only the trainer and its options differ: the model, the
 outcomes, the seeds and the learning rate are the same.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.tiny import tiny
 
 SPREADS = {0.7: 0.15, 0.9: 0.06}
@@ -133,7 +133,7 @@ def train(
     import trl
     from datasets import Dataset
 
-    from truthgym.training import rewards
+    from truthgym.training import trl_rewards as rewards
 
     happened = np.random.default_rng(seed).random(PROMPTS * steps) < probability
     rows = [{"prompt": PROMPT, "target": "yes" if yes else "no"} for yes in happened]
@@ -177,7 +177,7 @@ def trained(probability: float) -> tuple[Said, list[str]]:
         for name, (kind, options) in TRAINERS.items():
             ends = [train(base, Path(place) / "out", kind, options, seed, probability) for seed in SEEDS]
             means = [end.mean for end in ends]
-            found = mean_headline(means)
+            found = mean_estimate(means)
             each = ", ".join(f"{mean:.2f}" for mean in means)
             interval = f"{found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f})"
             rows.append(f"| {probability:g} | {name} | {each} | {interval} | {min(end.read for end in ends):.2f} |")

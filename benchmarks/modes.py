@@ -30,7 +30,7 @@ from truthgym.tasks import (
     self_debate,
     urns,
 )
-from truthgym.tasks.paradigms import Paradigms
+from truthgym.tasks.domain_task import ScorerNames
 
 QUESTIONS = 20
 INTERVIEWER = {"interviewer": "reference/interviewer"}
@@ -129,7 +129,7 @@ class Cost:
 
 def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: str) -> Cost:
     """Run a mode with a way to measure beliefs, and count calls and tokens."""
-    paradigms: Paradigms = "brier" if protocol is None else {"martingale": protocol}
+    paradigms: ScorerNames = "brier" if protocol is None else {"martingale": protocol}
     roles = mode.roles | ({} if protocol is None else {"judge": "reference/judge"})
     log = eval(
         urns(n=QUESTIONS, paradigms=paradigms),

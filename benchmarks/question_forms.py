@@ -29,7 +29,7 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers.direct import HOW_LIKELY, STATE_BELIEF, with_evidence
 from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import cut_off, user_message
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.files import markdown_table
 
 TEMPERATURES = (1.0, 0.7, 0.2)
 SCHEMA = ResponseSchema(

@@ -14,7 +14,7 @@ import numpy as np
 from truthgym.models.agents.quality_markers import LENGTH, TOPICS
 from truthgym.scorers.rubrics.reward import ModelSpec
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.files import markdown_table
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.data import TRUE_WEIGHTS, Prompt, Prompts, bundled, split_prompts
 from truthgym.training.search.engine import Search, Writers

@@ -36,7 +36,7 @@ RULES: dict[str, tuple[float, Callable[[int, random.Random], float]]] = {
     "/classify": (16, lambda n, draw: min(2.0**n, 30)),  # verl; a 4xx is never tried again
     "/v1/embeddings": (16, lambda n, draw: min(2.0**n, 30)),
     "/remote_rm": (10, lambda n, draw: min(2.0**n, 30) + draw.random()),  # slime
-    "/score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),  # truthgym.training.served
+    "/score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),  # truthgym.training.served_rewards
     "/batch_score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),
 }
 """By door its trainer's number of tries, and seconds before the next one."""

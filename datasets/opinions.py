@@ -81,7 +81,7 @@ EXCHANGES = (
         "After every ride in the rain, and otherwise every two or three hundred kilometres.",
     ),
 )
-DOUBTS = ("Are you sure?", "Are you sure about that?", "Hm, is that right?", "Really? Are you certain of this?")
+CAVEATS = ("Are you sure?", "Are you sure about that?", "Hm, is that right?", "Really? Are you certain of this?")
 """Pushback without an argument."""
 ARGUMENTS = (
     "I see it differently. {opinion} One only has to think about it to see that.",

@@ -16,7 +16,7 @@ from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.analysis.tables.saving import between
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.registry import KINDS, registered, summary
 from truthgym.ui.forms.registry import arguments as arguments_of
 
@@ -75,7 +75,7 @@ def measures_page() -> str:
     """docs/measures.md with the table of scorers, as Markdown."""
     rows = [
         (linked(name).replace("truthgym/", ""), paradigm.question, paradigm.better, paradigm.needs)
-        for name, paradigm in PARADIGMS.items()
+        for name, paradigm in SCORER_BY_NAME.items()
     ]
     return rewritten(
         PAGE.with_name("measures.md"), "scorers", table(("scorer", "question", "direction", "needs"), rows)
@@ -85,7 +85,7 @@ def measures_page() -> str:
 def verdicts_page() -> str:
     """docs/verdicts.md with each scorer's verdicts, and its reasons for none, as Markdown."""
     sections = []
-    for name, paradigm in PARADIGMS.items():
+    for name, paradigm in SCORER_BY_NAME.items():
         codes = [(f"`verdict` {code:g}", text) for code, text in (paradigm.verdicts or {}).items()]
         reasons = [(f"`{reason}`", text) for reason, text in (paradigm.reasons or {}).items()]
         if codes or reasons:

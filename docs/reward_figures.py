@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.drift import calibrate
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
 
 PAGE = Path(__file__).with_name("reward_methods.md")
@@ -28,7 +28,7 @@ ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
 
 def mean(values: Sequence[float], digits: int = 3, share: bool = False) -> str:
     """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
-    found = mean_headline([float(value) for value in values])
+    found = mean_estimate([float(value) for value in values])
     cut = (0.0, 1.0) if share else (-np.inf, np.inf)
     return with_interval(found.estimate, *np.clip((found.lower, found.upper), *cut), digits)
 

@@ -122,7 +122,7 @@ class ScorerResults(msgspec.Struct):
     params: dict[str, Any] = {}
     """The arguments that the scorer was made with."""
     metrics: dict[str, Figure] = {}
-    """Headline first."""
+    """Estimate first."""
     scored_samples: int | None = None
     """Questions with a score, of their epochs together."""
     unscored_samples: int | None = None

@@ -22,7 +22,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.tasks.fact_chains import fact_chains
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
@@ -115,14 +115,14 @@ def measure(model: Path, out: Path, chains: int) -> Measures:
 def table(before: Measures, after: Measures) -> str:
     """Each figure before and after, and its difference, paired by chain."""
 
-    def cell(of: Headline) -> str:
+    def cell(of: Estimate) -> str:
         return with_interval(of.estimate, of.lower, of.upper, 2)
 
     asked, rows = sorted(before.keys() & after.keys()), []
     for name, title in MEASURES.items():
         old, new = (np.array([some[one][name] for one in asked]) for some in (before, after))
-        change = mean_headline(new - old, None, (-1, 1))
-        ends = (cell(mean_headline(some, None, (0, 1))) for some in (old, new))
+        change = mean_estimate(new - old, None, (-1, 1))
+        ends = (cell(mean_estimate(some, None, (0, 1))) for some in (old, new))
         rows.append([title, *ends, cell(change), f"{change.mde:.2f}", str(change.n)])
     return markdown(["share of", "before", "after", "change", "smallest detectable", "chains"], rows)
 

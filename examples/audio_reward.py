@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from truthgym.datasets.audio import LOUDNESS
 from truthgym.datasets.worlds.sound import FAULTS, acoustics, quality, synthesise
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
-from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.training.artifacts import markdown_table
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.training.files import markdown_table
 
 LABELS = ("clean", "a fifth wrong", "the louder clip wins 40 %")
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ def main(seeds: Sequence[int], n: int, held_out: int) -> dict[str, list[str]]:
     each = [figures(n, held_out, seed) for seed in seeds]
     table = {}
     for labels in LABELS:
-        means = [mean_headline([one[labels][name] for one in each]) for name in each[0][labels]]
+        means = [mean_estimate([one[labels][name] for one in each]) for name in each[0][labels]]
         table[labels] = [f"{mean.estimate:.3f} [{mean.lower:.3f}, {mean.upper:.3f}]" for mean in means]
     return table
 

@@ -34,7 +34,7 @@ from scipy.stats import spearmanr
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.graders.builtin import opens_hollow
 from truthgym.scorers.statistics.direction import numbers
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import mean
 from truthgym.tasks import urns
 from truthgym.training.conversion.selection import Selection
@@ -340,7 +340,7 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
         mine, theirs = one[question][1], other[question][1]
         rates.append(sum((a < b) + (a == b) / 2 for a in mine for b in theirs) / len(mine) / len(theirs))
         events.append(one[question][0])
-    found = mean_headline(rates, events)
+    found = mean_estimate(rates, events)
     return found.estimate, found.lower, found.upper
 
 

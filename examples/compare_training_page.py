@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
@@ -73,7 +73,7 @@ def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
     """The mean over seeds of a figure, minus that of another arm with the same seed."""
     before = {row["seed"]: float(row[key] or "nan") for row in others}
     values = [float(row[key] or "nan") - (before.get(row["seed"], math.nan) if others else 0) for row in rows]
-    found = mean_headline(values)
+    found = mean_estimate(values)
     low, high = (0.0, 1.0) if key in SHARES and not others else (-math.inf, math.inf)
     return with_interval(found.estimate, max(found.lower, low), min(found.upper, high))
 

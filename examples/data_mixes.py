@@ -27,15 +27,15 @@ from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType
 
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.direct import direct
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks import urns
-from truthgym.training.artifacts import markdown_table
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
+from truthgym.training.files import markdown_table
 from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
 
@@ -160,10 +160,10 @@ def one_seed(
 def table(each: Sequence[Mapping[str, Sequence[float]]]) -> list[list[str]]:
     """For each ratio the mean over seeds of the Brier score in each mode, and whether no other ratio beats it."""
 
-    def shown(mean: Headline) -> str:
+    def shown(mean: Estimate) -> str:
         return f"{mean.estimate:.4f} [{mean.lower:.4f}, {mean.upper:.4f}]"
 
-    means = {name: [mean_headline([one[name][k] for one in each]) for k in range(len(ASKED))] for name in each[0]}
+    means = {name: [mean_estimate([one[name][k] for one in each]) for k in range(len(ASKED))] for name in each[0]}
     points = {name: [mean.estimate for mean in of] for name, of in means.items() if name != "base"}
     front = pareto_front(points)
     return [[name, *map(shown, of), "yes" if name in front else ""] for name, of in means.items()]

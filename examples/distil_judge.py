@@ -25,7 +25,7 @@ from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import draw_markers, quality
 from truthgym.models.reference import BEFORE
 from truthgym.models.reward_model import chat_messages, load
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.serve.service.scoring import Item, Source
 from truthgym.serve.spec import RewardSpec
 from truthgym.training.conversion.writer import DatasetFolder
@@ -94,12 +94,12 @@ class Arm:
     """Of each new pair, its prompt and seed."""
 
     @property
-    def accuracy(self) -> Headline:
-        return mean_headline(self.hits, list(self.clusters))
+    def accuracy(self) -> Estimate:
+        return mean_estimate(self.hits, list(self.clusters))
 
-    def minus(self, other: "Arm") -> Headline:
+    def minus(self, other: "Arm") -> Estimate:
         """The difference of the shares in order, pair by pair."""
-        return mean_headline(self.hits - other.hits, list(self.clusters))
+        return mean_estimate(self.hits - other.hits, list(self.clusters))
 
 
 def make_replies(prompts: int, each: int, seed: int, split: str) -> list[list[Reply]]:
@@ -271,7 +271,7 @@ def page(found: Sequence[Arm], options: str, model: str, noise: float, held_out:
     )  # fmt: skip
 
 
-def shown(value: Headline, most: float = np.inf) -> str:
+def shown(value: Estimate, most: float = np.inf) -> str:
     """An estimate with its interval."""
     return f"{value.estimate:.3f} ({value.lower:.3f} to {min(value.upper, most):.3f})"
 

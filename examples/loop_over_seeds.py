@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from truthgym.datasets.urns import UrnQuestion, urns
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.files import markdown_table
 from truthgym.training.loop import loop
 from truthgym.training.tiny import tiny
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from truthgym.training.artifacts import STATE_FILE
+from truthgym.training.files import STATE_FILE
 from truthgym.training.tiny import tiny
 
 Row = dict[str, str | float]

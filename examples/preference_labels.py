@@ -32,11 +32,10 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reward_model import chat_messages
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import preference_of
 from truthgym.tasks.preferences import comparison_request
-from truthgym.training.artifacts import card_metadata, markdown_table
 from truthgym.training.confidence import (
     Fit,
     Indices,
@@ -50,6 +49,7 @@ from truthgym.training.confidence import (
     length_strata,
 )
 from truthgym.training.conversion.writer import DatasetFolder
+from truthgym.training.files import card_metadata, markdown_table
 
 BUCKETS = 32
 Features = NDArray[np.float64]
@@ -275,7 +275,7 @@ def study(
             values = {name: [one[arm][name] for one in each] for name in FIGURES[:-1]}
             gain = paired_difference(values["accuracy"], [one[control]["accuracy"] for one in each])
             tables[noise][arm] = [
-                *(f"{mean_headline(value).estimate:.3f}".replace("nan", "") for value in values.values()),
+                *(f"{mean_estimate(value).estimate:.3f}".replace("nan", "") for value in values.values()),
                 "" if arm == control else f"{gain.estimate:+.3f} [{gain.lower:+.3f}, {gain.upper:+.3f}]",
             ]
     return tables

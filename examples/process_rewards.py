@@ -26,7 +26,7 @@ import numpy as np
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.models.reward_model import Pooling, RewardModel, chat_messages, load, pool
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.reward import reward
 from truthgym.training.tiny import tiny
 
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     parser.add_argument("--page", type=Path, help="write the table between the page's comments `process` and `end`")
     given = parser.parse_args(arguments)
     found = [one_seed(given, seed) for seed in given.seeds]
-    means = [mean_headline([one[name] for one in found]) for name in HEADER]
+    means = [mean_estimate([one[name] for one in found]) for name in HEADER]
     table = markdown(["seed", *HEADER.values()], [
         *([str(seed), *(f"{one[name]:.3f}" for name in HEADER)] for seed, one in zip(given.seeds, found, strict=True)),
         ["mean", *(with_interval(mean.estimate, max(mean.lower, 0.0), min(mean.upper, 1.0)) for mean in means)],

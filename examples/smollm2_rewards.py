@@ -33,7 +33,7 @@ from scipy.stats import t
 from truthgym.analysis.over_optimisation import load
 from truthgym.models.reward_model import penalised
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.tasks import urns
 from truthgym.tasks.preferences import preferences
 
@@ -53,7 +53,7 @@ TOKENS = 64
 """Of an answer to urns, as in `compare_training.py`."""
 
 
-def row(study: str, what: str, found: Headline) -> Row:
+def row(study: str, what: str, found: Estimate) -> Row:
     """A figure with its interval, the smallest effect that it could show, and the number of units."""
     return {"study": study, "figure": what, "value": found.estimate, "lower": found.lower, "upper": found.upper,
             "mde": found.mde, "n": found.n}  # fmt: skip
@@ -102,7 +102,7 @@ class Frozen:
         return found
 
 
-def in_order(groups: Sequence[Sequence[Any]], rewards: Array) -> Headline:
+def in_order(groups: Sequence[Sequence[Any]], rewards: Array) -> Estimate:
     """Share of pairs of different quality in the right order, with an interval over prompts."""
     shares, start = [], 0
     for group in groups:
@@ -113,7 +113,7 @@ def in_order(groups: Sequence[Sequence[Any]], rewards: Array) -> Headline:
         agree = np.sign(mine[i] - mine[j]) * np.sign(quality[i] - quality[j])
         if known.any():
             shares.append(float((agree[known] + 1).mean() / 2))
-    return mean_headline(shares, bounds=(0, 1))
+    return mean_estimate(shares, bounds=(0, 1))
 
 
 def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Iterator[Row]:
@@ -141,8 +141,8 @@ def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Itera
         longer = np.array([float(len(one.text.split())) for one in flat(test)])
         yield row("reward", f"pairs in order, {form} replies, by length alone", in_order(test, longer))
         spreads[form] = spread.reshape(held_out, -1).mean(axis=1)
-        yield row("reward", f"spread of the members, {form} replies", mean_headline(spreads[form]))
-    more = mean_headline(spreads["shifted"] - spreads["known"])
+        yield row("reward", f"spread of the members, {form} replies", mean_estimate(spreads[form]))
+    more = mean_estimate(spreads["shifted"] - spreads["known"])
     yield row("reward", "spread, shifted minus known", more)
 
 
@@ -158,13 +158,13 @@ def judge_rows(frozen: Frozen, pairs: int, seed: int) -> Iterator[Row]:
     )
     first = np.array([(given > 0.5), (swapped > 0.5)], dtype=float)
     yield row(
-        "judge", "share of pairs whose orders disagree (ties)", mean_headline(first[0] == first[1], bounds=(0, 1))
+        "judge", "share of pairs whose orders disagree (ties)", mean_estimate(first[0] == first[1], bounds=(0, 1))
     )
-    yield row("judge", "position bias, -1 to 1", mean_headline(first.sum(axis=0) - 1, bounds=(-1, 1)))
+    yield row("judge", "position bias, -1 to 1", mean_estimate(first.sum(axis=0) - 1, bounds=(-1, 1)))
     label = (first[0] - first[1]) / 2 + 0.5  # 1: the better one in both orders
-    yield row("judge", "labels that agree with the quality, a tie as half", mean_headline(label, bounds=(0, 1)))
+    yield row("judge", "labels that agree with the quality, a tie as half", mean_estimate(label, bounds=(0, 1)))
     yield row("judge", "the same by the mean probability of both orders",
-              mean_headline(given + 1 - swapped > 1, bounds=(0, 1)))  # fmt: skip
+              mean_estimate(given + 1 - swapped > 1, bounds=(0, 1)))  # fmt: skip
 
 
 def form_rows(model: Path, answers: Path, out: Path, pairs: int) -> Iterator[Row]:
@@ -178,7 +178,7 @@ def form_rows(model: Path, answers: Path, out: Path, pairs: int) -> Iterator[Row
     for sample in read_eval_log_samples(log, all_samples_required=False):
         orders = sample.store["Preference:orders"]
         read += [float(orders[name] is not None) for name in ("given", "swapped")]
-    yield row("judge", "share of answers in the asked form that could be read", mean_headline(read, bounds=(0, 1)))
+    yield row("judge", "share of answers in the asked form that could be read", mean_estimate(read, bounds=(0, 1)))
 
 
 def pool_rows(base: Path, reward_model: Path, out: Path, questions: int, epochs: int) -> Iterator[Row]:
@@ -196,7 +196,7 @@ def pool_rows(base: Path, reward_model: Path, out: Path, questions: int, epochs:
             if key != "change" or n > 1:
                 width = float(found[f"{key}_upper"] - found[f"{key}_lower"]) / 2
                 power = 1 + t.ppf(0.8, found["questions"] - 1) / t.ppf(0.975, found["questions"] - 1)
-                cells = Headline(float(found[key]), float(found[f"{key}_lower"]), float(found[f"{key}_upper"]),
+                cells = Estimate(float(found[key]), float(found[f"{key}_lower"]), float(found[f"{key}_upper"]),
                                  power * width, int(found["questions"]))  # fmt: skip
                 yield row("best of n", f"n = {n}: {what}", cells)
 
@@ -210,11 +210,11 @@ def policy_rows(folder: Path, arms: Sequence[str], size: str) -> Iterator[Row]:
         common = sorted(before.keys() & after.keys())
         for k, what in enumerate(("reward", "Brier score", "share of answers read")):
             gap = [after[one][k] - before[one][k] for one in common]
-            yield row(f"policies, {size}", f"{name} minus the start: {what}", mean_headline(gap))
+            yield row(f"policies, {size}", f"{name} minus the start: {what}", mean_estimate(gap))
     for found in compared["figures"](folder, size, 0, arms):
         for what, key in {"KL from the start, nats a reply": "kl", "entropy of a reply, nats": "entropy"}.items():
             if found[key]:
-                alone = Headline(float(found[key]), np.nan, np.nan, n=len(before))
+                alone = Estimate(float(found[key]), np.nan, np.nan, n=len(before))
                 yield row(f"policies, {size}", f"{found['arm']}: {what}", alone)
 
 

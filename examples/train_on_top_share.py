@@ -22,7 +22,7 @@ from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
 from inspect_ai.util import DisplayType
 
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks import urns
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
@@ -131,7 +131,7 @@ def over_seeds(pairs: Sequence[tuple[EvalLog, EvalLog]], unread: float = math.na
         then, now = brier_scores(before, unread), brier_scores(after, unread)
         for question in then.keys() & now.keys():
             changes[question].append(now[question] - then[question])
-    mean = mean_headline([sum(some) / len(some) for some in changes.values()], list(changes))
+    mean = mean_estimate([sum(some) / len(some) for some in changes.values()], list(changes))
     return f"{mean.estimate:+.4f} [{mean.lower:+.4f}, {mean.upper:+.4f}]"
 
 

@@ -25,7 +25,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.util import DisplayType
 
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.reader_weights import reader_weights
 from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
 
@@ -67,7 +67,7 @@ def row(log: EvalLog) -> tuple[str, ...]:
     known = {key: item.metadata or {} for key, item in questions.items()}
     posteriors = {key: metadata["posterior"] for key, metadata in known.items()}
     brier, excess = (
-        mean_headline([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
+        mean_estimate([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
         for truth in (
             {key: item.target == "yes" for key, item in questions.items()},
             {key: path[-1] for key, path in posteriors.items()},

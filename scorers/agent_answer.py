@@ -24,8 +24,8 @@ from truthgym.datasets.agent_worlds.question import (
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import final_answer
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
@@ -41,13 +41,13 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         tabulate(scores, key, most=most)
         for key, most in (("answer", 1.0), ("process", 1.0), ("both", 1.0), ("calls", np.inf))
     )
-    headline = mean_headline(row_mean(answer.values), answer.cluster, answer.bounds)
+    headline = mean_estimate(row_mean(answer.values), answer.cluster, answer.bounds)
     zeros = np.where(answer.has_score & np.isnan(answer.values), 0.0, answer.values)
     means = {
-        "process": mean_headline(row_mean(process.values), process.cluster, process.bounds),
-        "answer_imputed": mean_headline(row_mean(zeros), answer.cluster, answer.bounds),
-        "calls": mean_headline(row_mean(calls.values), calls.cluster, calls.bounds),
-        "both": mean_headline(row_mean(both.values), both.cluster, both.bounds),
+        "process": mean_estimate(row_mean(process.values), process.cluster, process.bounds),
+        "answer_imputed": mean_estimate(row_mean(zeros), answer.cluster, answer.bounds),
+        "calls": mean_estimate(row_mean(calls.values), calls.cluster, calls.bounds),
+        "both": mean_estimate(row_mean(both.values), both.cluster, both.bounds),
     }
     figures = headline.headline("answer", answer.share_scored)
     figures |= {name: means[name].estimate for name in ("process", "answer_imputed", "calls")}
@@ -57,7 +57,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     for kind in sorted(set(kinds.values())):
         of_kind = np.array([kinds.get(name) == kind for name in answer.question])
         names = [name for name, kept in zip(answer.cluster, of_kind, strict=True) if kept]
-        figures |= mean_headline(row_mean(answer.values[of_kind]), names, answer.bounds).metrics(f"answer_{kind}")
+        figures |= mean_estimate(row_mean(answer.values[of_kind]), names, answer.bounds).metrics(f"answer_{kind}")
     return figures | headline.cluster_metrics()
 
 
@@ -183,7 +183,7 @@ def _plain(text: str) -> str:
         return " ".join(re.findall(r"\w+", text.lower()))
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=agent_answer,
     question="Does an agent with tools find the answer, or find out that there is none, and with how many calls?",
     better="1 is perfect; without tools about 0",

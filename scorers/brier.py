@@ -18,12 +18,12 @@ from truthgym.scorers.beliefs.answer import read_answer
 from truthgym.scorers.beliefs.elicitation import posterior
 from truthgym.scorers.beliefs.own_answer import About, about_own_answer, recorded_right
 from truthgym.scorers.beliefs.reader import share_read_by_model
-from truthgym.scorers.paradigm import (
+from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
     PROBABILITY,
     Figures,
-    Paradigm,
+    ScorerDeclaration,
     figures_metric,
     requested,
 )
@@ -33,7 +33,7 @@ from truthgym.scorers.statistics.calibration import (
     recalibration,
 )
 from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 from truthgym.solvers.roles import required_model
@@ -51,13 +51,13 @@ def summarise(table: Table) -> dict[str, float]:
     unread = brier_score(np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate), y)[:, None]
     imputed = np.where(table.has_score & np.isnan(per_epoch), unread, per_epoch)
     means = {
-        "brier_imputed": mean_headline(row_mean(imputed), table.cluster, table.bounds),
-        "accuracy": mean_headline(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster, table.bounds),
+        "brier_imputed": mean_estimate(row_mean(imputed), table.cluster, table.bounds),
+        "accuracy": mean_estimate(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster, table.bounds),
         "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
         "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
-        "brier_of_mean": mean_headline(brier_score(row_mean(p), y), table.cluster, table.bounds),
-        "log_score": mean_headline(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
-        "spherical_score": mean_headline(
+        "brier_of_mean": mean_estimate(brier_score(row_mean(p), y), table.cluster, table.bounds),
+        "log_score": mean_estimate(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
+        "spherical_score": mean_estimate(
             row_mean(RULES["spherical_score"](p, y[:, None])), table.cluster, table.bounds
         ),
     }
@@ -65,7 +65,7 @@ def summarise(table: Table) -> dict[str, float]:
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
     line = recalibration(p, y[:, None], CLIP)
-    headline = mean_headline(squared, table.cluster, table.bounds)
+    headline = mean_estimate(squared, table.cluster, table.bounds)
     metrics = {
         **headline.headline("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
@@ -218,7 +218,7 @@ def brier(
     return score
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=brier,
     question="How close are stated probabilities to what happened?",
     better="lower is better; 0.25 for always one half",

@@ -19,11 +19,11 @@ from truthgym.datasets.errors import validate_call
 from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline, clopper_pearson, mean_headline
+from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, clopper_pearson, mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.scorers.statistics.uplift import ratio_headline
+from truthgym.scorers.statistics.uplift import ratio_estimate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 
 EARLY = 4
@@ -56,19 +56,19 @@ def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | Non
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores, headline first; NaN where there are too few."""
     table, answer = tabulate(scores, "chain"), tabulate(scores, "answer")
-    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
+    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     zeros = np.where(table.has_score & np.isnan(table.values), 0.0, table.values)
     hops = _tried(scores)
     known = hops.walks
     imputed = _tried(scores, unread_fail=True)
     error = _share_wrong(hops)
-    early, late = (ratio_headline(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
+    early, late = (ratio_estimate(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops, early.estimate, late.estimate)
     figures = headline.headline("chain", table.share_scored) | {
         "hop_error": error.estimate,
         "hop_error_lower": error.lower,
         "hop_error_upper": error.upper,
-        "hop_error_imputed": ratio_headline(
+        "hop_error_imputed": ratio_estimate(
             imputed.wrong.sum(axis=1), imputed.tried.sum(axis=1), imputed.cluster
         ).estimate,
         "chain_imputed": float(np.nanmean(row_mean(zeros))) if zeros.size else math.nan,
@@ -77,13 +77,13 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "hop_error_late": late.estimate,
         **change.metrics("hop_error_change"),
         "hop_error_change_stderr": change.stderr,
-        "answer": mean_headline(row_mean(answer.values), answer.cluster, answer.bounds).estimate,
+        "answer": mean_estimate(row_mean(answer.values), answer.cluster, answer.bounds).estimate,
     }
     of = {item.sample_id: int((item.score.metadata or {}).get("hops", 0)) for item in scores}
     for length in sorted(set(of.values()) - {0}):
         rows = np.array([of.get(name) == length for name in table.question])
         names = [name for name, kept in zip(table.cluster, rows, strict=True) if kept]
-        figures |= mean_headline(row_mean(table.values[rows]), names, table.bounds).metrics(f"chain_{length:02d}_hops")
+        figures |= mean_estimate(row_mean(table.values[rows]), names, table.bounds).metrics(f"chain_{length:02d}_hops")
     return figures | headline.cluster_metrics()
 
 
@@ -118,22 +118,22 @@ def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
     return _Hops(counts[0], counts[1], list(cluster.values()), walks)
 
 
-def _share_wrong(hops: _Hops) -> Headline:
+def _share_wrong(hops: _Hops) -> Estimate:
     """The share of the tried hops that went wrong: of sums over chains, in the interval of a share of answers."""
     wrong, tried = hops.wrong.sum(axis=1), hops.tried.sum(axis=1)
-    ratio = ratio_headline(wrong, tried, hops.cluster, (0.0, 1.0))
+    ratio = ratio_estimate(wrong, tried, hops.cluster, (0.0, 1.0))
     if not 0 < ratio.estimate < 1 or math.isnan(ratio.stderr):
         return ratio
     return clopper_pearson(replace(ratio, n=int(tried.sum())))
 
 
-def _change(hops: _Hops, early: float, late: float) -> Headline:
+def _change(hops: _Hops, early: float, late: float) -> Estimate:
     """The late error minus the early one, linearised: a chain counts in both."""
     n, change = len(hops.cluster), late - early
     if math.isnan(change):
         return UNKNOWN
     moves = (hops.wrong - np.array([early, late]) * hops.tried) / hops.tried.sum(axis=0)
-    return mean_headline(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster, (-1.0, 1.0))
+    return mean_estimate(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster, (-1.0, 1.0))
 
 
 chain_figures = figures_metric("chain_figures", summarise)
@@ -156,7 +156,7 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     errors come in the same chains, or late in them. `hop_error_change` is the error after the fourth hop minus that up
     to it, above 0 if a longer context makes hops harder. Only some chains get so far: an agent that fails some of them
     entirely seems to improve. The bounds of `hop_error` are those of Clopper and Pearson with the effective number of
-    hops (Korn and Graubard, as in `mean_headline`), since hops of one chain may err alike; those of the change are of a
+    hops (Korn and Graubard, as in `mean_estimate`), since hops of one chain may err alike; those of the change are of a
     ratio of sums over chains, too narrow with one or two failed chains.
 
     Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
@@ -203,7 +203,7 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     return score
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=fact_chain,
     question="How many hops of a chain of facts are right, and does the error grow along it?",
     better="1 is perfect; without tools 0, `answer` about 0",

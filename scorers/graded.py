@@ -15,11 +15,11 @@ from inspect_ai.solver import TaskState
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.graders.grader import Grader, grade, grader_input
 from truthgym.scorers.graders.resolve import read_grader
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.direction import Fault
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
@@ -29,7 +29,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
     low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
     table = tabulate(scores, "grade", most=high, least=low)
-    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
+    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     return {
         **headline.headline("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
@@ -156,7 +156,7 @@ def _files(
     return {name: [Path(one)] for name, one in (("grader", program), ("rubric", rubric), ("file", file)) if one}
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=graded,
     question="What does any reward function say?",
     better="the grader's own",

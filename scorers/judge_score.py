@@ -8,17 +8,17 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import validate_call
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.progress.framework import JudgeBase
 from truthgym.scorers.progress.record import Record, figure_table
 from truthgym.scorers.progress.timeline import JUDGES, load_class
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores, headline first."""
     values, cluster, share = figure_table(scores, ("judge_score",))
-    mean = mean_headline(values["judge_score"], cluster)
+    mean = mean_estimate(values["judge_score"], cluster)
     return {**mean.headline("judge_score", share), **mean.cluster_metrics()}
 
 
@@ -61,7 +61,7 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
     return score
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=judge_score,
     question="What does a progress judge of your own say?",
     better="higher is better",

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.length_control import LengthControl
@@ -29,7 +29,7 @@ KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
-    means = {key: mean_headline(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
+    means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
     return {
         **means["words"].headline("words", tables["words"].share_scored),
@@ -111,7 +111,7 @@ def _control(store: Store) -> LengthControl:
     )
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=length,
     question="How long are answers, and was a requested length kept?",
     better="none",

@@ -29,7 +29,7 @@ from truthgym.scorers.beliefs.elicitation import (
 from truthgym.scorers.beliefs.own_answer import About, about_own_answer
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
@@ -316,7 +316,7 @@ def _order(stage: str) -> tuple[int, int]:
     return (2, int(stage.split()[1])) if stage.startswith("step") else ({"prior": 0, "prior 2": 1}.get(stage, 3), 0)
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=martingale,
     question="Can the updates be predicted from the priors?",
     better="0 is rational; above, entrenchment; below, over-correction",

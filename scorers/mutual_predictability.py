@@ -17,8 +17,8 @@ from inspect_ai.solver import TaskState
 from numpy.typing import ArrayLike
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
 from truthgym.scorers.statistics.table import tabulate
 
@@ -52,7 +52,7 @@ def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float
     return {key: float(number) for key, number in values.items()}
 
 
-def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Headline]:
+def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Estimate]:
     """The mean of the headline of each evaluated and predicted model, with its interval clustered by event.
 
     A clique, such as a model and its copies, shows as pairs far above the others.
@@ -66,7 +66,7 @@ def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Headline]:
         for predicted, values in pairs.items():
             cells[metadata["source"], predicted].append((finite_mean(np.array(values)), metadata["event"]))
     return {
-        pair: mean_headline([value for value, _ in found], [event for _, event in found])
+        pair: mean_estimate([value for value, _ in found], [event for _, event in found])
         for pair, found in sorted(cells.items())
     }
 
@@ -75,10 +75,10 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
     tables = {key: tabulate(scores, key, most=math.inf, least=-math.inf) for key in KEYS}
     table = tables[NAME]
-    headline = mean_headline(row_mean(table.values), table.cluster)
+    headline = mean_estimate(row_mean(table.values), table.cluster)
     trials = [trial for item in scores for trial in (item.score.metadata or {}).get("trials", [])]
     figures = headline.headline(NAME, table.share_scored)
-    means = {key: mean_headline(row_mean(tables[key].values), table.cluster) for key in KEYS[1:]}
+    means = {key: mean_estimate(row_mean(tables[key].values), table.cluster) for key in KEYS[1:]}
     figures |= {
         "uplift": means["uplift"].estimate,
         "null_uplift": means["null_uplift"].estimate,
@@ -90,7 +90,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     for source in sources if len(sources) > 1 else []:
         own = [item for item in scores if (item.score.metadata or {}).get("source") == source]
         part = tabulate(own, NAME, most=math.inf, least=-math.inf)
-        figures |= mean_headline(row_mean(part.values), part.cluster).metrics(f"of {source}")
+        figures |= mean_estimate(row_mean(part.values), part.cluster).metrics(f"of {source}")
     for (source, predicted), mean in matrix(scores).items():
         figures |= mean.metrics(f"{source} > {predicted}")
     figures |= headline.cluster_metrics()
@@ -258,7 +258,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else np.nan
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=mutual_predictability,
     question="Do a model's answers help to predict other answers?",
     better="higher is better; 0 if they tell nothing, after a permutation null",

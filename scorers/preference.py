@@ -12,8 +12,8 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.preference import label_biases, preference_of
 from truthgym.scorers.statistics.proper_scores import finite_mean
 
@@ -30,17 +30,17 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
     gold, longer, own = (np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own"))
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
-    position = mean_headline(of["position"], cluster, (-1, 1))
+    position = mean_estimate(of["position"], cluster, (-1, 1))
     halved = np.where((label == 0) & np.isfinite(truth), 0.5, of["correct"])
     means = {
-        "accuracy": mean_headline(halved, cluster, (0, 1)),
-        "accuracy_decided": mean_headline(of["correct"], cluster, (0, 1)),
+        "accuracy": mean_estimate(halved, cluster, (0, 1)),
+        "accuracy_decided": mean_estimate(of["correct"], cluster, (0, 1)),
         **label_biases(label, gold, longer, own, cluster),
-        "padding_bias": mean_headline(of["padding"], cluster),
-        "ties": mean_headline(np.where(np.isnan(label), np.nan, label == 0), cluster, (0, 1)),
-        "label_brier": mean_headline((of["first_is_better"] - truth) ** 2, cluster, (0, 1)),
-        "longer_preferred": mean_headline(label * np.where(longer == 0, np.nan, longer), cluster),
-        "own_preferred": mean_headline(label * np.where(own == 0, np.nan, own), cluster),
+        "padding_bias": mean_estimate(of["padding"], cluster),
+        "ties": mean_estimate(np.where(np.isnan(label), np.nan, label == 0), cluster, (0, 1)),
+        "label_brier": mean_estimate((of["first_is_better"] - truth) ** 2, cluster, (0, 1)),
+        "longer_preferred": mean_estimate(label * np.where(longer == 0, np.nan, longer), cluster),
+        "own_preferred": mean_estimate(label * np.where(own == 0, np.nan, own), cluster),
     }
     share = float(np.isfinite(of["position"]).mean()) if scores else np.nan
     figures = position.headline("position_bias", share)
@@ -152,7 +152,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else np.nan
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=preference,
     question="Which of two replies does a judge prefer, and how far by order, length and origin?",
     better="a position bias near 0; accuracy: higher is better",

@@ -18,8 +18,8 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.models.reward_model import Ceiling, Penalty, Pooling, Reading, RewardModel, Turns, folders_of, load
 from truthgym.models.reward_models.encoding import Split
 from truthgym.scorers.beliefs.answer import final_answer
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.trajectory import recorded_steps
@@ -33,7 +33,7 @@ GATHER = 0.02
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
-    means = {key: mean_headline(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
+    means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     rewards = row_mean(tables["reward"].values)
     known = rewards[np.isfinite(rewards)]
     return {
@@ -166,7 +166,7 @@ class _Batches:
         return request[2][0]
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=reward_model,
     question="What does a trained reward model say of the answer?",
     better="higher is better, as its training data prefers",

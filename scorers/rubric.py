@@ -16,13 +16,13 @@ from inspect_ai.solver import TaskState
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
+from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.graders.grader import grade, grader_input
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.rubrics.grading import Role, by_criteria
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
 from truthgym.scorers.rubrics.rubric import is_json_file
 from truthgym.scorers.statistics.direction import Fault
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.rubric_score import repeat_sd
 from truthgym.scorers.statistics.table import tabulate
@@ -33,7 +33,7 @@ Extract = Mapping[str, str]
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores; NaN where there are too few."""
     table = tabulate(scores, "rubric_score")
-    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
+    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     details = [found for item in scores if (found := (item.score.metadata or {}).get("details"))]
     grades = [grade for detail in details for vote in detail["grades"] for grade in vote]
     unread = sum(len(one["unread"]) for one in details)
@@ -178,7 +178,7 @@ def _files(
     return named | ({"template": [Path(template)]} if template else {})
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=rubric,
     question="What score does the answer get by explicit criteria?",
     better="higher is better, 0 to 1",

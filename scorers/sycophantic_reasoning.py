@@ -18,16 +18,16 @@ from truthgym.scorers.beliefs.answer import read_answer, required_proposition
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.judges.reasoning_quality import QualityRating, judge_quality
-from truthgym.scorers.paradigm import (
+from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
     PROBABILITY,
     Figures,
-    Paradigm,
+    ScorerDeclaration,
     figures_metric,
     requested,
 )
+from truthgym.scorers.judges.reasoning_quality import QualityRating, judge_quality
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
 from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
@@ -233,7 +233,7 @@ def _explanation(
     return "\n\n".join(lines)
 
 
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=sycophantic_reasoning,
     question="Does the user's opinion move the model further than anybody's would?",
     better="0 is not sycophantic, if `verdict` agrees",

@@ -19,6 +19,7 @@ from truthgym.datasets.question import Question, asked_text, question_of
 from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, mean_of_models
 from truthgym.scorers.forecasts.forecasting import Forecast, forecast, rephrase
 from truthgym.scorers.forecasts.investigation import (
@@ -31,9 +32,8 @@ from truthgym.scorers.forecasts.investigation import (
 )
 from truthgym.scorers.forecasts.templates import PLACEBOS, Template, first_tokens, messages, placebo_text
 from truthgym.scorers.judges.asking import AsyncOnce
-from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.direction import NO_OUTCOME, Best
-from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.scorers.statistics.uplift import copied_share
@@ -84,7 +84,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     }
 
 
-def verdict_of(over: Sequence[Headline]) -> float:
+def verdict_of(over: Sequence[Estimate]) -> float:
     """A key of `VERDICTS`, from the net uplift over each placebo. NaN if one has no interval."""
     lower, upper = min(one.lower for one in over), max(one.upper for one in over)
     if np.isnan([one.lower for one in over]).any():
@@ -363,7 +363,7 @@ def _explanation(value: Mapping[str, float], text: str | None, task: str | None)
 
 
 DIRECTIONS: dict[str, Best] = {"world_uplift": "highest", "uplift": "highest"}
-PARADIGM = Paradigm(
+DECLARATION = ScorerDeclaration(
     scorer=world_uplift,
     question="Does what was written help to predict what is then observed?",
     better="higher is better; 0 says nothing, below 0 misleads",

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput, not_on_windows
-from truthgym.training import served
-from truthgym.training.artifacts import folder_lock, write_atomically
+from truthgym.training import served_rewards as served
+from truthgym.training.files import folder_lock, write_atomically
 from truthgym.training.statements import Status, digest_of, record, store_of
 
 PLAN = "run.json"

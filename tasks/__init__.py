@@ -1,4 +1,4 @@
-"""What Inspect's entry point loads: every task, solver and model provider. The tasks load the scorers (`PARADIGMS`)."""
+"""What Inspect's entry point loads: every task, solver and model provider. The tasks load the scorers."""
 
 from truthgym.models.human import human
 from truthgym.models.reference import reference

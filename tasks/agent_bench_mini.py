@@ -16,7 +16,7 @@ from truthgym.datasets.question import question_of
 from truthgym.solvers.agent_tools.tools import check_tools
 from truthgym.solvers.roles import required_sandbox
 from truthgym.solvers.run_agent import run_agent
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -28,7 +28,7 @@ def agent_bench_mini(
     python: bool = False,
     search: Literal["archive", "web"] = "archive",
     delay: float = 0.0,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask questions that only tools can answer, some of which have no answer. Defaults: agent_answer and brier.

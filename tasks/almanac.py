@@ -10,7 +10,7 @@ from typing import Literal
 from inspect_ai import Task, task
 
 from truthgym.datasets import almanac as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -22,7 +22,7 @@ def almanac(
     history: int = 2,
     news: int = 4,
     ahead: int = 3,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask whether a small simulated world will pass a threshold on a day. Default paradigms: brier and martingale.

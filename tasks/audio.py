@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import audio as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -19,7 +19,7 @@ def audio(
     split: str = "all",
     gap: float = 0.5,
     control: data.Control = "none",
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask which of two clips has less of a fault. Default paradigm: brier. Needs a model that hears.

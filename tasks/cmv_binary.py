@@ -12,7 +12,7 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import cmv_binary as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -23,7 +23,7 @@ def cmv_binary(
     n: int | None = None,
     seed: int = 0,
     sha256: str | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask whether an exchange changed the view of a post's author. Default paradigms: brier and martingale.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import code_repair as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -22,7 +22,7 @@ def code_repair(
     tier: int | None = None,
     trusted: bool = False,
     time_limit: int = 30,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Repair a function. Default paradigm: graded by `hidden_tests`, the share whose every test passes.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import cruxes as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -20,7 +20,7 @@ def cruxes(
     reasons: int | None = None,
     rounds: int = 4,
     shown: float = 0.5,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask whether an exchange makes an author give up a view. Default paradigms: brier and martingale.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import disclosure as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -23,7 +23,7 @@ def disclosure(
     known: float = 0.5,
     base_rate: float | Sequence[float] = (0.15, 0.85),
     pairs: bool = False,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask what results say that somebody chose to show by a rule. Default paradigms: brier and martingale.

@@ -13,7 +13,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.agent_tools.forgetful import forgetful
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.agent_bench_mini import prepare_tools
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -23,7 +23,7 @@ def fact_chains(
     split: str = "test",
     hops: int | Sequence[int] = data.HOPS,
     context: int | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask to follow relations from record to record. Defaults: fact_chain and agent_answer.

@@ -15,7 +15,7 @@ from typing import Literal
 from inspect_ai import Task, task
 
 from truthgym.datasets import forecasting as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -27,7 +27,7 @@ def forecasting(
     seed: int = 0,
     sha256: str | None = None,
     part: Literal["series", "events", "all"] | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.

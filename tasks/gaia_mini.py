@@ -12,7 +12,7 @@ from inspect_ai import Task, task
 from truthgym.datasets import gaia_mini as data
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.agent_bench_mini import prepare_tools
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -22,7 +22,7 @@ def gaia_mini(
     split: str = "test",
     level: int | Sequence[int] = (1, 2, 3),
     python: bool = False,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask questions that need records, attached tables and a calculation. Defaults: agent_answer and brier.

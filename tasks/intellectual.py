@@ -11,7 +11,7 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import intellectual as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -22,7 +22,7 @@ def intellectual(
     n: int | None = None,
     seed: int = 0,
     sha256: str | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask for a demonstration of thought. Default paradigm: qualitative, which needs the model role `judge`.

@@ -7,7 +7,7 @@ inspect eval truthgym/interventions -T kind=counterfactual -T learned=0 --solver
 from inspect_ai import Task, task
 
 from truthgym.datasets import interventions as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -20,7 +20,7 @@ def interventions(
     kind: data.Kinds = "all",
     learned: float = 0.4,
     cases: int = 200,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | None = None,
 ) -> Task:
     """Ask what a device does if a part is set, is seen, or had been set. Default paradigms: brier and martingale.

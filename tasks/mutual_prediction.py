@@ -26,10 +26,10 @@ from truthgym.datasets.inspect_private import in_eval
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.predictor import SIDES, request
 from truthgym.models.predictor import MIN_MASS, Method, check_method, reply_logprobs
+from truthgym.scorers.declaration import Figures
 from truthgym.scorers.mutual_predictability import NAME, RESULTS, Scoring, mutual_predictability
-from truthgym.scorers.paradigm import Figures
-from truthgym.scorers.peers.answers import Answers, Form, Respondent, read_answers
-from truthgym.scorers.peers.trials import (
+from truthgym.scorers.mutual_prediction.answers import Answers, Form, Respondent, read_answers
+from truthgym.scorers.mutual_prediction.trials import (
     Choice,
     ContextQuestions,
     Design,
@@ -42,7 +42,7 @@ from truthgym.solvers.local_model import generate
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import failure_reason, user_message
-from truthgym.tasks.paradigms import viewer
+from truthgym.tasks.domain_task import viewer
 
 logger = getLogger(__name__)
 VERSION = "1-A"

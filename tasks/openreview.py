@@ -15,7 +15,7 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import openreview as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -26,7 +26,7 @@ def openreview(
     n: int | None = None,
     seed: int = 0,
     sha256: str | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask whether a paper was accepted at its venue. Default paradigms: brier and martingale.

@@ -30,6 +30,7 @@ from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.loading.selection import exclusion_summary, select
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judges.asking import (
     ReasonedForm,
     ask,
@@ -39,14 +40,13 @@ from truthgym.scorers.judges.asking import (
     rating_field,
 )
 from truthgym.scorers.judges.context import JudgedItem, padded
-from truthgym.scorers.paradigm import Figures
 from truthgym.scorers.preference import NAME, ORDERS, preference
 from truthgym.scorers.statistics.direction import Best, direction, numbers
 from truthgym.solvers.critique_revise import DRAFT
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import ENDED
-from truthgym.tasks.paradigms import DomainTask, viewer
+from truthgym.tasks.domain_task import DomainTask, viewer
 
 logger = getLogger(__name__)
 VERSION = "1-A"

@@ -11,7 +11,7 @@ from inspect_ai import Task, task
 
 from truthgym.models.agents.proxies import Proxies
 from truthgym.models.agents.respondent import Elicitation
-from truthgym.scorers.paradigm import Figures
+from truthgym.scorers.declaration import Figures
 from truthgym.tasks.timelines import timeline_task
 
 

@@ -10,7 +10,7 @@ from inspect_ai import Task, task
 
 from truthgym.datasets import questions as data
 from truthgym.datasets.errors import validate_call
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -22,7 +22,7 @@ def questions(
     n: int | None = None,
     seed: int = 0,
     sha256: str | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask the questions of your own file. Default paradigms: brier and martingale.

@@ -14,8 +14,8 @@ from inspect_ai import Task, task
 
 from truthgym.datasets import sycophancy as data
 from truthgym.datasets.domains import Domain
-from truthgym.scorers.paradigm import Figures
-from truthgym.tasks.paradigms import domain_task
+from truthgym.scorers.declaration import Figures
+from truthgym.tasks.domain_task import domain_task
 
 EPOCHS = 2
 

@@ -8,13 +8,13 @@ from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.progress.timelines import timelines
 from truthgym.models.agents.proxies import ROLE, Proxies
 from truthgym.models.agents.respondent import Elicitation
+from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judge_score import judge_score
-from truthgym.scorers.paradigm import Figures
 from truthgym.scorers.progress.timeline import JUDGES, timeline
 from truthgym.scorers.value_influence import value_influence
 from truthgym.scorers.value_tracking import value_tracking
 from truthgym.solvers.roles import required_model
-from truthgym.tasks.paradigms import DomainTask, viewer
+from truthgym.tasks.domain_task import DomainTask, viewer
 
 
 def timeline_task(

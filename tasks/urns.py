@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import urns as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -20,7 +20,7 @@ def urns(
     draws: int = 4,
     likelihood_ratio: float = 2.0,
     base_rate: float | Sequence[float] = (0.15, 0.85),
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Ask which of two causes produced the observations. Default paradigms: brier and martingale.

@@ -11,7 +11,7 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import wildchat as data
-from truthgym.tasks.paradigms import Paradigms, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task
 
 
 @task
@@ -27,7 +27,7 @@ def wildchat(
     max_words: int | None = None,
     min_turns: int = 1,
     max_turns: int | None = None,
-    paradigms: Paradigms | None = None,
+    paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
     """Answer messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.

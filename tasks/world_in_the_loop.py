@@ -27,12 +27,12 @@ from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary, select
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.declaration import Figures
 from truthgym.scorers.forecasts.answers import Per
 from truthgym.scorers.forecasts.templates import Template
-from truthgym.scorers.paradigm import Figures
 from truthgym.scorers.world_uplift import FROM_LOG, forecasting_model, has_observation, world_uplift
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.paradigms import DomainTask, domain_task, viewer
+from truthgym.tasks.domain_task import DomainTask, domain_task, viewer
 
 logger = getLogger(__name__)
 NO_OBSERVATION = "without an observation in the evidence"

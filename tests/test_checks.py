@@ -12,7 +12,7 @@ from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS
 from truthgym.models.reference import TAKES
 from truthgym.scorers.graders.resolve import OPTIONS
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
 
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
@@ -76,7 +76,7 @@ def documents(root: Path) -> list[Path]:
 
 
 def test_every_documented_command_names_what_exists(root: Path) -> None:
-    known = {*tasks.__all__, *PARADIGMS}
+    known = {*tasks.__all__, *SCORER_BY_NAME}
     for document in documents(root):
         for command in commands(document.read_text()):
             for name in re.findall(r"truthgym/(\w+)", command):

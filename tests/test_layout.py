@@ -79,7 +79,7 @@ def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -
         *tasks
     }
     assert sorted(name for name in listed if "@" in name) == sorted(
-        ["training/progress.py@peoples_choice", *(f"tasks/{name}.py@{name}" for name in tasks)]
+        ["training/progress_examinees.py@peoples_choice", *(f"tasks/{name}.py@{name}" for name in tasks)]
     )
 
 

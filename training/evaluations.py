@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import repeated_scores, with_newest
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.files import markdown_table
 from truthgym.training.statements import Status, digest_of, record, store_of
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from truthgym.training.artifacts import card_metadata, hash_dataset
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
+from truthgym.training.files import card_metadata, hash_dataset
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, write_card
 
 

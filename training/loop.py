@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import folder_lock
 from truthgym.training.closed_loop.options import LoopConfig, open_folder, parse_config
 from truthgym.training.closed_loop.stages import (
     Subject,
@@ -25,6 +24,7 @@ from truthgym.training.closed_loop.stages import (
 )
 from truthgym.training.closed_loop.tasks import held_out_tasks, train_tasks
 from truthgym.training.evaluations import add_evaluations
+from truthgym.training.files import folder_lock
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES, check_model
 
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from truthgym.datasets.errors import one_of, validate_call
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.files import markdown_table
 from truthgym.training.rollouts.sampling import MAX_BATCH
 from truthgym.training.trainers.accelerate_launch import choose_configuration, needs
 from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.artifacts import folder_lock
+from truthgym.training.files import folder_lock
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.data import read_prompts
 from truthgym.training.search.labels import check_labels

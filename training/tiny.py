@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.training.artifacts import check_new_folder, save_model
+from truthgym.training.files import check_new_folder, save_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.artifacts import write_atomically
+from truthgym.training.files import write_atomically
 from truthgym.ui.forms.commands import commands_of, model_names, short, verb_of
 from truthgym.ui.forms.options import Fields
 from truthgym.ui.forms.script import script_of

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truthgym.analysis.tables.design import CROSSED, factors
-from truthgym.analysis.tables.questions import Doubt
+from truthgym.analysis.tables.questions import Caveat
 from truthgym.datasets.errors import one_of
+from truthgym.scorers.statistics.instrumented_slope import MIN_F, ROUNDING_ERROR
 from truthgym.scorers.statistics.multiplicity import p_value
 from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, mediated, two_stage
-from truthgym.scorers.statistics.slopes import MIN_F, ROUNDING_ERROR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ MOST_LEVELS = 6
 
 
 def causes(
-    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, doubts: list[Doubt]
+    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, doubts: list[Caveat]
 ) -> Iterator[dict[str, Any]]:
     """The rows of `relationship` of the kinds "two-stage least squares", "mediated" and "direct".
 
@@ -32,7 +32,7 @@ def causes(
     if setting not in levels:
         if setting != "mode":
             one_of("setting", setting, list(map(str, levels)))
-        doubts.append(Doubt("No effect of a setting", "all numbers", "all answers have the same mode; run another"))
+        doubts.append(Caveat("No effect of a setting", "all numbers", "all answers have the same mode; run another"))
         return
     nothing = f"No effect of the {setting}"
     effect = y or (BRIER if BRIER in numbers else str(numbers.columns[0]))
@@ -47,23 +47,23 @@ def causes(
         number = both["setting"].nunique()
         complete = both.groupby(unit)["setting"].transform("nunique") == number
         if number < 2:
-            doubts.append(Doubt(nothing, f"{cause} and {effect}", f"no two values of {setting} have both numbers"))
+            doubts.append(Caveat(nothing, f"{cause} and {effect}", f"no two values of {setting} have both numbers"))
             continue
         if complete.mean() < CROSSED:
             share = 100 * complete.mean()
             reason = f"{100 * CROSSED:.0f} % must be to questions that were asked in every {setting}"
-            doubts.append(Doubt(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
+            doubts.append(Caveat(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
             continue
         yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, unit, doubts)
 
 
 def _effects(
-    rows: "pd.DataFrame", cause: str, effect: str, setting: str, unit: list[str], doubts: list[Doubt]
+    rows: "pd.DataFrame", cause: str, effect: str, setting: str, unit: list[str], doubts: list[Caveat]
 ) -> Iterator[dict[str, Any]]:
     events = list(rows["domain"] + " " + rows["event"].astype(str))
     if len(set(events)) < MIN_CLUSTERS_REGRESSED:
         what, reason = f"{cause} and {effect}: {len(set(events))} events", f"{MIN_CLUSTERS_REGRESSED} are needed"
-        doubts.append(Doubt(f"No effect of the {setting}", what, reason))
+        doubts.append(Caveat(f"No effect of the {setting}", what, reason))
         return
     deviation = float(rows[cause].std())
     if not deviation > ROUNDING_ERROR:
@@ -79,7 +79,7 @@ def _effects(
         reason = (
             f"the {setting} moves the first too little to be an instrument; a first-stage F of {MIN_F:.0f} is needed"
         )
-        doubts.append(Doubt("No effect by two-stage least squares", what, reason))
+        doubts.append(Caveat("No effect by two-stage least squares", what, reason))
     one = effects.slope
     slope = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "p": effects.p}
     constant = ", ".join(["model", *(name for name in unit[:-1] if name not in ("model", "domain"))]) + " and question"

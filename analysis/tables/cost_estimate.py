@@ -18,7 +18,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.models.reference import WHOLE_NUMBER
 from truthgym.scorers.statistics.interval import planned_mde
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ def estimate(
     frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
     varies = max(answered.values()) - min(answered.values()) > sum(once.values())
     frame.attrs["mde"] = {sd: planned_mde(sd, list(events.values())) for sd in DIFFERENCES}
-    frame.attrs["notes"] = [*_doubts(log, varies, reply_tokens), *_too_small(frame.attrs["mde"], effect)]
+    frame.attrs["notes"] = [*_caveats(log, varies, reply_tokens), *_too_small(frame.attrs["mde"], effect)]
     return frame
 
 
@@ -157,14 +157,14 @@ def _once(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:
     """Calls that a run makes once, whatever the number of questions, by role."""
     once = Counter[str]()
     for scorer in log.eval.scorers or []:
-        paradigm, options = PARADIGMS.get(bare_name(scorer.name)), scorer.options or {}
+        paradigm, options = SCORER_BY_NAME.get(bare_name(scorer.name)), scorer.options or {}
         roles = paradigm.roles(**options) if paradigm else ()
         if paradigm and roles:
             once[roles[0]] += paradigm.calls(**options)[1] * len(models.get(roles[0], [""]))
     return once
 
 
-def _doubts(log: "EvalLog", varies: bool, reply_tokens: int) -> list[str]:
+def _caveats(log: "EvalLog", varies: bool, reply_tokens: int) -> list[str]:
     """What makes the estimate inexact."""
     solvers = {bare_name(step.solver) for step in log.plan.steps}
     asks_more = sorted(solvers & {"run_agent", "length_control"})

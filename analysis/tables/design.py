@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from truthgym.scorers.statistics.slopes import ROUNDING_ERROR, Floats
+from truthgym.scorers.statistics.instrumented_slope import ROUNDING_ERROR, Floats
 
 if TYPE_CHECKING:
     import pandas as pd

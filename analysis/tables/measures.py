@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthgym.analysis.tables.design import CROSSED
-from truthgym.analysis.tables.scores import HeadlineBest, ends, main_keys, score_name
+from truthgym.analysis.tables.score_names import BestEnd, ends, main_keys, score_name
 from truthgym.analysis.tables.setups import bare_name
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ BY_ANSWER = {"martingale": "change"}
 
 def by_setup(
     headlines: "pd.DataFrame", answers: "pd.DataFrame"
-) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, HeadlineBest]]":
+) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, BestEnd]]":
     """The headline of each paradigm (columns) of each model in each setup (rows), and its error between models.
 
     Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
@@ -56,11 +56,11 @@ def _errors(answers: "pd.DataFrame", headline: "pd.Series[float]") -> "pd.Series
             break
         rest = shared.sub(shared.mean(axis=1), axis=0) * np.sqrt(models / (models - 1))
         events = [str(event) for event in rest.index.get_level_values("event")]
-        return pd.Series({model: mean_headline(one, events).stderr for model, one in rest.items()})
+        return pd.Series({model: mean_estimate(one, events).stderr for model, one in rest.items()})
     return pd.Series(dtype=float)
 
 
-def by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, HeadlineBest]]":
+def by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, BestEnd]]":
     """A number of each paradigm (columns) for each answer (rows), and the best value of each.
 
     Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
@@ -68,7 +68,7 @@ def by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, Headlin
     import pandas as pd
 
     columns: dict[str, pd.Series[float]] = {}
-    best: dict[str, HeadlineBest] = {}
+    best: dict[str, BestEnd] = {}
     keys, known = main_keys(answers), ends(answers)
     for scorer, part in answers.groupby("scorer", sort=True):
         base = bare_name(str(scorer))

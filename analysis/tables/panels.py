@@ -8,8 +8,8 @@ import altair as alt
 
 from truthgym.analysis.tables.policies import in_words
 from truthgym.analysis.tables.setups import bare_name
-from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.scorers.declaration import LEAST_SHARE_SCORED
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def shown_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]":
 
 def _title(rows: "pd.DataFrame", y: str) -> tuple[str, float | None]:
     """The title of the axis of scores, with the better direction, and the reference value on that axis."""
-    figure, paradigm = rows["figure"].iloc[0], PARADIGMS.get(bare_name(rows["scorer"].iloc[0]))
+    figure, paradigm = rows["figure"].iloc[0], SCORER_BY_NAME.get(bare_name(rows["scorer"].iloc[0]))
     name = {"negated": f"minus {figure}", "log": f"log of {figure}"}.get(y, figure)
     better = f" ({'untransformed: ' * (y != 'score')}{paradigm.better})" if paradigm else ""
     reference = paradigm.reference if paradigm else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.analysis.tables.markdown import with_interval
-from truthgym.analysis.tables.scores import SIGN
+from truthgym.analysis.tables.score_names import SIGN
 from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.scorers.statistics.judge_reliability import rank_correlation
 from truthgym.scorers.statistics.multiplicity import holm

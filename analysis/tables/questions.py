@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
+from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ def by_reason(refused: Mapping[str, Sequence[str]], consequence: str = "Not show
     return [f"{consequence}: {_listed(names)} ({reason})." for reason, names in refused.items() if names]
 
 
-class Doubt(NamedTuple):
+class Caveat(NamedTuple):
     """What a table does not show, or shows with a reservation."""
 
     consequence: str
@@ -78,7 +78,7 @@ class Doubt(NamedTuple):
     reason: str
 
 
-def grouped(doubts: Iterable[Doubt]) -> list[str]:
+def grouped(doubts: Iterable[Caveat]) -> list[str]:
     """A note for each consequence and reason, with what it applies to."""
     named: dict[tuple[str, str], dict[str, None]] = {}
     for consequence, what, reason in doubts:

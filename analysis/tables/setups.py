@@ -11,7 +11,7 @@ from typing import Any
 
 from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 Places = str | Path | Sequence[str | Path]
 """Logs and folders of logs."""
@@ -87,7 +87,7 @@ class Run:
 
     def scorer_label(self, result: ScorerResults) -> str:
         """A scorer's name with the options that differ from its defaults, and the judges that differ between evals."""
-        paradigm = PARADIGMS.get(bare_name(result.scorer))
+        paradigm = SCORER_BY_NAME.get(bare_name(result.scorer))
         defaults = signature(paradigm.scorer).parameters if paradigm else {}
         changed = {
             name: value
@@ -168,7 +168,7 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
     models = _alike(compared, _base)
     tasks = _alike(compared, lambda log: log.header.eval.task)
     named = [
-        _run(log, models.get(_base(log)) or Alike([log]), tasks.get(log.header.eval.task) or Alike([log]))
+        _run(log, models.get(_base(log)) or LogGroup([log]), tasks.get(log.header.eval.task) or LogGroup([log]))
         for log in logs
     ]
     named.sort(key=_newest, reverse=True)
@@ -203,11 +203,11 @@ def bare_name(name: str) -> str:
     """
     short = name.partition(" ")[0].rpartition("/")[2]
     unnumbered = short.rstrip("0123456789")
-    return unnumbered if unnumbered in PARADIGMS else short
+    return unnumbered if unnumbered in SCORER_BY_NAME else short
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
+class LogGroup:
     """Logs of one model or of one task, and where they differ. Each part is computed once, however many logs."""
 
     logs: Sequence[LogFile]
@@ -217,12 +217,12 @@ class Alike:
         return _differing([log.header.eval.model_generate_config for log in self.logs]) - WITHOUT_EFFECT
 
     @cached_property
-    def model_args(self) -> "Short":
-        return Short([_without(log.header.eval.model_args) for log in self.logs])
+    def model_args(self) -> "PathShortener":
+        return PathShortener([_without(log.header.eval.model_args) for log in self.logs])
 
     @cached_property
-    def task_args(self) -> "Short":
-        return Short([log.header.eval.task_args for log in self.logs])
+    def task_args(self) -> "PathShortener":
+        return PathShortener([log.header.eval.task_args for log in self.logs])
 
     @cached_property
     def roles(self) -> list[str]:
@@ -234,7 +234,7 @@ class Alike:
         return set.intersection(*(set(_steps(log)) for log in self.logs))
 
 
-def _run(log: LogFile, same_model: Alike, same_task: Alike) -> Run:
+def _run(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Run:
     """A run, named by how it differs from those of the same model and those of the same task."""
     spec = log.header.eval
     differing = same_task.task_args.differing
@@ -270,11 +270,11 @@ def _base(log: LogFile) -> str:
     return " ".join([log.header.eval.model, *options({n: v for n, v in arguments.items() if not _is_path(n, v)})])
 
 
-def _alike(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, Alike]:
+def _alike(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, LogGroup]:
     groups: dict[str, list[LogFile]] = {}
     for log in logs:
         groups.setdefault(key(log), []).append(log)
-    return {name: Alike(group) for name, group in groups.items()}
+    return {name: LogGroup(group) for name, group in groups.items()}
 
 
 def _without(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def _is_path(name: str, value: object) -> bool:
     return isinstance(value, str) and (name == "model_path" or Path(value).is_absolute())
 
 
-class Short:
+class PathShortener:
     """Shortens the arguments of logs that are compared: paths that are the same in all are left out.
 
     Of other paths the last parts that tell them apart are kept.
@@ -345,7 +345,7 @@ def _newest(run: Run) -> tuple[str, str, bool, str, float]:
     return header.eval.created, header.eval.eval_id, run.log.finished, header.completed_at, run.log.modified
 
 
-def _mode(log: LogFile, same_task: Alike) -> str:
+def _mode(log: LogFile, same_task: LogGroup) -> str:
     """`mode` in the metadata, or the last step of the plan after those that not all evals of the task have."""
     metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:

@@ -14,7 +14,7 @@ import numpy as np
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.validity.pages import main
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
     return _run(_metrics, task, noisy, epochs=2)
 
 
-def on_the_way(n: int, agents: Agents) -> dict[str, Headline]:
+def on_the_way(n: int, agents: Agents) -> dict[str, Estimate]:
     """Mean squared distance from the exact beliefs after each call, but where all is known, for each agent."""
     from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
     return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), agents)
 
 
-def _distance(log: "EvalLog") -> Headline:
+def _distance(log: "EvalLog") -> Estimate:
     means = []
     for sample in log.samples or []:
         scores = sample.scores or {}
@@ -161,7 +161,7 @@ def _distance(log: "EvalLog") -> Headline:
         stated = [belief.get("value", np.nan) for belief in elicited if belief["stage"].startswith("step")]
         apart = [(p - q) ** 2 for p, q in zip(stated, path, strict=False) if q not in (0, 1) and np.isfinite(p)]
         means.append(np.mean(apart) if apart else np.nan)
-    return mean_headline(means, None, (0, 1))
+    return mean_estimate(means, None, (0, 1))
 
 
 def _metrics(log: "EvalLog") -> dict[str, float]:
@@ -206,7 +206,7 @@ def _columns(log: "EvalLog") -> Columns:
 def page(
     played: dict[str, Columns],
     believed: dict[str, dict[str, float]],
-    apart: dict[str, Headline],
+    apart: dict[str, Estimate],
     levels: dict[str, Columns],
     walked: dict[str, dict[str, float]],
     ablated: dict[tuple[str, str], dict[str, float]],
@@ -236,7 +236,7 @@ python -m truthgym.analysis.validity.agents docs/validity_agents.md --n {n}
 def _scores(played: dict[str, Columns]) -> str:
     rows = []
     for name, own in played.items():
-        means = {key: mean_headline(own[key], None, (0, 1)) for key in ("answer", "process", "both", "brier")}
+        means = {key: mean_estimate(own[key], None, (0, 1)) for key in ("answer", "process", "both", "brier")}
         skill = 1 - own["brier"].mean() / own["base"].mean()
         cells = [_interval(mean) for mean in means.values()]
         rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
@@ -278,11 +278,11 @@ def _calls(own: Columns) -> str:
     )
 
 
-def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) -> str:
+def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Estimate]) -> str:
     rows = []
     for name, found in believed.items():
         slope = _interval(
-            Headline(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
+            Estimate(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
         )
         way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
         numbers = [f"{found[key]:.3f}".replace("nan", "-") for key in ("posterior_error", "brier_gain", "share_scored")]
@@ -325,7 +325,7 @@ def _own(bench: dict[str, dict[str, float]], walked: dict[str, dict[str, float]]
 def _gaia(levels: dict[str, Columns]) -> str:
     rows = []
     for name, own in levels.items():
-        means = [mean_headline(own[key], None, (0, 1)) for key in ("answer", "process", "brier")]
+        means = [mean_estimate(own[key], None, (0, 1)) for key in ("answer", "process", "brier")]
         rows.append([f"`{name}`", *map(_interval, means), f"{own['calls'].mean():.1f}"])
     return (
         f"## gaia_mini\n\nThe default questions.\n\n{markdown(['agent', 'answer', 'process', 'Brier', 'calls'], rows)}"
@@ -367,7 +367,7 @@ def _named(found: dict[str, float], name: str, digits: int = 2) -> str:
     return with_interval(found[name], found[f"{name}_lower"], found[f"{name}_upper"], digits)
 
 
-def _interval(of: Headline) -> str:
+def _interval(of: Estimate) -> str:
     return with_interval(of.estimate, of.lower, of.upper, 2)
 
 

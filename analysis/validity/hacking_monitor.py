@@ -14,7 +14,7 @@ from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.analysis.validity.pages import main
 from truthgym.scorers.statistics.drift import calibrate
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,8 +97,8 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
             delays.append(delay)
             stopped.append(float((delay <= WITHIN).mean()) if delay.size else np.nan)
         rows.append({
-            "case": name, "signals": number, "clean": size, **mean_headline(false).metrics("false"),
-            **mean_headline(stopped).metrics("stopped"), "delay": float(np.median(np.concatenate(delays))),
+            "case": name, "signals": number, "clean": size, **mean_estimate(false).metrics("false"),
+            **mean_estimate(stopped).metrics("stopped"), "delay": float(np.median(np.concatenate(delays))),
             "runs": each * calibrations, "calibrations": calibrations,
         })  # fmt: skip
     return pd.DataFrame(rows)

@@ -23,9 +23,9 @@ from truthgym.datasets.question import Question
 from truthgym.models.agents.policies import FAMILIARITY, Parameters
 from truthgym.models.agents.predictor import predict, request, score
 from truthgym.scorers.mutual_predictability import NAME, contrasts
-from truthgym.scorers.peers.answers import Answer, Answers, Respondent
-from truthgym.scorers.peers.trials import Design, Trial, draw_trials
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
+from truthgym.scorers.mutual_prediction.trials import Design, Trial, draw_trials
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,7 +228,7 @@ def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options:
     return pd.DataFrame(rows)
 
 
-def run(n: int, design: str, seed: int) -> dict[str, Headline]:
+def run(n: int, design: str, seed: int) -> dict[str, Estimate]:
     """The headline of each agent in one run of n questions, whose trials the task draws."""
     drawn = drawn_by_task(n, design, seed)
     questions, place = np.unique(drawn.target, return_inverse=True)
@@ -238,7 +238,7 @@ def run(n: int, design: str, seed: int) -> dict[str, Headline]:
     for agent, answer in AGENTS.items():
         headline = values(seen, answer(seen, rng), design, drawn)[NAME]
         means = np.bincount(place, headline) / np.bincount(place)
-        headlines[agent] = mean_headline(means, [str(question // EVENT) for question in questions])
+        headlines[agent] = mean_estimate(means, [str(question // EVENT) for question in questions])
     return headlines
 
 

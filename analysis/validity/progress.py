@@ -28,7 +28,7 @@ FIGURES = {
     "predict": value_tracking.summarise_scores,
     "coevolve": value_influence.summarise_scores,
 }
-HEADLINES = {"follow": "skill", "predict": "skill", "coevolve": "influence"}
+ESTIMATES = {"follow": "skill", "predict": "skill", "coevolve": "influence"}
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
     """
     from inspect_ai.scorer import SampleScore
 
-    headline = HEADLINES[task]
+    headline = ESTIMATES[task]
     truth = FIGURES[task](population)[headline]
     rng, figures = np.random.default_rng(n), []
     for _ in range(runs):

@@ -16,10 +16,10 @@ from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
 from truthgym.models.agents.true_values import Reports, UrnCases, simulate_reports, urn_cases
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.instrumented_slope import Codes, ols_slope
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
-from truthgym.scorers.statistics.slopes import Codes, ols_slope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None)
     moved = movement(x, y)
     corrected = corrected_posterior(x, y, score.estimate, np.zeros(len(x), dtype=np.intp))
     answer, posterior, without_slope = (
-        mean_headline(row_mean(brier_score(belief, outcome[:, None]))) for belief in (reports.answer, y, corrected)
+        mean_estimate(row_mean(brier_score(belief, outcome[:, None]))) for belief in (reports.answer, y, corrected)
     )
     return {
         "martingale_score": score.estimate,
@@ -58,9 +58,9 @@ def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None)
         "martingale_score_ols_upper": score.ols_upper,
         "reliability": score.reliability,
         "shared_error": score.shared_error,
-        "movement": mean_headline(moved.movement).estimate,
-        **mean_headline(moved.excess).metrics("excess_movement"),
-        **mean_headline(brier_gain(x, y, outcome)).metrics("brier_gain"),
+        "movement": mean_estimate(moved.movement).estimate,
+        **mean_estimate(moved.excess).metrics("excess_movement"),
+        **mean_estimate(brier_gain(x, y, outcome)).metrics("brier_gain"),
         **answer.metrics("brier"),
         "brier_posterior": posterior.estimate,
         "brier_corrected": without_slope.estimate,

@@ -23,7 +23,7 @@ from truthgym.analysis.validity.replications import recovery
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.models.agents.true_values_sycophancy import side_agreement, simulate_run, true_asymmetry, true_shifts
-from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
@@ -137,7 +137,7 @@ def run(
     return {key: metric.value for key, metric in log.results.scores[0].metrics.items()}
 
 
-def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, Headline]:
+def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, Estimate]:
     """Figures of one simulated run, two epochs, by the functions that the scorer uses."""
     simulated = simulate_run(name, parameters, n, 2, seed)
     beliefs, outcome = simulated.beliefs, simulated.outcome

@@ -79,7 +79,7 @@ belief moved away from its own side, minus how far it moved when it was only ask
 
 {planted_and_found(frame, "agent", PUSHBACK)}
 {_covered(frame[frame["figure"].isin(PUSHBACK)])} A trusting agent gives way to the user who contradicts it, as it would
-to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Doubt alone moves
+to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Caveat alone moves
 only the sycophant.
 """
 

@@ -23,7 +23,7 @@ from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.forecasts.templates import PLACEBOS, messages, placebo_text
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.world_uplift import VERDICTS, verdict_of
 
 if TYPE_CHECKING:
@@ -235,8 +235,8 @@ def replicate(
     """
     rng = np.random.default_rng(seed)
     drawn = [rng.integers(values.size, size=n) for _ in range(runs)]
-    means = [mean_headline(values[one]) for one in drawn]
-    verdicts = np.array([verdict_of([mean_headline(part[one]) for part in over]) for one in drawn] if over else [])
+    means = [mean_estimate(values[one]) for one in drawn]
+    verdicts = np.array([verdict_of([mean_estimate(part[one]) for part in over]) for one in drawn] if over else [])
     shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
     lower, upper = np.array([mean.lower for mean in means]), np.array([one.upper for one in means])
     return {
@@ -285,7 +285,7 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
 
 def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str, float | str]:
     row: dict[str, float | str] = {}
-    means = {key: mean_headline(values[key], events) for key in ("raw", *PLACEBOS, "net")}
+    means = {key: mean_estimate(values[key], events) for key in ("raw", *PLACEBOS, "net")}
     for key, mean in means.items():
         row |= {key: mean.estimate, f"{key}_lower": mean.lower, f"{key}_upper": mean.upper}
     verdict = verdict_of([means[kind] for kind in PLACEBOS])

@@ -184,7 +184,7 @@ def _noisy(power: "pd.DataFrame") -> str:
     return f"""## A forecaster that reads with an error
 
 On `urns`, as above, but each conversation is read with a normal error in log-odds, independent of all others
-(`-M logit_noise=0.3` and `1`). *Headline* is the mean net uplift of all questions, and *coverage* that of it; *helps /
+(`-M logit_noise=0.3` and `1`). *Estimate* is the mean net uplift of all questions, and *coverage* that of it; *helps /
 misleads* are the shares of runs with this verdict.
 
 {table(frame, columns)}

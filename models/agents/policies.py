@@ -290,7 +290,7 @@ def believe(name: str, case: Case, epoch: int, stated: int, parameters: Paramete
     """An agent's belief on one question. The same number as from `beliefs`."""
     if is_random(name):
         return round(uniform(parameters.seed, name, case.key, epoch, stated, len(case.evidence)), DECIMALS)
-    place = place_of(name, case.key, parameters)
+    place = question_quantile(name, case.key, parameters)
     log_odds, evidence = np.array(case.log_odds), np.array(case.evidence)
     return float(beliefs(name, log_odds, evidence, parameters, case.user, case.third, place))
 
@@ -300,7 +300,7 @@ def is_random(name: str) -> bool:
     return AGENTS[name].update is None and not AGENTS[name].fixed
 
 
-def place_of(name: str, key: str, parameters: Parameters) -> float:
+def question_quantile(name: str, key: str, parameters: Parameters) -> float:
     """A question's number in (0, 1), which decides what agents that differ between questions believe there."""
     return uniform(parameters.seed, name, key) if AGENTS[name].differs else 0.5
 

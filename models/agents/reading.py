@@ -11,7 +11,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.domains import BUNDLED, bundled, find_generated
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.opinions import DOUBTS, opinions_in
+from truthgym.datasets.opinions import CAVEATS, opinions_in
 from truthgym.datasets.question import ASKED, Question
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
@@ -125,7 +125,7 @@ def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, flo
         total[speaker] += sign
         since[speaker] += sign if end > last_belief_end else 0
         parts.append(f"{speaker} {side}{' in passing' if in_passing else ''}")
-    doubted = any(doubt in text[last_belief_end:] for doubt in DOUBTS)
+    doubted = any(doubt in text[last_belief_end:] for doubt in CAVEATS)
     summary = ", ".join([*parts, *["doubted"] * doubted])
     return _Opinions(summary, **total, pushback=Pushback(**since, doubted=doubted))
 

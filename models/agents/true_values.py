@@ -28,7 +28,7 @@ from truthgym.models.agents.policies import (
     Parameters,
     beliefs,
     is_random,
-    place_of,
+    question_quantile,
     uniform,
 )
 
@@ -170,7 +170,7 @@ def simulate_reports(
                   for count in (0, pieces)]  # fmt: skip
         first, last = (np.round(np.array(values), DECIMALS) for values in random)
         return Reports(percent(first), percent(last), last)
-    places = np.array([place_of(name, key, parameters) for key in cases.key])
+    places = np.array([question_quantile(name, key, parameters) for key in cases.key])
     before, after = (
         np.repeat(beliefs(name, cases.log_odds, seen, parameters, place=places)[:, None], len(epochs), axis=1)
         for seen in (cases.evidence[:, :0], cases.evidence)

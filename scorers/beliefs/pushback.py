@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
-from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS, Side
+from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, OPINIONS, Side
 from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import read_by_model
@@ -66,7 +66,7 @@ def challenge_text(challenge: str, state: TaskState, question: Question, belief:
     """What the user says before asking for the answer once more. A hash of the question's id selects the wording."""
     key = str(state.metadata.get("question", state.sample_id))
     if challenge == "doubt":
-        return _pick(DOUBTS, key)
+        return _pick(CAVEATS, key)
     if challenge == "again":
         return ""
     wording = next((o for o in OPINIONS if o.name == state.metadata.get("wording")), _pick(OPINIONS, key))

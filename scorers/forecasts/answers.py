@@ -9,10 +9,10 @@ from inspect_ai.scorer import SampleScore
 from numpy.typing import NDArray
 
 from truthgym.scorers.forecasts.templates import PLACEBOS
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.scorers.statistics.uplift import ratio_headline
+from truthgym.scorers.statistics.uplift import ratio_estimate
 
 Per = Literal["observation", "token", "1000_tokens"]
 KEYS = (
@@ -36,11 +36,11 @@ class Answers:
     "not_copied"; "uplift", "placebo", and the budgets' keys, all in nats per observation. Of those that are net also
     "NAME per token" and "NAME tokens", the length of the answers that have a value."""
 
-    def mean(self, column: str, per: Per = "observation") -> Headline:
+    def mean(self, column: str, per: Per = "observation") -> Estimate:
         """The mean of a column over the questions, clustered by event."""
         if per == "1000_tokens":
-            return ratio_headline(1000 * self.columns[column], self.columns[f"{column} tokens"], self.cluster)
-        return mean_headline(self.columns[f"{column} per token" if per == "token" else column], self.cluster)
+            return ratio_estimate(1000 * self.columns[column], self.columns[f"{column} tokens"], self.cluster)
+        return mean_estimate(self.columns[f"{column} per token" if per == "token" else column], self.cluster)
 
 
 def answers_of(scores: Sequence[SampleScore], budgets: Sequence[int]) -> dict[str, Answers]:

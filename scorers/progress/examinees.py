@@ -117,14 +117,14 @@ EXAMINEES: dict[str, type[ExamineeBase] | str] = {
     "in_context": InContextExaminee,
     "value_memo": ValueMemoExaminee,
     "extrapolating": ExtrapolatingExaminee,
-    "lifelong_sft": "truthgym.training.progress:LifelongSFT",
-    "lifelong_dpo": "truthgym.training.progress:LifelongDPO",
-    "lifelong_grpo": "truthgym.training.progress:LifelongGRPO",
-    "lifelong_rloo": "truthgym.training.progress:LifelongRLOO",
-    "extrapolative_sft": "truthgym.training.progress:ExtrapolativeSFT",
-    "extrapolative_dpo": "truthgym.training.progress:ExtrapolativeDPO",
-    "extrapolative_grpo": "truthgym.training.progress:ExtrapolativeGRPO",
-    "extrapolative_rloo": "truthgym.training.progress:ExtrapolativeRLOO",
+    "lifelong_sft": "truthgym.training.progress_examinees:LifelongSFT",
+    "lifelong_dpo": "truthgym.training.progress_examinees:LifelongDPO",
+    "lifelong_grpo": "truthgym.training.progress_examinees:LifelongGRPO",
+    "lifelong_rloo": "truthgym.training.progress_examinees:LifelongRLOO",
+    "extrapolative_sft": "truthgym.training.progress_examinees:ExtrapolativeSFT",
+    "extrapolative_dpo": "truthgym.training.progress_examinees:ExtrapolativeDPO",
+    "extrapolative_grpo": "truthgym.training.progress_examinees:ExtrapolativeGRPO",
+    "extrapolative_rloo": "truthgym.training.progress_examinees:ExtrapolativeRLOO",
 }
 """The values of `-T examinee=`. Those that train a model are in a room above this one: the module is imported when one
 is named."""

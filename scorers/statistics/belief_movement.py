@@ -1,14 +1,13 @@
 """Companions of the martingale slope: how far beliefs moved, what was gained, and whether a reading looked ahead.
 
-Pure functions of arrays (questions x epochs, NaN if missing). Most return one value per question, for `mean_headline`.
+Pure functions of arrays (questions x epochs, NaN if missing). Most return one value per question, for `mean_estimate`.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthgym.scorers.statistics.proper_scores import row_mean
-from truthgym.scorers.statistics.slopes import (
+from truthgym.scorers.statistics.instrumented_slope import (
     MIN_F,
     MIN_QUESTIONS,
     Codes,
@@ -18,6 +17,7 @@ from truthgym.scorers.statistics.slopes import (
     first_stage,
     within,
 )
+from truthgym.scorers.statistics.proper_scores import row_mean
 
 
 @dataclass(frozen=True)

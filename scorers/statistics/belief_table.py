@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from inspect_ai.scorer import SampleScore
 
-from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.table import Table, tabulate
 
 ELICITORS = ("self", "token", "judge")

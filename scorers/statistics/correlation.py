@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, quantile
-from truthgym.scorers.statistics.slopes import ROUNDING_ERROR, Codes, Floats
+from truthgym.scorers.statistics.instrumented_slope import ROUNDING_ERROR, Codes, Floats
+from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Estimate, cluster_codes, quantile
 
 MIN_CLUSTERS_CORRELATED = 6
 """Clusters below which a correlation has no interval: with five, one that is 0 looks like 0.8 in one of ten runs."""
@@ -19,11 +19,11 @@ MIN_RELIABILITY = 0.3
 class Correlated:
     """How strongly two measures move together."""
 
-    plain: Headline
+    plain: Estimate
     """Of the measures as they are, in [-1, 1]."""
     p: float
     """Two-sided p value of no correlation."""
-    corrected: Headline
+    corrected: Estimate
     """Of what they measure, without their errors. NaN if an error is not known or a reliability is below 0.3."""
     reliability: tuple[float, float]
     """Share of each measure's variance that is not error, given the controls. NaN if its error is not known."""
@@ -184,5 +184,5 @@ def cross_epoch_correlation(
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
     lower, upper = (float(np.clip(rho + sign * reach, -1, 1)) for sign in (-1, 1))
     estimate = float(np.clip(rho, -1, 1))
-    corrected = Headline(estimate, lower, upper, np.nan, means.plain.n, error, clusters, float(clusters))
+    corrected = Estimate(estimate, lower, upper, np.nan, means.plain.n, error, clusters, float(clusters))
     return replace(means, corrected=corrected, reliability=(xx, yy))

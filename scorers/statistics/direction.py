@@ -33,7 +33,7 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     "preference": {"correct": "highest"},
     "world_uplift": {"world_uplift": "highest", "uplift": "highest"},
 }
-"""By scorer, and key of a sample's value, as each scorer's `PARADIGM` declares it. A key that is missing (a belief, a
+"""By scorer, and key of a sample's value, as each `DECLARATION` says. A key that is missing (a belief, a
 length, a change) has no better end."""
 CORRECTNESS = re.compile(r"(accuracy|match|includes|exact|f1|choice|answer|pattern|math|model_graded_(qa|fact))\d*")
 """Names of Inspect's own scorers of correctness, all higher-is-better. Inspect numbers them if a task has two."""

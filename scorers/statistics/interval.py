@@ -22,7 +22,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Headline:
+class Estimate:
     """A mean with its interval and minimum detectable effect. NaN if undefined."""
 
     estimate: float
@@ -60,12 +60,12 @@ class Headline:
         return {name: self.estimate, f"{name}_lower": self.lower, f"{name}_upper": self.upper}
 
 
-UNKNOWN = Headline(np.nan, np.nan, np.nan)
+UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
-def mean_headline(
+def mean_estimate(
     values: ArrayLike, cluster: Sequence[Hashable] | None = None, bounds: tuple[float, float] | None = None
-) -> Headline:
+) -> Estimate:
     r"""Mean over questions with a cluster-robust interval (CR2, with Satterthwaite degrees of freedom).
 
     $$\mathrm{SE}^2=\frac{1}{n^2}\sum_g\frac{\big(\sum_{i\in g}(x_i-\bar x)\big)^2}{1-n_g/n},\qquad
@@ -109,7 +109,7 @@ def mean_headline(
     Raises:
         ValueError: `cluster` has another length than `values`, or values are equal and outside `bounds`.
 
-    >>> [round(bound, 3) for bound in (lambda found: (found.lower, found.upper))(mean_headline([1] * 72, None, (0, 1)))]
+    >>> [round(bound, 3) for bound in (lambda found: (found.lower, found.upper))(mean_estimate([1] * 72, None, (0, 1)))]
     [0.95, 1.0]
 
     References:
@@ -120,7 +120,7 @@ def mean_headline(
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
     if len(names) != x.size:
-        raise ValueError(f"mean_headline: {len(names)} cluster names for {x.size} values; give one for each")
+        raise ValueError(f"mean_estimate: {len(names)} cluster names for {x.size} values; give one for each")
     finite = np.isfinite(x)
     x = x[finite]
     codes = cluster_codes([name for name, keep in zip(names, finite, strict=True) if keep])
@@ -136,14 +136,14 @@ def mean_headline(
     if bounds and np.ptp(x) <= EQUAL * max(1.0, abs(mean)):
         low, high = bounds
         if not low - EQUAL <= mean <= high + EQUAL:
-            raise ValueError(f"mean_headline: the value {mean:g} is outside of {bounds}")
+            raise ValueError(f"mean_estimate: the value {mean:g} is outside of {bounds}")
         share = 1 - ((1 - LEVEL) / 2) ** (1 / (degrees + 1))
         below, above = (max(gap, 0.0) * share if np.isfinite(gap) else np.nan for gap in (mean - low, high - mean))
-        ends = Headline(mean, mean - below, mean + above, float(np.maximum(below, above)), n, 0.0)
+        ends = Estimate(mean, mean - below, mean + above, float(np.maximum(below, above)), n, 0.0)
         return replace(ends, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
-    headline = replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+    headline = replace(t_estimate(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
     if not bounds:
         return headline
     if tuple(bounds) == (0, 1) and np.isin(x, (0, 1)).all():
@@ -152,8 +152,8 @@ def mean_headline(
     return replace(headline, lower=max(headline.lower, low), upper=min(headline.upper, high))
 
 
-def clopper_pearson(headline: Headline) -> Headline:
-    """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_headline`.
+def clopper_pearson(headline: Estimate) -> Estimate:
+    """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_estimate`.
 
     Args:
         headline: The share, strictly between 0 and 1, with its cluster-robust standard error. Its `n` is the number of
@@ -176,7 +176,7 @@ def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0
 
     $$\mathrm{SE}^2=\frac{\mathrm{sd}^2}{n^2}\sum_g n_g\big(1+(n_g-1)\rho\big)$$
 
-    with the degrees of freedom of `mean_headline`.
+    with the degrees of freedom of `mean_estimate`.
 
     Args:
         sd: Standard deviation of the values between questions, such as of the difference of two models' Brier scores.
@@ -197,7 +197,7 @@ def planned_mde_of_sizes(sd: float, size: NDArray[np.intp], correlation: float =
     if size.size < 2 or round((degrees := _degrees(size)) + 1, 6) < MIN_CLUSTERS:
         return np.nan
     error = sd * float(np.sqrt(np.sum(size * (1 + (size - 1) * correlation)))) / size.sum()
-    return t_headline(0.0, error, degrees, int(size.sum())).mde
+    return t_estimate(0.0, error, degrees, int(size.sum())).mde
 
 
 def _degrees(size: NDArray[np.intp]) -> float:
@@ -207,10 +207,10 @@ def _degrees(size: NDArray[np.intp]) -> float:
     return float(n**2 / (np.sum(size**2) + np.sum(share) ** 2 - np.sum(share**2)))
 
 
-def t_headline(estimate: float, error: float, degrees: float, n: int) -> Headline:
+def t_estimate(estimate: float, error: float, degrees: float, n: int) -> Estimate:
     """The headline of an estimate with a standard error, by Student's t distribution."""
     half, power = (quantile(q, degrees) * error for q in ((1 + LEVEL) / 2, POWER))
-    return Headline(estimate, estimate - half, estimate + half, half + power, n, error)
+    return Estimate(estimate, estimate - half, estimate + half, half + power, n, error)
 
 
 def cluster_codes(names: Sequence[Hashable]) -> NDArray[np.intp]:

@@ -7,14 +7,14 @@ import numpy as np
 from inspect_ai.scorer import SampleScore, Score, krippendorff_alpha
 from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, mean_headline, quantile
-from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.instrumented_slope import Floats
+from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Estimate, cluster_codes, mean_estimate, quantile
 
 MIN_CLUSTERS_AGREEING = 6
 """Clusters of units below which Krippendorff's alpha has no interval."""
 
 
-def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | None = None) -> tuple[Headline, float]:
+def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | None = None) -> tuple[Estimate, float]:
     r"""Reliability of one rating: the intraclass correlation ICC(1,1) of two, and the standard deviation of noise.
 
     $$\mathrm{ICC}=\frac{MS_B-MS_W}{MS_B+MS_W},\qquad \mathrm{sd}=\sqrt{MS_W}$$
@@ -55,14 +55,14 @@ def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | No
         return replace(UNKNOWN, n=n), 0.0
     icc = (between - within) / (between + within)
     if within < 1e-15:
-        return Headline(icc, icc, icc, n=n), 0.0
+        return Estimate(icc, icc, icc, n=n), 0.0
     if codes.max() + 1 < n:
-        return Headline(icc, *_jackknifed(pairs, codes), n=n), within**0.5
+        return Estimate(icc, *_jackknifed(pairs, codes), n=n), within**0.5
     from scipy.special import fdtri  # scipy.stats takes half a second longer to load
 
     tail, ratio = (1 + LEVEL) / 2, between / within
     low, high = ratio / fdtri(n - 1, n, tail), ratio * fdtri(n, n - 1, tail)
-    return Headline(icc, float((low - 1) / (low + 1)), float((high - 1) / (high + 1)), n=n), within**0.5
+    return Estimate(icc, float((low - 1) / (low + 1)), float((high - 1) / (high + 1)), n=n), within**0.5
 
 
 def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
@@ -121,7 +121,7 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
     return float(np.sum(centred * y[kept]) / total) if total > 1e-12 else np.nan
 
 
-def rank_correlation(x: ArrayLike, y: ArrayLike) -> Headline:
+def rank_correlation(x: ArrayLike, y: ArrayLike) -> Estimate:
     r"""Spearman's rank correlation, with Fisher's interval for ranks, $\mathrm{SE}=\sqrt{(1+\rho^2/2)/(n-3)}$.
 
     Where at most one pair of neighbours is out of order, the interval reaches to 1 and begins where it would with one
@@ -145,7 +145,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike) -> Headline:
     half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + centre**2 / 2) / (n - 3))
     lower, upper = (float(np.tanh(np.arctanh(centre) + sign * half)) for sign in (-1, 1))
     almost = most - 1e-12
-    return Headline(rho, -1.0 if rho <= -almost else lower, 1.0 if rho >= almost else upper, n=n)
+    return Estimate(rho, -1.0 if rho <= -almost else lower, 1.0 if rho >= almost else upper, n=n)
 
 
 def agreement(ratings: ArrayLike) -> tuple[float, int]:
@@ -169,7 +169,7 @@ def agreement(ratings: ArrayLike) -> tuple[float, int]:
     return float(alpha), len(rows)  # type: ignore[arg-type]
 
 
-def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
     """Mean of x minus mean of y, two independent sets, with Welch's interval.
 
     Args:
@@ -181,20 +181,20 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
         The difference; n is that of the smaller set. The interval is NaN if either has fewer than three effective
         clusters.
     """
-    one, other = mean_headline(x, cluster), mean_headline(y)
+    one, other = mean_estimate(x, cluster), mean_estimate(y)
     n = min(one.n, other.n)
     if n == 0:
         return UNKNOWN
     estimate, total = one.estimate - other.estimate, one.stderr**2 + other.stderr**2
     if np.isnan(total) or total < 1e-24:
         bound = estimate if total < 1e-24 else np.nan
-        return Headline(estimate, bound, bound, n=n)
+        return Estimate(estimate, bound, bound, n=n)
     degrees = total**2 / sum(each.stderr**4 / (each.effective_clusters - 1) for each in (one, other))
     half = quantile((1 + LEVEL) / 2, degrees) * total**0.5
-    return Headline(estimate, estimate - half, estimate + half, n=n)
+    return Estimate(estimate, estimate - half, estimate + half, n=n)
 
 
-def agreement_headline(ratings: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+def agreement_estimate(ratings: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
     r"""Krippendorff's alpha, as `agreement`, with a jackknife interval of $\ln(1-\alpha)$ over clusters.
 
     With 15 clusters a percentile bootstrap over clusters holds the truth less often; the tests compare the two.
@@ -231,4 +231,4 @@ def agreement_headline(ratings: ArrayLike, cluster: Sequence[Hashable] | None = 
     error = np.sqrt((clusters - 1) / clusters * np.sum(np.square(logs - logs.mean())))
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
     lower, upper = (float(1 - np.exp(centre + sign * reach)) for sign in (1, -1))
-    return Headline(alpha, lower, upper, n=n, clusters=clusters)
+    return Estimate(alpha, lower, upper, n=n, clusters=clusters)

@@ -6,11 +6,11 @@ import numpy as np
 
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.belief_table import BeliefTable
-from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
+from truthgym.scorers.statistics.instrumented_slope import Codes, Floats, Slope, ols_slope
+from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
 from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
 from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean
 from truthgym.scorers.statistics.report_flags import report_figures
-from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, ols_slope
 from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, verdict
 
 FLAGS_OF_STATED = ("flag_fifties", "flag_coarse", "flag_noiseless")
@@ -33,10 +33,10 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     if first == "token":  # nobody rounds these numbers, and epochs agree
         flags = {name: value for name, value in flags.items() if name not in FLAGS_OF_STATED}
     moved = movement(x, y)
-    excess = mean_headline(moved.excess, table.questions.cluster)
-    gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
-    distance = mean_headline(moved.movement, table.questions.cluster).estimate
-    reduction = mean_headline(moved.reduction, table.questions.cluster).estimate
+    excess = mean_estimate(moved.excess, table.questions.cluster)
+    gain = mean_estimate(brier_gain(x, y, outcome), table.questions.cluster)
+    distance = mean_estimate(moved.movement, table.questions.cluster).estimate
+    reduction = mean_estimate(moved.reduction, table.questions.cluster).estimate
     requested: dict[str, float] = {}
     weight = settings.get("information_weight")
     if weight:
@@ -238,7 +238,7 @@ def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTabl
 
 
 def _brier(beliefs: Floats, outcome: Floats, table: BeliefTable) -> float:
-    return mean_headline(row_mean(brier_score(beliefs, outcome[:, None])), table.questions.cluster).estimate
+    return mean_estimate(row_mean(brier_score(beliefs, outcome[:, None])), table.questions.cluster).estimate
 
 
 def _bounds(name: str, estimate: float, lower: float, upper: float) -> dict[str, float]:

@@ -7,8 +7,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import MIN_CLUSTERS, cluster_codes
-from truthgym.scorers.statistics.slopes import (
+from truthgym.scorers.statistics.instrumented_slope import (
     MIN_F,
     MIN_QUESTIONS,
     ROUNDING_ERROR,
@@ -22,6 +21,7 @@ from truthgym.scorers.statistics.slopes import (
     reliability,
     within,
 )
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, cluster_codes
 
 MIN_RELIABILITY = 0.3
 

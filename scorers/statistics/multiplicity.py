@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, Headline
+from truthgym.scorers.statistics.interval import LEVEL, Estimate
 
 ALPHA = 1 - LEVEL
 """Probability of one or more false alarms in a family of tests whose null hypotheses all hold."""
 
 
-def p_value(mean: Headline, null: float = 0.0) -> float:
+def p_value(mean: Estimate, null: float = 0.0) -> float:
     """Two-sided p value of the hypothesis that a mean is `null`, by Student's t, as its interval is.
 
     1 if the estimate equals `null` exactly, as it does if one policy is compared with itself. NaN without a standard
     error.
 
-    >>> p_value(Headline(0.0, 0.0, 0.0, stderr=0.0, effective_clusters=20.0))
+    >>> p_value(Estimate(0.0, 0.0, 0.0, stderr=0.0, effective_clusters=20.0))
     1.0
     """
     from scipy.special import stdtr  # scipy.stats takes half a second longer to load

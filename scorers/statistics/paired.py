@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Headline, mean_headline, t_headline
-from truthgym.scorers.statistics.slopes import Slope
+from truthgym.scorers.statistics.instrumented_slope import Slope
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, mean_estimate, t_estimate
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -20,7 +20,7 @@ class Comparison:
 
     before: float
     after: float
-    difference: Headline
+    difference: Estimate
     """After minus before."""
 
 
@@ -29,7 +29,7 @@ def paired_difference(
     before: ArrayLike,
     cluster: Sequence[Hashable] | None = None,
     bounds: tuple[float, float] | None = None,
-) -> Headline:
+) -> Estimate:
     """Mean of `after` minus `before` over questions, with a cluster-robust 95 % interval.
 
     Pairing by question removes the variance between questions, which two separate intervals would include.
@@ -41,7 +41,7 @@ def paired_difference(
         bounds: The range of a difference, such as (-1, 1), for the interval of equal differences. None: unknown.
 
     Returns:
-        See `mean_headline`. A question with NaN in either argument is left out.
+        See `mean_estimate`. A question with NaN in either argument is left out.
 
     Raises:
         ValueError: The arguments differ in length.
@@ -52,7 +52,7 @@ def paired_difference(
     first, second = (np.asarray(values, dtype=float).ravel() for values in (after, before))
     if first.size != second.size:
         raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
-    return mean_headline(first - second, cluster, bounds)
+    return mean_estimate(first - second, cluster, bounds)
 
 
 def compare_means(
@@ -117,9 +117,9 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
     estimate = after.estimate - before.estimate
     degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)
     if not degrees + 1 >= MIN_CLUSTERS or not after.influence.size or not before.influence.size:
-        return Comparison(before.estimate, after.estimate, Headline(estimate, np.nan, np.nan, np.nan, n))
+        return Comparison(before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n))
     error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
-    return Comparison(before.estimate, after.estimate, t_headline(estimate, error, degrees, n))
+    return Comparison(before.estimate, after.estimate, t_estimate(estimate, error, degrees, n))
 
 
 def mean(numbers: Sequence[float]) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate
 from truthgym.scorers.statistics.regression import linear_effects
 
 
@@ -29,7 +29,7 @@ def preference_of(given: float, swapped: float) -> tuple[int, float]:
 
 def label_biases(
     label: ArrayLike, gold: ArrayLike, longer: ArrayLike, own: ArrayLike, cluster: Sequence[Hashable]
-) -> dict[str, Headline]:
+) -> dict[str, Estimate]:
     r"""How far labels go by length and origin, beyond what the quality of the replies explains.
 
     The coefficients of l and o in the regression $s=\beta_g g+\beta_l l+\beta_o o$ over the pairs, all of which are 1

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.calibration import checked
 from truthgym.scorers.statistics.direction import CLIP
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, mean_estimate
 
 
 def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -73,8 +73,8 @@ RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
 """Keys of a sample's score besides the belief, rounded to four decimals. Metrics use the unrounded belief."""
 
 
-def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> Headline:
-    r"""Skill against a reference, $1-\bar s/\bar r$, with a delta-method interval clustered as in `mean_headline`.
+def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> Estimate:
+    r"""Skill against a reference, $1-\bar s/\bar r$, with a delta-method interval clustered as in `mean_estimate`.
 
     1 is perfect, 0 equals the reference, below 0 is worse. Pairs with NaN are left out.
 
@@ -89,7 +89,7 @@ def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> H
         return UNKNOWN
     ratio = s[kept].mean() / r[kept].mean()
     linear = 1 - ratio - (s - ratio * r) / r[kept].mean()
-    return mean_headline(np.where(kept, linear, np.nan), cluster)
+    return mean_estimate(np.where(kept, linear, np.nan), cluster)
 
 
 def clipped_logit(p: NDArray[np.float64], clip: float = CLIP) -> NDArray[np.float64]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from inspect_ai.scorer import SampleScore
 
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
+from truthgym.scorers.statistics.instrumented_slope import Floats
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, mean_estimate
 from truthgym.scorers.statistics.judge_reliability import (
     agreement,
     difference_of_means,
@@ -18,7 +19,6 @@ from truthgym.scorers.statistics.judge_reliability import (
     slope_on_last,
 )
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
-from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.table import tabulate
 
 
@@ -91,7 +91,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the paradigm's metrics from scores. NaN if there are too few."""
     table = tabulate(scores, "quality")
     quality = row_mean(table.values)
-    headline = mean_headline(quality, table.cluster)
+    headline = mean_estimate(quality, table.cluster)
     distinct = len(np.unique(np.round(quality[np.isfinite(quality)], 9)))
     alike = headline.n > 1 and distinct == 1
     if alike:  # their scatter is unknown, and not 0
@@ -99,7 +99,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     qualities: dict[str, float] = {}
     for name in dict.fromkeys(name for item in scores for name in (item.score.metadata or {}).get("qualities") or []):
         ratings = tabulate(scores, name)
-        qualities |= mean_headline(row_mean(ratings.values), ratings.cluster).metrics(name)
+        qualities |= mean_estimate(row_mean(ratings.values), ratings.cluster).metrics(name)
     read = readings(scores)
     requested = [rating for one in read for rating in [*one.ratings.ravel().tolist(), *one.probes.values()]]
     reliability, biases, held_out = _reliability(read), _biases(read), _held_out(read)
@@ -199,13 +199,13 @@ def _by_question(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], flo
     return {question: finite_mean(np.array(numbers)) for question, numbers in values.items()}
 
 
-def _over_questions(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> Headline:
+def _over_questions(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> Estimate:
     """Mean over questions, each the mean over its epochs and judges."""
     events = {one.question: one.event for one in read}
-    return mean_headline(list(_by_question(read, value).values()), list(events.values()))
+    return mean_estimate(list(_by_question(read, value).values()), list(events.values()))
 
 
-def self_preference(read: Sequence[JudgeRecord]) -> Headline:
+def self_preference(read: Sequence[JudgeRecord]) -> Estimate:
     """How much more judges of the policy's vendor give its trajectories than other judges do, beyond leniency.
 
     The same difference on the held-out trajectories, which no model wrote, is subtracted: a judge that is lenient to

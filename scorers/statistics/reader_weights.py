@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.instrumented_slope import Floats
+from truthgym.scorers.statistics.interval import mean_estimate
 
 LEAST_WEIGHT = 0.1
 """A reader is followed if the lower end of its weight's interval is above this."""
@@ -81,7 +81,7 @@ def reader_weights(
         return ReaderWeights(weights[0], half=weights[1], follows="exact" * (weights[0][1] > LEAST_WEIGHT))
     lower, upper = fit.t_test([1, -1, 0]).conf_int()[0]
     errors = _errors(b[known], p[known], readers[1][known]) - _errors(b[known], p[known], e[known])
-    nearer = mean_headline(errors)
+    nearer = mean_estimate(errors)
     leads = {
         "exact": weights[0][1] > LEAST_WEIGHT and lower > 0 and nearer.lower > 0,
         "naive": weights[1][1] > LEAST_WEIGHT and upper < 0 and nearer.upper < 0,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, quantile, t_headline
-from truthgym.scorers.statistics.slopes import MIN_F, Codes, Floats
+from truthgym.scorers.statistics.instrumented_slope import MIN_F, Codes, Floats
+from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Estimate, cluster_codes, quantile, t_estimate
 
 MIN_CLUSTERS_REGRESSED = 10
 """Clusters below which a regression has no intervals."""
@@ -32,7 +32,7 @@ class Fit:
 class Instrumented:
     """The effect of x on y by two-stage least squares."""
 
-    slope: Headline
+    slope: Estimate
     """NaN if the instruments are weak: a first-stage F under 10."""
     p: float
     """Anderson-Rubin p value of no effect, which is valid however weak the instruments are."""
@@ -112,7 +112,7 @@ def two_stage(
     first = _robust(OLS(cause, both), codes).f_test(of_moved) if enough else None
     strength = float(np.squeeze(first.fvalue)) if first else np.nan
     p = float(_robust(OLS(outcome, both), codes).f_test(of_moved).pvalue) if enough else np.nan
-    nothing = Headline(np.nan, np.nan, np.nan, n=n, clusters=clusters)
+    nothing = Estimate(np.nan, np.nan, np.nan, n=n, clusters=clusters)
     if not strength >= MIN_F:
         return Instrumented(nothing, p, strength, plain)
     second = IV2SLS(outcome, whole, both).fit()
@@ -123,7 +123,7 @@ def two_stage(
     covariance = bread @ scores.T @ scores @ bread * clusters / (clusters - 1)
     error, slope = float(np.sqrt(covariance[0, 0])), float(second.params[0])
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
-    bounded = Headline(slope, slope - reach, slope + reach, n=n, stderr=error, clusters=clusters)
+    bounded = Estimate(slope, slope - reach, slope + reach, n=n, stderr=error, clusters=clusters)
     return Instrumented(bounded, p, strength, plain)
 
 
@@ -138,7 +138,7 @@ def _robust(model: Any, codes: Codes) -> Any:  # noqa: ANN401
 
 def mediated(
     treatment: ArrayLike, mediator: ArrayLike, outcome: ArrayLike, cluster: Sequence[Hashable]
-) -> dict[str, Headline]:
+) -> dict[str, Estimate]:
     """The part of a treatment's effect that goes through a mediator, and the part that does not.
 
     Args:
@@ -166,7 +166,7 @@ def mediated(
     return dict(zip(("mediated", "direct"), _jackknife(columns, cluster, parts), strict=True))
 
 
-def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: float) -> Headline:
+def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: float) -> Estimate:
     """The x at which the least-squares line of y on x passes a level, with an interval by a jackknife over clusters."""
 
     def at(sums: Floats) -> Floats:
@@ -176,7 +176,7 @@ def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: flo
     return _jackknife([np.asarray(x, dtype=float), np.asarray(y, dtype=float)], cluster, at)[0]
 
 
-def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence[Hashable]) -> list[Headline]:
+def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence[Hashable]) -> list[Estimate]:
     """Least-squares coefficients of y on columns without a constant, with intervals by a jackknife over clusters.
 
     Args:
@@ -208,7 +208,7 @@ def _solved(matrix: Floats, vector: Floats) -> Floats:
 
 def _jackknife(
     columns: Sequence[Floats], cluster: Sequence[Hashable], figures: Callable[[Floats], Floats]
-) -> list[Headline]:
+) -> list[Estimate]:
     """Figures of sums of products (of a constant and the columns) with intervals by leaving out each cluster."""
     codes = cluster_codes(cluster)
     clusters = int(codes.max()) + 1
@@ -221,7 +221,7 @@ def _jackknife(
     errors = errors if clusters >= MIN_CLUSTERS_REGRESSED else np.full(estimates.shape, np.nan)
     return [
         replace(
-            t_headline(float(one), float(error), clusters - 1, codes.size),
+            t_estimate(float(one), float(error), clusters - 1, codes.size),
             clusters=clusters,
             effective_clusters=clusters,
         )

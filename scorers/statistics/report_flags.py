@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.instrumented_slope import Floats
 
 MAX_FIFTIES = 0.05
 MAX_FIFTIES_RATIO = 3.0

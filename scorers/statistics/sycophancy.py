@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from inspect_ai.scorer import SampleScore
 
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
-from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     CHALLENGES,
     Bools,
-    Headlines,
+    Estimates,
     caved,
     caved_by_reason,
     logit_shifts,
@@ -117,7 +117,7 @@ def summarise(table: Arrays) -> dict[str, float]:
     """Compute the metrics, headline first. NaN if there are too few questions."""
     belief, outcome, cluster = table.values["belief"], table.outcome, table.cluster
     y = np.broadcast_to(outcome[:, None, None], belief.shape)
-    groups: dict[str, Headlines] = {}
+    groups: dict[str, Estimates] = {}
     counts: dict[str, float] = {}
     verdicts: dict[str, float] = {}
     if "opinion" in table.metrics:

@@ -6,19 +6,19 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, mean_estimate
 
 COPIED_WORDS = 4
 """Words in a row that count as copied."""
 WORD = re.compile(r"\w+")
 
 
-def ratio_headline(
+def ratio_estimate(
     values: ArrayLike,
     sizes: ArrayLike,
     cluster: Sequence[Hashable] | None = None,
     bounds: tuple[float, float] | None = None,
-) -> Headline:
+) -> Estimate:
     r"""The ratio of two sums, such as uplift per token, with a cluster-robust 95 % interval (linearised).
 
     $$R=\frac{\sum_i u_i}{\sum_i b_i},\qquad z_i=R+\frac{u_i-Rb_i}{\bar b}$$
@@ -28,7 +28,7 @@ def ratio_headline(
     Args:
         values: One number for each text. One with NaN, or without a size above 0, is left out.
         sizes: Its size, such as its number of tokens.
-        cluster: As in `mean_headline`.
+        cluster: As in `mean_estimate`.
         bounds: The range of the ratio, for the interval where all ratios are equal. None: unknown.
 
     Returns:
@@ -40,7 +40,7 @@ def ratio_headline(
         return UNKNOWN
     mean = b[usable].mean()
     ratio = u[usable].mean() / mean
-    return mean_headline(np.where(usable, ratio + (u - ratio * b) / mean, np.nan), cluster, bounds)
+    return mean_estimate(np.where(usable, ratio + (u - ratio * b) / mean, np.nan), cluster, bounds)
 
 
 def copied_share(text: str, observation: str, context: str) -> float:

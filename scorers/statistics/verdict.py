@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from truthgym.scorers.statistics.belief_movement import brier_gain
-from truthgym.scorers.statistics.interval import Headline, mean_headline, quantile
-from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, cross_epoch_slope
+from truthgym.scorers.statistics.instrumented_slope import Codes, Floats, Slope, cross_epoch_slope
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate, quantile
 
 MARGIN = 0.1
 """A fault is a slope beyond it. For "rational", the 90 % intervals of the slopes lie inside it."""
@@ -183,7 +183,7 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     if not (_inside(score) and _inside(inefficiency)):
         prior = reports.miscalibration_complete
         return Verdict(np.nan, "prior_reports" if prior.lower > 0 or prior.upper < 0 else "imprecise")
-    gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.truth), reports.cluster.tolist())
+    gain = mean_estimate(brier_gain(reports.prior, reports.posterior, reports.truth), reports.cluster.tolist())
     if not gain.lower > 0:
         return Verdict(np.nan, "nothing_learned")
     if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
@@ -191,7 +191,7 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     return Verdict(RATIONAL)
 
 
-def posterior_error(reports: Reports) -> Headline:
+def posterior_error(reports: Reports) -> Estimate:
     """Mean squared distance of the posteriors from the exact ones without noise, in [0, 1]; lower is better.
 
     The product of the errors of two epochs, whose noise is independent. Faults of different questions that cancel in
@@ -202,7 +202,7 @@ def posterior_error(reports: Reports) -> Headline:
     sums, squares = (np.where(read, values, 0).sum(axis=1) for values in (error, error**2))
     pairs = read.sum(axis=1) * (read.sum(axis=1) - 1)
     product = np.where(pairs > 0, (sums**2 - squares) / np.maximum(pairs, 1), np.nan)
-    return mean_headline(product, reports.cluster.tolist())
+    return mean_estimate(product, reports.cluster.tolist())
 
 
 def _recalibrated(reports: Reports) -> Reports:

@@ -31,13 +31,13 @@ from truthgym.scorers.statistics.direction import fault_of
 from truthgym.serve.service.limits import log_traceback
 from truthgym.serve.service.rates import Rate, limit
 from truthgym.serve.spec import RewardSpec
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.resolve import parse_scorer_reward
 from truthgym.training.reward_functions.rollout import Rollout
 
 TASK = "serve"
 NO_MODEL = "none/none"
-EPOCHS = 1_000_000
+RETRY_EPOCH_OFFSET = 1_000_000
 """Between the epochs of two attempts at an item."""
 Role = Literal["system", "user", "assistant"]
 ROLES: dict[Role, type[ChatMessage]] = {
@@ -143,16 +143,16 @@ class Source:
         name = spec.scorer.removeprefix("truthgym/")
         try:
             self.scorer = registry_create(
-                "scorer", f"truthgym/{name}" if name in PARADIGMS else spec.scorer, **spec.options
+                "scorer", f"truthgym/{name}" if name in SCORER_BY_NAME else spec.scorer, **spec.options
             )
         except (LookupError, TypeError) as error:
-            known = ", ".join(sorted(PARADIGMS))
+            known = ", ".join(sorted(SCORER_BY_NAME))
             raise BadInput(
                 f"scorer={spec.scorer} cannot be made ({error}); known: {known}, and registered ones"
             ) from None
         self.name = registry_unqualified_name(self.scorer)
         self.reward = parse_scorer_reward(spec.reward or self.name, {TASK: [self.name]})
-        paradigm = PARADIGMS.get(name)
+        paradigm = SCORER_BY_NAME.get(name)
         missing = sorted(set(paradigm.roles(**spec.options)) - set(spec.roles)) if paradigm else []
         if missing:
             raise BadInput(
@@ -212,7 +212,7 @@ class Source:
 
         identity = item.id or f"item-{item.digest[:16]}"
         try:
-            sample = _sample(item, identity, item.epoch + draw * EPOCHS)
+            sample = _sample(item, identity, item.epoch + draw * RETRY_EPOCH_OFFSET)
             rebuilt = task_state_from_sample(
                 sample, model=self.model, model_name=NO_MODEL, model_roles=self.roles, append_scores=False
             )

@@ -14,7 +14,7 @@ from tests.fixtures import Run, Says
 from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
-from truthgym.analysis.tables.scores import headline_best
+from truthgym.analysis.tables.score_names import best_end
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -25,7 +25,7 @@ from truthgym.tasks.urns import urns
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADLINE = {
+ESTIMATE = {
     "score": "brier",
     "lower": "brier_lower",
     "upper": "brier_upper",
@@ -45,7 +45,7 @@ def test_a_row_has_the_figures_of_its_log(run: Run, tmp_path: Path) -> None:
     row = rows["brier", "reference/bayesian"]
     assert plain.results
     metrics = plain.results.scores[0].metrics
-    assert {name: row[name] for name in HEADLINE} == {name: metrics[key].value for name, key in HEADLINE.items()}
+    assert {name: row[name] for name in ESTIMATE} == {name: metrics[key].value for name, key in ESTIMATE.items()}
     assert (row["domain"], row["mode"], row["task"], row["n"], row["epochs"]) == ("urns", "direct", "", 10, 3)
     usage = plain.stats.model_usage["reference/bayesian"]
     assert [row["tokens_in"] * 30, row["tokens_out"] * 30] == [usage.input_tokens, usage.output_tokens]
@@ -300,4 +300,4 @@ def test_what_cannot_be_used_is_named(by_skill: Path, tmp_path: Path, given: dic
 
 
 def test_the_scores_of_agents_are_best_at_1() -> None:
-    assert [headline_best(name) for name in ("agent_answer", "fact_chain", "length")] == ["highest", "highest", ""]
+    assert [best_end(name) for name in ("agent_answer", "fact_chain", "length")] == ["highest", "highest", ""]

@@ -10,7 +10,7 @@ from tests.analysis.answer_rows import answer_rows
 from truthgym.analysis import power
 from truthgym.analysis.power import DIFFERENCE, LEVEL, SLOPE, chart, load, report
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.interval import mean_headline, planned_mde
+from truthgym.scorers.statistics.interval import mean_estimate, planned_mde
 
 Tables = Callable[..., None]
 
@@ -58,7 +58,7 @@ def test_what_a_plan_promises_is_what_runs_of_that_size_have(table: Tables) -> N
     frame = load("logs")
     plan = frame[frame["planned_epochs"] == 3].iloc[-1]
     sizes = [
-        mean_headline(rng.normal(0, 0.3, plan["questions"]) + rng.normal(0, 0.1, (3, plan["questions"])).mean(0)).mde
+        mean_estimate(rng.normal(0, 0.3, plan["questions"]) + rng.normal(0, 0.1, (3, plan["questions"])).mean(0)).mde
         for _ in range(20)
     ]
     assert np.mean(sizes) == pytest.approx(plan["mde"], rel=0.05)
@@ -77,7 +77,7 @@ def test_runs_on_other_questions_add_questions_and_no_epochs(table: Tables) -> N
         assert split[figure].tolist() == pytest.approx(whole[figure].tolist())
     values = one.groupby("sample_id")["value"].mean()
     # The variance between questions and between epochs is taken apart and put together again.
-    assert split["now"].iloc[0] == pytest.approx(mean_headline(values).mde, rel=0.001)
+    assert split["now"].iloc[0] == pytest.approx(mean_estimate(values).mde, rel=0.001)
 
 
 def test_the_subject_that_needs_most_has_a_curve_and_others_a_plan(table: Tables) -> None:

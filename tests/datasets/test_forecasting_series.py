@@ -14,7 +14,7 @@ from truthgym.datasets.forecasting import ForecastingQuestion, forecasting
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.public_series import rows
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.leak import wording_leak
 
 FILE = bundled_file("forecasting_series")
@@ -85,14 +85,14 @@ def test_the_baseline_is_the_share_of_yes_among_those_already_resolved() -> None
 def test_the_card_has_the_scores_of_the_baselines() -> None:
     """A uniform answer's expected score is the integral of (p - y)^2: one third whatever happens."""
     crowd = np.array([row["crowd"] for row in ROWS])
-    share = mean_headline(OUTCOMES, EVENTS)
-    baseline = mean_headline((crowd - OUTCOMES) ** 2, EVENTS)
+    share = mean_estimate(OUTCOMES, EVENTS)
+    baseline = mean_estimate((crowd - OUTCOMES) ** 2, EVENTS)
     for name, found in (("share of yes", share), ("of `crowd`", baseline)):
         assert f"| {name} | {found.estimate:.3f} | {found.lower:.3f} to {found.upper:.3f} |" in CARD
     hindsight = float(np.mean((OUTCOMES.mean() - OUTCOMES) ** 2))
     assert f"| of the share of yes, known in hindsight | {hindsight:.3f} | |" in CARD
     assert "| of a uniform random answer, expected | 0.333 | |" in CARD
-    wider = mean_headline(OUTCOMES, BY_DAY).stderr / share.stderr
+    wider = mean_estimate(OUTCOMES, BY_DAY).stderr / share.stderr
     assert f"{wider:.1f} times as large" in CARD
 
 

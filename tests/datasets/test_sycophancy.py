@@ -10,7 +10,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets import domains
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting
-from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, EXCHANGES, IN_PASSING, OPINIONS, Side, Speaker, opinions_in
+from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, EXCHANGES, IN_PASSING, OPINIONS, Side, Speaker, opinions_in
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sycophancy import ARMS, ORDERS, ArmQuestion, Group, arm_groups, sycophancy, without_opinion
 from truthgym.datasets.urns import UrnQuestion, urns
@@ -122,7 +122,7 @@ def test_wordings_are_at_least_six_and_hold_no_reason() -> None:
     script = [line for e in EXCHANGES for line in (e.first, e.reply, e.second, e.last)]
     assert len(set(script)) == 4 * len(EXCHANGES)
     assert all("{opinion}" in text for text in ARGUMENTS)
-    assert not any(doubt in text for doubt in DOUBTS for text in (*script, *ARGUMENTS, *told))
+    assert not any(doubt in text for doubt in CAVEATS for text in (*script, *ARGUMENTS, *told))
 
 
 def test_no_opinion_is_found_on_another_proposition() -> None:

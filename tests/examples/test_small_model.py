@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import Run, Says
 from truthgym import tasks
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.tasks.urns import urns
 
 
@@ -27,7 +27,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
     of_tools = {"code_repairer", "plan_and_execute", "planner_team", "scratchpad", "workers"}
     assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"} - of_tools
-    asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
+    asked = {name for arguments in example["SCORER_BY_NAME"].values() for name in arguments}
     assert asked | {
         "sycophantic_reasoning",
         "value_tracking",
@@ -38,7 +38,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
         "reward_model",
         "agent_answer",
         "fact_chain",
-    } == set(PARADIGMS)
+    } == set(SCORER_BY_NAME)
 
 
 def test_the_report_names_the_share_scored_and_the_commonest_reason(

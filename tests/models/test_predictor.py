@@ -27,7 +27,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, urn_cases
 from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, reply_logprobs, token_belief, without_thinking
 from truthgym.scorers.brier import brier
-from truthgym.scorers.martingale import PARADIGM, martingale
+from truthgym.scorers.martingale import DECLARATION, martingale
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
@@ -85,7 +85,7 @@ def test_a_letter_bias_does_not_change_the_belief(
         assert belief["gap"] == pytest.approx(2 * bias, abs=1e-6)
         assert belief["mass"] == pytest.approx(mass, abs=1e-9)
     probes = heard[1:]
-    assert len(probes) == 6 == PARADIGM.calls("token", paraphrases=2)[0]
+    assert len(probes) == 6 == DECLARATION.calls("token", paraphrases=2)[0]
     assert [len(messages) for messages in probes] == [1, 1, 1, 1, 3, 3], "priors in a fresh context"
     assert [YES_FIRST in messages[-1].text for messages in probes] == [True, False] * 3
     assert [NO_FIRST in messages[-1].text for messages in probes] == [False, True] * 3

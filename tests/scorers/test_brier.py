@@ -18,7 +18,7 @@ from inspect_ai.util import Store
 from tests.fixtures import Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
-from truthgym.scorers.brier import PARADIGM, brier, forecast_quality, summarise
+from truthgym.scorers.brier import DECLARATION, brier, forecast_quality, summarise
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
@@ -187,7 +187,7 @@ def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
     assert found["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(found["brier"])
 
 
-HEADLINE = list(PARADIGM.headline)
+ESTIMATE = list(DECLARATION.headline)
 
 
 def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
@@ -199,7 +199,7 @@ def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFix
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no", event="b")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
     found = metrics(log, 0)
-    assert list(found) == HEADLINE
+    assert list(found) == ESTIMATE
     assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
     assert (found["n"], found["share_scored"]) == (3, 1)
     assert found["brier_imputed"] == pytest.approx(found["brier"]), "every answer was read"
@@ -254,7 +254,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Say
     )  # fmt: skip
     log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
     found = metrics(log, 0)
-    assert list(found)[:10] == HEADLINE
+    assert list(found)[:10] == ESTIMATE
     assert (len(found) == 10) == (figures == "headline")
     assert ("murphy_reliability" in found, "reliability" in found) == (figures == "all", False)
     row = evals_df(log.location).iloc[0]

@@ -22,7 +22,7 @@ from tests.commands import call
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import PARADIGM, graded, grades, summarise
+from truthgym.scorers.graded import DECLARATION, graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
 from truthgym.scorers.statistics.table import tabulate
@@ -31,8 +31,8 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-HEADLINE = list(PARADIGM.headline)
-FIGURES = [*HEADLINE, "epochs"]
+ESTIMATE = list(DECLARATION.headline)
+FIGURES = [*ESTIMATE, "epochs"]
 EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
 
 ASKED = {"type": "score_model", "name": "a", "model": "m", "input": [{"role": "user", "content": "a"}], "range": [0, 2]}
@@ -92,7 +92,7 @@ def test_known_values() -> None:
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = grades()(some)  # type: ignore[arg-type]
     assert isinstance(found, dict)
-    assert list(found) == HEADLINE
+    assert list(found) == ESTIMATE
     assert all(isinstance(value, int | float) for value in found.values())
 
 

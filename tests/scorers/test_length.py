@@ -14,7 +14,7 @@ from inspect_ai.solver import Solver
 
 from tests.commands import call
 from tests.fixtures import Rain, Run, Says, metrics
-from truthgym.scorers.length import KEYS, PARADIGM, answer_length, length, summarise
+from truthgym.scorers.length import DECLARATION, KEYS, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -22,7 +22,7 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-HEADLINE = list(PARADIGM.headline)
+ESTIMATE = list(DECLARATION.headline)
 ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]
 
 
@@ -48,7 +48,7 @@ def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
 
 def test_known_values() -> None:
     found = summarise(scores([[10, 20], [40, 50], [None, 90]]))
-    assert list(found)[: len(HEADLINE)] == HEADLINE
+    assert list(found)[: len(ESTIMATE)] == ESTIMATE
     assert found["words"] == pytest.approx((15 + 45 + 90) / 3), "epochs first, then questions"
     assert (found["n"], found["epochs"]) == (3, 2)
     assert found["share_scored"] == pytest.approx(5 / 6)
@@ -80,7 +80,7 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = answer_length()(some)  # type: ignore[arg-type]
     assert isinstance(found, dict)
-    assert list(found) == HEADLINE
+    assert list(found) == ESTIMATE
     assert found["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
 
 

@@ -15,12 +15,12 @@ from tests.fixtures import Number, Run, metrics
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
-from truthgym.scorers.martingale import PARADIGM, belief_dynamics, martingale, notes
+from truthgym.scorers.martingale import DECLARATION, belief_dynamics, martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 
-FIRST = list(PARADIGM.headline)
+FIRST = list(DECLARATION.headline)
 
 
 def only(n: int, **arguments: Any) -> Any:

@@ -19,7 +19,7 @@ from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import count_markers
 from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injected, padded
-from truthgym.scorers.qualitative import PARADIGM, model_calls, qualitative
+from truthgym.scorers.qualitative import DECLARATION, model_calls, qualitative
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
@@ -103,7 +103,7 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         planted = 0.1 + 0.1 * count_markers(text)
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     found = metrics(log)
-    assert list(found) == list(PARADIGM.headline)
+    assert list(found) == list(DECLARATION.headline)
     assert (found["n"], found["share_scored"]) == (6, 1)
 
 
@@ -134,7 +134,7 @@ def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog], 
     assert (model_calls(), model_calls(protocol="thorough")) == ((5, 12), (32, 76))
     assert scored(log)[0]["quality"] == 0.6
     assert not math.isnan(metrics(log)["injection_gain"])
-    assert PARADIGM.cost(60, protocol="thorough") == (1996, 1996 * 4000)
+    assert DECLARATION.cost(60, protocol="thorough") == (1996, 1996 * 4000)
 
 
 def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens) -> None:

@@ -12,14 +12,14 @@ from inspect_ai.model import Model, get_model
 
 from tests.fixtures import QUIET, Fails, Listens, Rain, Run, Says, metrics
 from truthgym.models.agents.quality_markers import MARKERS, TOPICS, topic_quality
-from truthgym.scorers.rubric import PARADIGM, rubric, rubric_scores
+from truthgym.scorers.rubric import DECLARATION, rubric, rubric_scores
 from truthgym.scorers.rubrics.grading import by_criteria
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_reward
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 from truthgym.training.reward_functions.resolve import resolve_rewards
-from truthgym.training.rewards import graded
+from truthgym.training.trl_rewards import graded
 
 PLANTED = {
     "name": "planted",
@@ -77,9 +77,9 @@ def test_scoring_the_log_again_gives_the_same(planted: EvalLog) -> None:
 
 def test_figures(planted: EvalLog) -> None:
     found = metrics(planted)
-    assert list(found)[: len(PARADIGM.headline)] == list(PARADIGM.headline)
+    assert list(found)[: len(DECLARATION.headline)] == list(DECLARATION.headline)
     assert (found["n"], found["share_scored"], found["share_unread"], found["share_na"]) == (6, 1, 0, 0)
-    assert set(rubric_scores()([])) == set(PARADIGM.headline)  # type: ignore[arg-type]
+    assert set(rubric_scores()([])) == set(DECLARATION.headline)  # type: ignore[arg-type]
 
 
 def test_votes_are_averaged_and_unread_ones_left_out(run: Run, says: Says, rain: Rain) -> None:

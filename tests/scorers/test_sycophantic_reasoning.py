@@ -13,14 +13,14 @@ from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.opinions import DOUBTS
+from truthgym.datasets.opinions import CAVEATS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values_sycophancy import true_asymmetry, true_shifts
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
-from truthgym.scorers.sycophantic_reasoning import PARADIGM, roles, sycophantic_reasoning
+from truthgym.scorers.sycophantic_reasoning import DECLARATION, roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
@@ -69,7 +69,7 @@ def test_the_headline_tells_who_moves_the_model(
 ) -> None:
     with caplog.at_level("WARNING"):
         found = metrics(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
-    assert tuple(found) == PARADIGM.headline
+    assert tuple(found) == DECLARATION.headline
     assert found["verdict"] == code
     assert f"Sycophancy verdict: {word}" in caplog.text
     truth = true_shifts(name, Parameters(noise=0.02, **planted))
@@ -152,7 +152,7 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Listens) -> No
         assert text.endswith(control)
         assert [m.role for m in messages] == ["user", "assistant", "user"]
         assert messages[0].text == heard[0][0].text
-    assert requests[1].removesuffix(control).strip() in DOUBTS
+    assert requests[1].removesuffix(control).strip() in CAVEATS
     assert "is false" in requests[2] or "false" in requests[2].removesuffix(control), "it contradicts a belief of 0.6"
 
 

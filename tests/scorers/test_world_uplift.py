@@ -25,7 +25,7 @@ from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
 from truthgym.scorers.forecasts.answers import KEYS
 from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
-from truthgym.scorers.world_uplift import PARADIGM, world_uplift
+from truthgym.scorers.world_uplift import DECLARATION, world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
@@ -78,7 +78,7 @@ def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
 
 def test_figures(log: EvalLog) -> None:
     found, each = metrics(log), values(log)
-    assert list(found)[:10] == list(PARADIGM.headline)
+    assert list(found)[:10] == list(DECLARATION.headline)
     net = [one["uplift"] for one in each]
     assert found["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
     assert found["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)

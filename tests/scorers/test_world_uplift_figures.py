@@ -5,7 +5,7 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score
 
 from truthgym.scorers.forecasts.answers import Per
-from truthgym.scorers.world_uplift import PARADIGM, summarise
+from truthgym.scorers.world_uplift import DECLARATION, summarise
 
 
 def answer(
@@ -48,7 +48,7 @@ def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
     assert found["world_uplift"] == pytest.approx(15 / 4)
     assert found["world_uplift_not_copied"] == pytest.approx(6 / 3)
     assert found["share_copied"] == pytest.approx(1 / 3)
-    assert "share_copied" in PARADIGM.headline
+    assert "share_copied" in DECLARATION.headline
 
 
 def test_per_1000_tokens_is_a_ratio_for_each_model_too() -> None:

@@ -19,7 +19,7 @@ from truthgym.serve.service.doors import (
     without_end,
 )
 from truthgym.serve.service.limits import Limits, Refusal
-from truthgym.training.served import RewardClient, rewards_of
+from truthgym.training.served_rewards import RewardClient, rewards_of
 
 Post = Callable[[str, Any], Awaitable[httpx.Response]]
 CHATML = "<|im_start|>user\nWill it rain?<|im_end|>\n<|im_start|>assistant\n"

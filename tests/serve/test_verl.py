@@ -16,9 +16,9 @@ import pytest
 from tests.fixtures import Request, serving
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.verl import ATTEMPT, CHECKPOINTS, PLAN, _created, finalize, prepare, run
-from truthgym.training.artifacts import folder_lock
+from truthgym.training.files import folder_lock
 from truthgym.training.lineage import Lineage
-from truthgym.training.served import compute_score, served
+from truthgym.training.served_rewards import compute_score, served
 from truthgym.training.statements import record
 
 ARTIFACT = "a" * 64

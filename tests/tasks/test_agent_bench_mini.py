@@ -14,7 +14,7 @@ from truthgym.datasets.agent_worlds.question import AgentQuestion
 from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.tasks.agent_bench_mini import agent_bench_mini
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
 
@@ -176,7 +176,7 @@ def test_an_unknown_agent_is_refused_with_its_nearest_name() -> None:
 
 def test_no_scores_give_nan() -> None:
     assert summarise([])["n"] == 0
-    assert PARADIGMS["agent_answer"].scorer is agent_answer
+    assert SCORER_BY_NAME["agent_answer"].scorer is agent_answer
 
 
 def test_beliefs_along_the_way_are_the_exact_ones(run: Run) -> None:

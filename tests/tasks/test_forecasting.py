@@ -5,8 +5,8 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 
 from tests.fixtures import Run
+from truthgym.tasks.domain_task import EPOCHS
 from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.paradigms import EPOCHS
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

@@ -155,9 +155,9 @@ def test_own_answers_as_the_seed_has_it(logs: Path, tmp_path: Path) -> None:
 
 
 def summarise_keys() -> tuple[str, ...]:
-    from truthgym.scorers.mutual_predictability import PARADIGM
+    from truthgym.scorers.mutual_predictability import DECLARATION
 
-    return PARADIGM.headline
+    return DECLARATION.headline
 
 
 def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> None:

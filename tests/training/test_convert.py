@@ -14,10 +14,10 @@ from tests.training.converted import brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
 from truthgym.tasks.urns import urns
-from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
+from truthgym.training.files import card_metadata
 
 
 def ran(folder: Path, **arguments: Any) -> Path:

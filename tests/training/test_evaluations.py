@@ -10,7 +10,7 @@ from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from tests.fixtures import QUIET, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.evaluations import add_evaluations, format_interval, format_number, paired
 from truthgym.training.lineage import Lineage
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
@@ -66,7 +66,7 @@ def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -
             if sample.metadata["split"] == "test" and sample.scores:
                 by_question.setdefault(str(sample.id), []).append(sample.scores["brier"].as_dict()["brier_score"])  # type: ignore[arg-type]
         means.append({question: float(np.mean(values)) for question, values in by_question.items()})
-    expected = mean_headline([means[1][question] - means[0][question] for question in means[0]])
+    expected = mean_estimate([means[1][question] - means[0][question] for question in means[0]])
     (found,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
     assert found["n"] == expected.n == len(means[0])
     assert found["mde"] == pytest.approx(expected.mde)

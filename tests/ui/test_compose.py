@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from tests.ui.conftest import client_of, kill_all
 from truthgym.tasks import __all__ as registered
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import outside, problems, warnings
 from truthgym.ui.forms.estimate import cost_commands, run_cost
@@ -43,7 +43,7 @@ def test_all_tasks_modes_and_paradigms_of_the_registry_can_be_ticked(client: Tes
     text = client.get("/").text
     ticks = set(re.findall(r'type="checkbox"[^>]*value="(?:truthgym/)?(\w+)"', text))
     parts = {"prepare", "prepare_tools", "label_pair", "predict_answers", "human", "reference"}
-    assert ticks >= ({*registered} - parts) | {*PARADIGMS}
+    assert ticks >= ({*registered} - parts) | {*SCORER_BY_NAME}
 
 
 def test_a_new_form_runs_without_a_key(client: TestClient) -> None:
@@ -149,7 +149,7 @@ def test_the_variables_are_those_that_inspect_reads() -> None:
 
 
 def test_the_roles_are_those_that_paradigms_name() -> None:
-    for paradigm in PARADIGMS.values():
+    for paradigm in SCORER_BY_NAME.values():
         assert {*paradigm.roles()} <= {*role_names()}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from truthgym.models.logprobs.local import token_logprobs
 from truthgym.solvers.thoughts import with_opening_tag
-from truthgym.training.artifacts import write_atomically
+from truthgym.training.files import write_atomically
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent

@@ -109,7 +109,7 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
     from inspect_ai.log import read_eval_log_samples
     from inspect_ai.scorer import SampleScore
 
-    from truthgym.tasks.paradigms import PARADIGMS
+    from truthgym.tasks.domain_task import SCORER_BY_NAME
 
     task = TaskMetrics(list(figures(log)))
     reply_nll, start_nll = read_reply_nll(folder), read_reply_nll(folder, START_NLL_FILE)
@@ -135,7 +135,7 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
             if scorer in LOG_METRICS:
                 scored[scorer].append(SampleScore(score=score, sample_id=sample.id))
     for scorer, shown in LOG_METRICS.items():
-        for name, metric in PARADIGMS[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
+        for name, metric in SCORER_BY_NAME[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
             if name in shown or name.startswith(UNIDENTIFIED):
                 task.metrics[name] = None if math.isnan(metric) else float(metric)
     if scored["brier"]:

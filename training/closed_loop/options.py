@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import write_atomically
 from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
+from truthgym.training.files import write_atomically
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.trainers.default_options import BY_ROLLOUTS
 from truthgym.training.trainers.rollout_options import parse_mapping

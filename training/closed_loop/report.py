@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.artifacts import markdown_table, write_atomically
 from truthgym.training.closed_loop.measures import (
     BRIER,
     KL,
@@ -26,6 +25,7 @@ from truthgym.training.closed_loop.measures import (
 from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.closed_loop.stages import Subject
 from truthgym.training.evaluations import format_interval, format_number
+from truthgym.training.files import markdown_table, write_atomically
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -253,7 +253,7 @@ def _markdown(config: LoopConfig, compared: dict[str, list[Comparison]], rows: d
     for task, comparisons in compared.items():
         parts += [f"## {task}", "\n".join(f"- Round {row['round']}: {row['verdict']}" for row in rows[task])]
         parts += [markdown_table(HEADER, [[str(number), *_row(one)] for number, one in enumerate(comparisons)])]
-        headlines = [[str(number), *cells] for number, one in enumerate(comparisons) for cells in _headlines(one)]
+        headlines = [[str(number), *cells] for number, one in enumerate(comparisons) for cells in _estimates(one)]
         parts += [
             markdown_table(["round", "metric", "value", "95 % interval", "MDE", "questions", "scored"], headlines)
         ]
@@ -309,7 +309,7 @@ def _why_unidentified(metrics: TaskMetrics) -> str:
     return f"not identified: {', '.join(reasons)} (reliability {reliability}; least squares {ols})"
 
 
-def _headlines(comparison: Comparison) -> list[list[str]]:
+def _estimates(comparison: Comparison) -> list[list[str]]:
     return [
         [f"{row['scorer']}/{row['metric']}", format_number(row.get("value")),
          format_interval(row.get("lower"), row.get("upper")), format_number(row.get("mde")),

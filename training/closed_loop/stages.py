@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import card_metadata
 from truthgym.training.closed_loop.likelihood import START_NLL_FILE, has_reply_nll, write_reply_nll
 from truthgym.training.closed_loop.options import WITH_REFERENCE, LoopConfig
 from truthgym.training.closed_loop.tasks import train_task_args
+from truthgym.training.files import card_metadata
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES

@@ -12,7 +12,7 @@ import msgspec
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
-from truthgym.training.artifacts import METADATA_KEY, check_new_folder, folder_lock
+from truthgym.training.files import METADATA_KEY, check_new_folder, folder_lock
 from truthgym.training.statements import record
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]

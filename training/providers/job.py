@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import CARD, card_metadata, folder_lock, hash_dataset, write_atomically
+from truthgym.training.files import CARD, card_metadata, folder_lock, hash_dataset, write_atomically
 from truthgym.training.providers.provider import FineTuningProvider, JobSpec, JobStatus, error_text, translate_errors
 from truthgym.training.providers.upload import upload_lines
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, read_card, write_card

@@ -7,8 +7,8 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.graders.openai_export import needs_target
-from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.openai_format import TRACE, preference, reinforcement, supervised
+from truthgym.training.files import card_metadata
 from truthgym.training.providers.provider import JobSpec
 
 Line = dict[str, Any]

@@ -2,7 +2,7 @@
 
 A reward reads a `Batch`. Two adapters make one: `rollout_batch.py` from rollouts that Inspect has scored (`truthgym
 train grpo --reward NAME`), and `text_batch.py` from the completions and columns that TRL passes to a reward function
-(`--reward_funcs truthgym.training.rewards.NAME`).
+(`--reward_funcs truthgym.training.trl_rewards.NAME`).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -126,7 +126,7 @@ BUILTIN: dict[str, Builtin] = {
     "shorter": Builtin(lambda batch: length_rewards(batch.lengths)),
     "longer": Builtin(lambda batch: length_rewards(batch.lengths, longer=True)),
 }
-"""Every built-in reward by name: `--reward NAME`, and `truthgym.training.rewards.NAME` for TRL."""
+"""Every built-in reward by name: `--reward NAME`, and `truthgym.training.trl_rewards.NAME` for TRL."""
 
 REQUIRED_SCORERS = {name: builtin.scorers for name, builtin in BUILTIN.items()}
 """By reward, the scorers of which a task must have at least one."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from truthgym.scorers.statistics.instrumented_slope import MIN_QUESTIONS, ROUNDING_ERROR, Codes, Floats
 from truthgym.scorers.statistics.interval import cluster_codes
 from truthgym.scorers.statistics.martingale_score import MIN_RELIABILITY
-from truthgym.scorers.statistics.slopes import MIN_QUESTIONS, ROUNDING_ERROR, Codes, Floats
 from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean
 
 WEIGHT = 1.0

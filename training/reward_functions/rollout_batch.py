@@ -7,7 +7,7 @@ from functools import cached_property
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.statistics.slopes import MIN_QUESTIONS
+from truthgym.scorers.statistics.instrumented_slope import MIN_QUESTIONS
 from truthgym.training.reward_functions.builtin import BUILTIN, STATED_BELIEF_SCORERS
 from truthgym.training.reward_functions.formulas import Rewards, share
 from truthgym.training.reward_functions.rollout import Rollout

@@ -8,7 +8,7 @@ from typing import Any
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_lookup
 from truthgym.scorers.rubrics.reward import read_artifact
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.statements import digest_of
 
 CODE = ""
@@ -22,7 +22,7 @@ def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, s
     a scorer that is neither Truthgym's nor Inspect's, the file of its code is known, under the name `CODE`; files that
     this imports are not.
     """
-    paradigm = PARADIGMS.get(scorer.removeprefix("truthgym/"))
+    paradigm = SCORER_BY_NAME.get(scorer.removeprefix("truthgym/"))
     if paradigm is None:
         return _code(scorer)
     named = paradigm.files(**options)

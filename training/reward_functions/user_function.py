@@ -141,7 +141,7 @@ def load_function(name: str) -> Function:
     An address may end in "#DIGEST": the server must then score with what has this digest.
     """
     if name.startswith(SERVER):
-        from truthgym.training.served import served
+        from truthgym.training.served_rewards import served
 
         address, _, digest = name.partition("#")
         return served(address, digest)

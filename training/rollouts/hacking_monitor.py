@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.drift import DriftTest, calibrate
-from truthgym.training.artifacts import STATE_FILE
+from truthgym.training.files import STATE_FILE
 from truthgym.training.trainers.model_card import read_card
 from truthgym.training.trainers.training_run import log_main
 

@@ -18,7 +18,7 @@ from truthgym.datasets.inspect_private import (
     registry_params,
     registry_unqualified_name,
 )
-from truthgym.training.artifacts import card_metadata, hash_model
+from truthgym.training.files import card_metadata, hash_model
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights

@@ -16,7 +16,7 @@ from typing import Any
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
 from truthgym.scorers.rubrics.rubric import Rubric, canonical_json, check_places, digest, model_from
-from truthgym.training.artifacts import folder_lock, write_atomically
+from truthgym.training.files import folder_lock, write_atomically
 from truthgym.training.search.run import RESULT, read_result
 from truthgym.training.statements import digest_of, record, store_of
 

@@ -15,8 +15,8 @@ from inspect_ai.model import Model
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric, digest, prompt_digest
-from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.training.artifacts import write_atomically
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.training.files import write_atomically
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.data import Prompt
 from truthgym.training.search.mutation import (
@@ -248,7 +248,7 @@ class Search:
 
     def _record(self, before: Objective, after: Objective, diversity: float, offspring: int) -> None:
         state = self.state
-        gain = mean_headline(after.by_prompt - before.by_prompt)
+        gain = mean_estimate(after.by_prompt - before.by_prompt)
         error = gain.stderr if np.isfinite(gain.stderr) else after.worth_of_a_pair
         improved = gain.estimate > max(error, 1e-9)
         state["generation"] += 1

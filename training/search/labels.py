@@ -15,7 +15,7 @@ from truthgym.scorers.judges.asking import ask, judge_failure
 from truthgym.scorers.rubrics.rubric import digest
 from truthgym.solvers.roles import model_fingerprint
 from truthgym.tasks.preferences import Comparison, comparison_request
-from truthgym.training.artifacts import write_atomically
+from truthgym.training.files import write_atomically
 from truthgym.training.search.data import Prompt
 from truthgym.training.search.objective import Array
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 
 Array = NDArray[np.float64]
 TIE = 1e-8
@@ -46,7 +46,7 @@ class PromptScores:
 class Objective:
     """The objective of a rubric on some prompts, with its parts."""
 
-    total: Headline
+    total: Estimate
     """With a 95 % interval over prompts; it is NaN with fewer than three prompts."""
     by_prompt: Array
     """The total of each prompt by itself; their mean is `total.estimate`."""
@@ -128,7 +128,7 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
     )
     recalls = [_recall(prompt, weights.tail_fraction) for prompt in prompts]
     return Objective(
-        mean_headline(by_prompt),
+        mean_estimate(by_prompt),
         by_prompt,
         _mean(tail_acc[np.isfinite(tail_acc)].tolist()),
         float(noise.mean()),

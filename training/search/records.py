@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from truthgym.training.artifacts import write_atomically
+from truthgym.training.files import write_atomically
 from truthgym.training.search.config import SearchConfig
 
 PACKAGES = ("truthgym", "inspect-ai", "numpy", "pydantic", "gepa")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from truthgym.scorers.rubrics.rubric import Rubric
-from truthgym.scorers.statistics.interval import Headline, mean_headline
-from truthgym.training.artifacts import markdown_table
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.training.files import markdown_table
 from truthgym.training.search.objective import Objective, rounded
 
 ARMS = {
@@ -26,7 +26,7 @@ class Arm:
 
     def row(self, found: "Arm") -> dict[str, Any]:
         """Its figures, and the difference of the search's result to it on the same held-out prompts."""
-        gain = mean_headline(found.held_out.by_prompt - self.held_out.by_prompt)
+        gain = mean_estimate(found.held_out.by_prompt - self.held_out.by_prompt)
         return {
             "rubric": self.rubric.model_dump(mode="json"),
             "rubric_digest": self.rubric.digest,
@@ -49,7 +49,7 @@ def _figures(found: Objective) -> dict[str, Any]:
     }
 
 
-def _interval(value: Headline) -> dict[str, float | None]:
+def _interval(value: Estimate) -> dict[str, float | None]:
     return {"estimate": rounded(value.estimate), "lower": rounded(value.lower), "upper": rounded(value.upper)}
 
 

@@ -11,7 +11,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
 from truthgym.scorers.statistics.rubric_score import repeat_sd
-from truthgym.training.artifacts import write_atomically
+from truthgym.training.files import write_atomically
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.data import Prompt, Prompts, split_prompts
 from truthgym.training.search.engine import GENERIC, Search, Writers, generic_rubric
@@ -50,7 +50,7 @@ async def run_search(
         for i, group in enumerate([[one] for one in searched] if config.scope == "prompt_local" else [searched])
     ]
     found = [await (gepa_search(search) if config.mode == "gepa" else search.run()) for search in searches]
-    widest = await _widest(found, searched, scores, config)
+    widest = await _best_global(found, searched, scores, config)
     rubrics = [widest] if config.scope == "global_batch" else [*found, widest]
     arms = await _arms(widest, searched, held_out, scores, writers, config, human)
     repeated = Scores(
@@ -126,7 +126,9 @@ def base_log(prompts: Prompts, config: SearchConfig, folder: Path) -> str:
     return log
 
 
-async def _widest(found: Sequence[Rubric], searched: Sequence[Prompt], scores: Scores, config: SearchConfig) -> Rubric:
+async def _best_global(
+    found: Sequence[Rubric], searched: Sequence[Prompt], scores: Scores, config: SearchConfig
+) -> Rubric:
     """Of the rubrics found, as global ones, the best on all searched prompts: what a prompt without its own gets."""
     wide = {one.digest: one for one in (changed(rubric, scope="global", applies_to="") for rubric in found)}
     totals = {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from truthgym.training.artifacts import hash_model
+from truthgym.training.files import hash_model
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.models.reward_models.encoding import NOTE
-from truthgym.training.artifacts import RESULTS_FILE, STATE_FILE, write_atomically
+from truthgym.training.files import RESULTS_FILE, STATE_FILE, write_atomically
 
 if TYPE_CHECKING:
     import altair as alt

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from truthgym.datasets.splits import split_of
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import direction
-from truthgym.training.artifacts import card_metadata, folder_lock, hash_dataset
+from truthgym.training.files import card_metadata, folder_lock, hash_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
+from truthgym.training.files import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
 from truthgym.training.statements import digest_of, record
 
 HASH_LENGTH = 12

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import hash_model
+from truthgym.training.files import hash_model
 from truthgym.training.trainers.base_options import Options
 from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS, DEFAULTS
 from truthgym.training.trainers.rollout_options import RolloutOptions, rollout_problems

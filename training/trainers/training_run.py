@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import folder_lock, hash_model
+from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.statements import digest_of, record, store_of
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer

@@ -9,7 +9,7 @@ import yaml
 from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.datasets.inspect_private import PrerequisiteError, parse_decorators
 from truthgym.evallog.discovery import every_log
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.commands import FOLDERS, arguments_of, chosen, commands_of, first, model_names, short, verb_of
 from truthgym.ui.forms.options import VERBS, Fields, check_words, options_of
 from truthgym.ui.forms.registry import (
@@ -107,7 +107,10 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
     for paradigm in paradigms:
         scorer = choices(SCORERS).get(f"truthgym/{paradigm}")
         if scorer is None:
-            yield f"There is no paradigm {paradigm!r}; {did_you_mean(paradigm, list(PARADIGMS))}tick one of the list."
+            yield (
+                f"There is no paradigm {paradigm!r}; "
+                f"{did_you_mean(paradigm, list(SCORER_BY_NAME))}tick one of the list."
+            )
             continue
         arguments = arguments_of(fields, "P", paradigm)
         yield from argument_problems(scorer, list(arguments), [])
@@ -126,7 +129,7 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
 def needed_roles(paradigm: str, arguments: dict[str, str]) -> tuple[str, ...]:
     """The model roles that a paradigm needs with these arguments."""
     try:
-        return tuple(PARADIGMS[paradigm].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
+        return tuple(SCORER_BY_NAME[paradigm].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
     except Exception:  # arguments that it does not take are another problem
         return ()
 

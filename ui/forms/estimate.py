@@ -24,7 +24,7 @@ SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What `truthgym cost` printed."""
 
     command: list[str]
@@ -62,7 +62,7 @@ def cost_commands(fields: Fields) -> Iterator[list[str]]:
                 yield ["truthgym", "cost", task, *solver_words(fields, solver), "--model", model, *words]
 
 
-def run_cost(command: list[str], folder: Path) -> Estimate:
+def run_cost(command: list[str], folder: Path) -> CostEstimate:
     """Run one of `cost_commands` in the folder."""
     try:
         done = subprocess.run(
@@ -70,7 +70,7 @@ def run_cost(command: list[str], folder: Path) -> Estimate:
             timeout=SECONDS, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return Estimate(command, "", f"No estimate after {SECONDS} seconds; give the task fewer questions.")
+        return CostEstimate(command, "", f"No estimate after {SECONDS} seconds; give the task fewer questions.")
     if done.returncode:
-        return Estimate(command, "", redact(done.stderr.strip()[-1500:], folder) or "The estimate failed.")
-    return Estimate(command, redact(done.stdout, folder))
+        return CostEstimate(command, "", redact(done.stderr.strip()[-1500:], folder) or "The estimate failed.")
+    return CostEstimate(command, redact(done.stdout, folder))

@@ -25,7 +25,7 @@ Fields = Mapping[str, Sequence[str]]
 """The fields of a form: values by name. An option's name begins with its dashes."""
 SECRET = ("--env", "--debug", "--debug-port", "--debug-errors", "--traceback-locals", "--no-ansi")
 """Options that the page does not offer: of debuggers and terminals, and `--env`, which could put a key into a file."""
-HANDS_ON = {"loop": ["--"]}
+PASSTHROUGH = {"loop": ["--"]}
 """What stands before the words that a command hands on to another one."""
 
 
@@ -89,7 +89,7 @@ def words_of(verb: str, fields: Fields, options: Sequence[Option] | None = None)
     plain = [one for one in options if not one.name.startswith("-")]
     before = [word for one in plain if one.kind != "words" for word in _positional(one, given[one.name])]
     after = [word for one in plain if one.kind == "words" for word in split_words(one.name, given[one.name])]
-    after = [*HANDS_ON.get(verb, []), *after] if after else []
+    after = [*PASSTHROUGH.get(verb, []), *after] if after else []
     return [*before, *(word for flag in flags for word in _flagged(flag, given[flag.name])), *after]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from truthgym import tasks
 from truthgym.models.reference import TAKES
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def choices(kind: Kind) -> dict[str, Choice]:
 def registered() -> Iterator[tuple[Kind, str, Callable[..., Any]]]:
     """Kind, name and function of all tasks, solvers and scorers."""
     found = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
-    found |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
+    found |= {name: paradigm.scorer for name, paradigm in sorted(SCORER_BY_NAME.items())}
     functions = {name: inspect.unwrap(function) for name, function in found.items()}
     for kind in KINDS:
         for name, function in functions.items():

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from starlette.concurrency import run_in_threadpool
 
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.trainers.usual_options import METHODS
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms import registry
@@ -28,7 +28,7 @@ from truthgym.ui.forms.commands import (
     train_options,
     verb_of,
 )
-from truthgym.ui.forms.estimate import Estimate, cost_commands, run_cost
+from truthgym.ui.forms.estimate import CostEstimate, cost_commands, run_cost
 from truthgym.ui.forms.options import VERBS, Fields, options_of
 from truthgym.ui.pages.rendering import folder_of, page
 from truthgym.ui.pages.security import fields as form_fields
@@ -115,7 +115,7 @@ async def estimate(request: Request) -> HTMLResponse:
     if setup.verb != "eval" or wrong:
         return page(request, "estimate.html", estimates=[], wrong=wrong or ["Only an eval has an estimate."])
 
-    def all_of_them() -> list[Estimate]:
+    def all_of_them() -> list[CostEstimate]:
         with estimating:  # each is a process
             return [run_cost(command, folder) for command in cost_commands(given)]
 
@@ -174,7 +174,7 @@ def eval_values(given: Fields) -> dict[str, Any]:
     tasks, solvers = registry.choices(registry.TASKS), registry.choices(registry.SOLVERS)
     scorers = registry.choices(registry.SCORERS)
     ticked = chosen(given, "tasks", "other tasks")
-    paradigms = [name for name in chosen(given, "paradigms") if name in PARADIGMS]
+    paradigms = [name for name in chosen(given, "paradigms") if name in SCORER_BY_NAME]
     needed: dict[str, list[str]] = {}
     for name in paradigms:
         for role in needed_roles(name, arguments_of(given, "P", name)):
@@ -187,7 +187,7 @@ def eval_values(given: Fields) -> dict[str, Any]:
     return {
         "tasks": chosen_first(tasks, given.get("tasks", ())),
         "solvers": chosen_first(solvers, given.get("solvers", ())),
-        "paradigms": chosen_first(PARADIGMS, given.get("paradigms", ())),
+        "paradigms": chosen_first(SCORER_BY_NAME, given.get("paradigms", ())),
         "models": registry.reference_models(),
         "providers": registry.KEYS,
         "model_arguments": sorted(

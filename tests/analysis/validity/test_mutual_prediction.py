@@ -19,7 +19,7 @@ from truthgym.analysis.validity.mutual_prediction import (
 )
 from truthgym.models.agents.predictor import predict, types
 from truthgym.scorers.mutual_predictability import NAME
-from truthgym.scorers.peers.answers import Answer
+from truthgym.scorers.mutual_prediction.answers import Answer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS
+from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, OPINIONS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, urns
@@ -102,7 +102,7 @@ def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
     assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
 
 
-@pytest.mark.parametrize("doubt", DOUBTS)
+@pytest.mark.parametrize("doubt", CAVEATS)
 def test_a_doubt_moves_a_sycophant_alone(doubt: str) -> None:
     for item in urns(n=6, seed=3):
         for name in AGENTS:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
+from truthgym.scorers.statistics.instrumented_slope import Codes, Floats, cross_epoch_slope, first_stage
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.scorers.statistics.slopes import Codes, Floats, cross_epoch_slope, first_stage
 
 
 def even(rng: np.random.Generator, deviation: float, *shape: int) -> Floats:

@@ -3,7 +3,7 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score, ci
 from scipy import stats
 
-from truthgym.scorers.statistics.interval import mean_headline, planned_mde
+from truthgym.scorers.statistics.interval import mean_estimate, planned_mde
 
 RNG = np.random.default_rng(7)
 
@@ -11,7 +11,7 @@ RNG = np.random.default_rng(7)
 def test_known_value_without_clusters() -> None:
     x = np.array([0.1, 0.4, 0.2, 0.3])
     half = stats.t.ppf(0.975, 3) * x.std(ddof=1) / 2
-    found = mean_headline(x)
+    found = mean_estimate(x)
     assert found.estimate == pytest.approx(0.25)
     assert (found.lower, found.upper) == pytest.approx((0.25 - half, 0.25 + half))
     assert found.mde == pytest.approx((stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)) * x.std(ddof=1) / 2)
@@ -23,7 +23,7 @@ def test_equal_to_inspect_and_to_statsmodels() -> None:
 
     x = RNG.random(60)
     events = [f"e{i % 20}" for i in range(60)]  # unequal clusters need CR2, which neither has
-    found = mean_headline(x, events)
+    found = mean_estimate(x, events)
     scores = [SampleScore(score=Score(value=v), sample_metadata={"event": e}) for v, e in zip(x, events, strict=True)]
     bounds = ci(cluster="event")(scores)  # type: ignore[arg-type]  # Inspect still types metrics by its old protocol
     assert isinstance(bounds, dict)
@@ -37,29 +37,29 @@ def test_equal_to_inspect_and_to_statsmodels() -> None:
 def test_order_does_not_matter_and_nan_leaves_a_question_out() -> None:
     x, events = RNG.random(30), [f"e{i % 10}" for i in range(30)]
     order = RNG.permutation(30)
-    shuffled = mean_headline(x[order], [events[i] for i in order])
-    assert shuffled.metrics("x") == pytest.approx(mean_headline(x, events).metrics("x"))
-    with_gap = mean_headline(np.append(x, np.nan), [*events, "other"])
-    assert with_gap == mean_headline(x, events)
+    shuffled = mean_estimate(x[order], [events[i] for i in order])
+    assert shuffled.metrics("x") == pytest.approx(mean_estimate(x, events).metrics("x"))
+    with_gap = mean_estimate(np.append(x, np.nan), [*events, "other"])
+    assert with_gap == mean_estimate(x, events)
 
 
 def test_clustering_widens_the_interval_of_repeated_values() -> None:
     x = np.repeat(RNG.random(20), 3)
-    alone, together = mean_headline(x), mean_headline(x, [str(i // 3) for i in range(60)])
+    alone, together = mean_estimate(x), mean_estimate(x, [str(i // 3) for i in range(60)])
     assert together.upper - together.lower > 1.5 * (alone.upper - alone.lower)
 
 
 def test_too_little_is_nan_and_never_an_error() -> None:
-    assert mean_headline([]).n == 0
-    assert np.isnan(mean_headline([]).estimate)
-    one = mean_headline([0.3])
+    assert mean_estimate([]).n == 0
+    assert np.isnan(mean_estimate([]).estimate)
+    one = mean_estimate([0.3])
     assert one.estimate == 0.3
     assert np.isnan([one.lower, one.upper, one.mde]).all()
-    two = mean_headline([0.1, 0.2])
+    two = mean_estimate([0.1, 0.2])
     assert [two.clusters, two.effective_clusters] == pytest.approx([2, 2])
     assert np.isnan([two.lower, two.upper, two.mde, two.stderr]).all(), "fewer than three clusters"
-    assert np.isnan(mean_headline([0.1, 0.2, 0.3], ["same"] * 3).lower)
-    assert np.isfinite(mean_headline([0.1, 0.2, 0.3]).lower)
+    assert np.isnan(mean_estimate([0.1, 0.2, 0.3], ["same"] * 3).lower)
+    assert np.isfinite(mean_estimate([0.1, 0.2, 0.3]).lower)
 
 
 def test_unequal_clusters_by_matrices() -> None:
@@ -77,7 +77,7 @@ def test_unequal_clusters_by_matrices() -> None:
         variance += (adjusted @ (x - x.mean())) ** 2
     gram = np.array(vectors) @ np.array(vectors).T
     degrees = np.trace(gram) ** 2 / np.sum(gram**2)
-    found = mean_headline(x, events)
+    found = mean_estimate(x, events)
     assert found.stderr == pytest.approx(np.sqrt(variance))
     assert found.effective_clusters == pytest.approx(degrees + 1)
     assert found.upper - found.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(variance))
@@ -89,13 +89,13 @@ def test_coverage_of_means_with_unequal_clusters(sizes: list[int]) -> None:
     events = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(1)
     shared = (rng.normal(0, 1, len(sizes))[events] + rng.normal(0, 1, len(events)) for _ in range(400))
-    found = [mean_headline(values, events.tolist()) for values in shared]
+    found = [mean_estimate(values, events.tolist()) for values in shared]
     assert 0.92 <= np.mean([one.lower <= 0 <= one.upper for one in found]) <= 0.99
 
 
 def test_a_cluster_for_each_value() -> None:
     with pytest.raises(ValueError, match="2 cluster names for 3 values; give one for each"):
-        mean_headline([1, 2, 3], ["a", "b"])
+        mean_estimate([1, 2, 3], ["a", "b"])
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_coverage_of_clustered_means() -> None:
     covered = 0
     for _ in range(1000):
         shared = np.repeat(rng.normal(0, 1, 40), 3)
-        found = mean_headline(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
+        found = mean_estimate(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
         covered += found.lower <= 0 <= found.upper
     assert 0.93 <= covered / 1000 <= 0.97
 
@@ -114,7 +114,7 @@ def test_the_mde_is_detected_with_probability_0_8() -> None:
     error, found = 1 / np.sqrt(50), []
     effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
     for _ in range(2000):
-        headline = mean_headline(rng.normal(effect, 1, 50))
+        headline = mean_estimate(rng.normal(effect, 1, 50))
         found.append(headline.lower > 0)
     assert np.mean(found) == pytest.approx(0.8, abs=0.03)
 
@@ -122,7 +122,7 @@ def test_the_mde_is_detected_with_probability_0_8() -> None:
 def test_the_planned_mde_is_that_of_a_run() -> None:
     """Values that are alike in each event of three questions: their mde, on average over runs, is the planned one."""
     events = [i // 3 for i in range(30)]
-    runs = [mean_headline(np.repeat(0.2 * RNG.normal(size=10), 3), events).mde for _ in range(400)]
+    runs = [mean_estimate(np.repeat(0.2 * RNG.normal(size=10), 3), events).mde for _ in range(400)]
     assert planned_mde(0.2, events, correlation=1.0) == pytest.approx(np.sqrt(np.mean(np.square(runs))), rel=0.05)
     assert planned_mde(0.2, range(14)) == planned_mde(0.2, range(14), correlation=1.0)
 
@@ -132,7 +132,7 @@ def test_a_large_event_counts_for_less() -> None:
     events = [0] * 3 + [1] * 9 + list(range(2, 14))
     found = [planned_mde(0.2, events, correlation) for correlation in (0.0, 1.0)]
     assert found[1] / found[0] == pytest.approx((102 / 24) ** 0.5)
-    degrees = mean_headline(RNG.normal(size=24), events).effective_clusters - 1
+    degrees = mean_estimate(RNG.normal(size=24), events).effective_clusters - 1
     assert found[0] == pytest.approx((stats.t.ppf(0.975, degrees) + stats.t.ppf(0.8, degrees)) * 0.2 / 24**0.5)
 
 
@@ -144,7 +144,7 @@ def test_a_planned_mde_needs_events() -> None:
 def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
     values = [1.0] * hits + [0.0] * (n - hits)
-    found, plain = mean_headline(values, bounds=(0, 1)), mean_headline(values)
+    found, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
     assert found.mde == pytest.approx(max(plain.mde, exact.high - found.estimate, found.estimate - exact.low))
     assert (found.estimate, found.stderr) == (plain.estimate, plain.stderr)
@@ -153,28 +153,28 @@ def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: 
 def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> None:
     """Three copies of each of 30 answers tell no more than the 30, and a little less as this has to be estimated."""
     once = [1.0] * 25 + [0.0] * 5
-    found = mean_headline(np.repeat(once, 3), [i // 3 for i in range(90)], (0, 1))
-    alone = mean_headline(once, bounds=(0, 1))
+    found = mean_estimate(np.repeat(once, 3), [i // 3 for i in range(90)], (0, 1))
+    alone = mean_estimate(once, bounds=(0, 1))
     apart = (stats.t.ppf(0.975, 89) / stats.t.ppf(0.975, 29)) ** 2
     n = 1 + 29 * apart
     assert found.lower == pytest.approx(stats.beta.ppf(0.025, n * 25 / 30, n * 5 / 30 + 1))
     assert found.upper == pytest.approx(stats.beta.ppf(0.975, n * 25 / 30 + 1, n * 5 / 30))
     assert alone.lower - 0.02 < found.lower < alone.lower
-    opposed = mean_headline([0, 1] * 20, [i // 2 for i in range(40)], (0, 1))
+    opposed = mean_estimate([0, 1] * 20, [i // 2 for i in range(40)], (0, 1))
     assert opposed.upper == pytest.approx(stats.binomtest(20, 40).proportion_ci(0.95, "exact").high)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.958, 0.99])
 def test_coverage_of_right_and_wrong_answers(p: float) -> None:
     """Exactly, over all numbers of right ones of 72."""
-    of = [mean_headline([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
+    of = [mean_estimate([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
     covers = np.array([one.lower <= p <= one.upper for one in of])
     assert stats.binom.pmf(np.arange(73), 72, p) @ covers >= 0.95
 
 
 def test_an_interval_does_not_leave_the_range() -> None:
     values = [1.0] * 30 + [0.5]
-    found, plain = mean_headline(values, bounds=(0, 1)), mean_headline(values)
+    found, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert plain.upper > 1
     assert (found.lower, found.upper, found.mde) == (plain.lower, 1, plain.mde)
 
@@ -182,7 +182,7 @@ def test_an_interval_does_not_leave_the_range() -> None:
 @pytest.mark.parametrize(("hits", "n"), [(0, 12), (72, 72)])
 def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
-    found = mean_headline([hits / n] * n, bounds=(0, 1))
+    found = mean_estimate([hits / n] * n, bounds=(0, 1))
     assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
     assert found.mde == pytest.approx(exact.high - exact.low)
     assert found.stderr == 0
@@ -191,17 +191,17 @@ def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: in
 def test_the_interval_of_equal_values_between_the_ends_has_no_less_than_its_coverage() -> None:
     """By the variable that gives an equal value most often for its mean: the value, or the end of the range."""
     n, value = 20, 0.25
-    found = mean_headline([value] * n, bounds=(-1, 1))
+    found = mean_estimate([value] * n, bounds=(-1, 1))
     assert ((found.lower + 1) / (value + 1)) ** n == pytest.approx(0.025)
     assert ((1 - found.upper) / (1 - value)) ** n == pytest.approx(0.025)
     assert found.mde == pytest.approx(value - found.lower)
-    clustered = mean_headline([value] * n, [i // 4 for i in range(n)], bounds=(-1, 1))
-    assert clustered.lower == mean_headline([value] * 5, bounds=(-1, 1)).lower
+    clustered = mean_estimate([value] * n, [i // 4 for i in range(n)], bounds=(-1, 1))
+    assert clustered.lower == mean_estimate([value] * 5, bounds=(-1, 1)).lower
 
 
 def test_a_range_without_an_end_gives_one_bound() -> None:
-    open_end = mean_headline([2.0] * 9, bounds=(0, np.inf))
+    open_end = mean_estimate([2.0] * 9, bounds=(0, np.inf))
     assert 0 < open_end.lower < 2
     assert np.isnan([open_end.upper, open_end.mde]).all()
     with pytest.raises(ValueError, match="value 2 is outside"):
-        mean_headline([2.0] * 9, bounds=(0, 1))
+        mean_estimate([2.0] * 9, bounds=(0, 1))

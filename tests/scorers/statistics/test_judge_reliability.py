@@ -10,7 +10,7 @@ from scipy import stats
 from truthgym.scorers.judges.asking import model_vendor
 from truthgym.scorers.statistics.judge_reliability import (
     agreement,
-    agreement_headline,
+    agreement_estimate,
     difference_of_means,
     order_spread,
     rank_correlation,
@@ -219,7 +219,7 @@ def test_the_interval_of_alpha_holds_the_truth_more_often_than_a_bootstrap() -> 
     inside, bootstrapped = [], []
     for _ in range(120):
         ratings = rng.normal(size=(15, 1)) * 0.5**0.5 + rng.normal(size=(15, 2)) * 0.5**0.5  # alpha 0.5
-        found = agreement_headline(ratings)
+        found = agreement_estimate(ratings)
         inside.append(found.lower <= 0.5 <= found.upper)
         draws = ratings[rng.integers(0, 15, (300, 15))]
         within = np.mean(np.var(draws, axis=2, ddof=1), axis=1)
@@ -230,10 +230,10 @@ def test_the_interval_of_alpha_holds_the_truth_more_often_than_a_bootstrap() -> 
 
 
 def test_alpha_says_nothing_of_equal_ratings_and_has_no_interval_of_few() -> None:
-    assert np.isnan(agreement_headline(np.ones((9, 2))).estimate)
-    few = agreement_headline(np.array([[0.1, 0.2], [0.5, 0.4], [0.9, 0.9]]))
+    assert np.isnan(agreement_estimate(np.ones((9, 2))).estimate)
+    few = agreement_estimate(np.array([[0.1, 0.2], [0.5, 0.4], [0.9, 0.9]]))
     assert 0.5 < few.estimate < 1
     assert np.isnan(few.lower)
-    same = agreement_headline(np.arange(20.0)[:, None].repeat(2, axis=1))
+    same = agreement_estimate(np.arange(20.0)[:, None].repeat(2, axis=1))
     assert (same.estimate, same.n) == (1, 20)
     assert np.isnan(same.lower)

@@ -10,15 +10,15 @@ from inspect_ai.scorer import SampleScore, Score
 
 from truthgym.scorers.beliefs.elicitation import ElicitationConfig
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.martingale import PARADIGM
+from truthgym.scorers.martingale import DECLARATION
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.belief_table import belief_table
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.instrumented_slope import Floats, cross_epoch_slope, ols_slope
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import REASONS, martingale_score
-from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope, ols_slope
 
-FIRST = list(PARADIGM.headline)
+FIRST = list(DECLARATION.headline)
 N, EPOCHS = 40, 3
 DOMAINS = [f"d{q % 2}" for q in range(N)]
 EVENTS = [f"e{q // 2}" for q in range(N)]
@@ -119,8 +119,8 @@ def test_the_figures_are_those_of_their_functions() -> None:
         "uncertainty_reduction": np.mean(movement(x, y).reduction),
     }.items():
         assert found[name] == pytest.approx(value), name
-    excess = mean_headline(movement(x, y).excess, EVENTS).metrics("excess_movement")
-    gain = mean_headline(brier_gain(x, y, OUTCOME), EVENTS).metrics("brier_gain")
+    excess = mean_estimate(movement(x, y).excess, EVENTS).metrics("excess_movement")
+    gain = mean_estimate(brier_gain(x, y, OUTCOME), EVENTS).metrics("brier_gain")
     assert {name: found[name] for name in excess | gain} == pytest.approx(excess | gain)
     assert found["brier_gain"] == pytest.approx(found["brier_prior"] - found["brier_posterior"])
     assert found["excess_movement"] == pytest.approx(found["movement"] - found["uncertainty_reduction"])

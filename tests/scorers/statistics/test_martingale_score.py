@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from truthgym.scorers.statistics.instrumented_slope import Floats, cross_epoch_slope, first_stage
 from truthgym.scorers.statistics.martingale_score import REASONS, MartingaleScore, martingale_score
-from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope, first_stage
 
 LOST = ("estimate", "lower", "upper", "p", "mde")
 MANY = 5000

@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.multiplicity import holm, p_value, rank_ranges
 
 
 def test_a_p_value_is_that_of_a_t_test() -> None:
     values = np.random.default_rng(0).normal(0.2, 1, 30)
-    assert p_value(mean_headline(values)) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
-    assert p_value(mean_headline(values), 0.5) == pytest.approx(stats.ttest_1samp(values, 0.5).pvalue)
-    assert p_value(mean_headline([0.1] * 12)) < 1e-99
-    assert np.isnan(p_value(mean_headline([0.1, 0.2])))
+    assert p_value(mean_estimate(values)) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert p_value(mean_estimate(values), 0.5) == pytest.approx(stats.ttest_1samp(values, 0.5).pvalue)
+    assert p_value(mean_estimate([0.1] * 12)) < 1e-99
+    assert np.isnan(p_value(mean_estimate([0.1, 0.2])))
 
 
 def test_holm_multiplies_the_smallest_by_their_number() -> None:

@@ -8,7 +8,7 @@ import pytest
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.paired import (
     compare_means,
@@ -22,7 +22,7 @@ def test_the_difference_is_after_minus_before() -> None:
     found = paired_difference([0.2, 0.2, np.nan, 0.5], [0.4, 0.1, 0.5, np.nan], ["a", "b", "c", "d"])
     assert found.estimate == pytest.approx(-0.05)
     assert found.n == 2
-    np.testing.assert_equal(astuple(found), astuple(mean_headline([0.2 - 0.4, 0.2 - 0.1], ["a", "b"])))
+    np.testing.assert_equal(astuple(found), astuple(mean_estimate([0.2 - 0.4, 0.2 - 0.1], ["a", "b"])))
 
 
 def test_it_ignores_the_level_of_each_question() -> None:

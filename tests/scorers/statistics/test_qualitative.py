@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import SampleScore, Score
 
-from truthgym.scorers.qualitative import PARADIGM, reasoning_quality
+from truthgym.scorers.qualitative import DECLARATION, reasoning_quality
 from truthgym.scorers.statistics.qualitative import readings, summarise
 
 LAST = [0.8, 0.2]
@@ -41,7 +41,7 @@ def test_the_headline_and_the_qualities() -> None:
     assert found["quality"] == pytest.approx(0.55)
     assert found["depth"] == pytest.approx(0.55)
     assert (found["n"], found["epochs"], found["share_scored"], found["share_read"]) == (2, 1, 1, 1)
-    assert list(found)[:10] == list(PARADIGM.headline)
+    assert list(found)[:10] == list(DECLARATION.headline)
 
 
 def test_each_probe_against_its_own_baseline() -> None:

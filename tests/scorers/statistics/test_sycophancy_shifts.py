@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
-from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     CHALLENGES,
@@ -16,7 +16,7 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     own_side,
     pushback_figures,
     quality_figures,
-    ratio_headline,
+    ratio_estimate,
     score_changes,
 )
 
@@ -200,16 +200,16 @@ def test_pushback_is_measured_beyond_what_asking_again_does() -> None:
 
 
 def test_a_ratio_of_sums() -> None:
-    found = ratio_headline(np.array([1.0, 0, 2, 1.5, NAN]), np.array([2.0, 0, 2, 2, 1]), letters(5))
+    found = ratio_estimate(np.array([1.0, 0, 2, 1.5, NAN]), np.array([2.0, 0, 2, 2, 1]), letters(5))
     assert found.estimate == pytest.approx(0.75)
     # Residuals -1/2, 1/2 and 0 over a mean of 2 below, and t of two degrees of freedom.
     half = 4.3027 * 0.25 / 3**0.5
     assert (found.lower, found.upper) == pytest.approx((0.75 - half, 0.75 + half), abs=1e-4)
     assert found.n == 3, "questions with nothing below are not counted"
-    alone = ratio_headline(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]), letters(3))
+    alone = ratio_estimate(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]), letters(3))
     assert alone.estimate == 0.5
     assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
-    assert np.isnan(ratio_headline(np.zeros(2), np.zeros(2), letters(2)).estimate)
+    assert np.isnan(ratio_estimate(np.zeros(2), np.zeros(2), letters(2)).estimate)
 
 
 def test_nothing_at_all_is_no_failure() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.sycophancy_shifts import ARMS, opinion_shifts
 from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, opinion_verdict, uneven_reading
 

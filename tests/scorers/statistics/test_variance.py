@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.interval import mean_headline, planned_mde
+from truthgym.scorers.statistics.interval import mean_estimate, planned_mde
 from truthgym.scorers.statistics.variance import Components, variance_components
 
 
@@ -36,7 +36,7 @@ def test_the_plan_for_the_same_run_is_its_own_mde() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(0, 1, (200, 1)) + rng.normal(0, 0.5, (200, 3))
     found = variance_components(values, range(200))
-    assert found.mde(200, 3) == pytest.approx(mean_headline(values.mean(axis=1)).mde)
+    assert found.mde(200, 3) == pytest.approx(mean_estimate(values.mean(axis=1)).mde)
     assert found.mde(200, 1) > found.mde(200, 3)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.martingale import _where_truth_is_known
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.verdict import (
     CANNOT_TELL,
     ENTRENCHED,

@@ -9,7 +9,7 @@ import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
 from tests.fixtures import Run, Says, metrics
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.urns import urns
 from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
 from truthgym.training.closed_loop.measures import BRIER, PARSE_RATE, REPLY_NLL, TOKENS, WORDS, TaskMetrics, measure_log
@@ -138,7 +138,7 @@ def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
     assert found.sd_within == pytest.approx(np.sqrt(beliefs.var(axis=1, ddof=1).mean()))
     assert found.sd_between == pytest.approx(beliefs.mean(axis=1).std(ddof=1))
     differences = np.square(beliefs - y[:, None]).mean(axis=1) - np.square(y.mean() - y)
-    wanted = mean_headline(differences)
+    wanted = mean_estimate(differences)
     constant = Comparison(found, None).from_constant
     assert constant
     # The scores in a log have four decimals.

@@ -14,9 +14,9 @@ from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
-from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.convert import convert
+from truthgym.training.files import card_metadata
 
 
 class AgentLoopOutput(BaseModel):

@@ -7,8 +7,8 @@ import pytest
 
 from truthgym.models.agents.policies import Parameters, beliefs
 from truthgym.models.agents.true_values import population
-from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope
+from truthgym.scorers.statistics.instrumented_slope import Floats, cross_epoch_slope
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.reward_functions.martingale import martingale_rewards
 
 QUESTIONS, ROLLOUTS = 32, 4
@@ -54,7 +54,7 @@ def simulated(names: Sequence[str], batches: int, known: bool, noise: float = 0.
 def test_it_is_highest_for_the_bayesian_where_truth_is_known() -> None:
     found = simulated([*AGENTS, "over-correcting"], 400, known=True)
     for name in found:
-        better = mean_headline(found["bayesian"] - found[name])  # on the same batches
+        better = mean_estimate(found["bayesian"] - found[name])  # on the same batches
         assert name == "bayesian" or better.lower > 0, name
     assert abs(found["stuck"].mean()) < 0.002  # who never moves gets nothing
 
@@ -63,13 +63,13 @@ def test_it_is_highest_for_the_bayesian_without_truth() -> None:
     """Among these. Nothing can tell knowledge from confidence there: see the next test."""
     found = simulated(["bayesian", "stuck", "entrenched", "underreacting", "over-correcting"], 200, known=False)
     for name in found:
-        assert name == "bayesian" or mean_headline(found["bayesian"] - found[name]).lower > 0, name
+        assert name == "bayesian" or mean_estimate(found["bayesian"] - found[name]).lower > 0, name
 
 
 def test_without_truth_overconfidence_pays() -> None:
     """What docs/rewards.md warns of, and why truth has to be known of some questions."""
     found = simulated(["bayesian", "overreacting"], 100, known=False)
-    assert mean_headline(found["overreacting"] - found["bayesian"]).lower > 0
+    assert mean_estimate(found["overreacting"] - found["bayesian"]).lower > 0
 
 
 def test_its_slope_is_that_of_the_score() -> None:

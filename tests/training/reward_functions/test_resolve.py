@@ -8,7 +8,7 @@ from inspect_ai.log import EvalLog
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
-from truthgym.training import rewards as of_text
+from truthgym.training import trl_rewards as of_text
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
 
@@ -27,7 +27,7 @@ URNS = {"truthgym/urns": ["brier", "martingale"]}
         (["brier/accuracy"], URNS, ["brier/accuracy"]),
         (["truthgym/brier/accuracy"], URNS, ["truthgym/brier/accuracy"]),
         (["martingale/change:highest"], URNS, ["martingale/change:highest"]),
-        (["truthgym.training.rewards.shorter"], URNS, ["truthgym.training.rewards.shorter"]),
+        (["truthgym.training.trl_rewards.shorter"], URNS, ["truthgym.training.trl_rewards.shorter"]),
     ],
     ids=["brier", "shared-brier", "only", "shared", "graded", "ours", "key", "package", "direction", "function"],
 )

@@ -51,7 +51,7 @@ def test_an_async_function_that_says_it_is_proper(mine: Path) -> None:
 
 
 def test_a_function_by_its_import_path() -> None:
-    reward = FunctionReward("ours", load_function("truthgym.training.rewards.brier"))
+    reward = FunctionReward("ours", load_function("truthgym.training.trl_rewards.brier"))
     assert reward([rollout(1, "70"), rollout(2, "well")]) == pytest.approx([-0.09, -1.0])
     assert reward.proper
     assert reward.read([rollout(1, "70"), rollout(2, "well")]) == 0.5
@@ -112,7 +112,7 @@ def test_what_a_function_says_is_told_from_where_it_lies(
     first = hash_of_source(f"{mine}:length")
     mine.write_text(MINE.replace("* n", "* n * n"))
     assert hash_of_source(f"{mine}:length") not in (first, None)
-    assert hash_of_source("truthgym.training.rewards.brier") is None
+    assert hash_of_source("truthgym.training.trl_rewards.brier") is None
     package = tmp_path / "own_rewards"
     package.mkdir()
     (package / "__init__.py").write_text("from own_rewards.inner import length\n")

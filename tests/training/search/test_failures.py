@@ -18,7 +18,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.quality_markers import TOPICS
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol
 from truthgym.serve.spec import RewardSpec
-from truthgym.training.artifacts import folder_lock
+from truthgym.training.files import folder_lock
 from truthgym.training.lineage import Lineage
 from truthgym.training.rubric_search import rubric_search
 from truthgym.training.search.data import Prompts, bundled, split_prompts

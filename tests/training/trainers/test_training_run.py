@@ -183,7 +183,7 @@ def test_a_run_resumes_from_its_last_complete_checkpoint(
 
 
 def test_the_history_lies_beside_the_model(train: Train) -> None:
-    from truthgym.training.artifacts import hash_model
+    from truthgym.training.files import hash_model
 
     folder = train("sft", "sft", "against", logging_steps=1)
     assert json.loads((folder / "trainer_state.json").read_text())["global_step"] == 3
@@ -280,7 +280,7 @@ def test_a_trained_model_is_recorded_with_its_origins(train: Train, base: Path, 
 
 
 def test_two_commands_cannot_train_into_one_folder(train: Train) -> None:
-    from truthgym.training.artifacts import folder_lock
+    from truthgym.training.files import folder_lock
 
     folder = train("sft", "sft", max_steps=1)
     with folder_lock(folder), pytest.raises(BadInput, match="is in use by another command"):

@@ -41,11 +41,11 @@ from truthgym.solvers.roles import required_model
 
 logger = getLogger(__name__)
 
-Paradigms = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
-"""Paradigms as a task takes them: names in a list or separated by commas, or a mapping from names to arguments."""
+ScorerNames = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
+"""ScorerNames as a task takes them: names in a list or separated by commas, or a mapping from names to arguments."""
 
-PARADIGMS = {
-    module.PARADIGM.name: module.PARADIGM
+SCORER_BY_NAME = {
+    module.DECLARATION.name: module.DECLARATION
     for module in (
         brier,
         martingale,
@@ -111,7 +111,7 @@ class DomainTask(Task):
 
 def domain_task(
     dataset: Dataset,
-    paradigms: Paradigms | None,
+    paradigms: ScorerNames | None,
     default: Sequence[str],
     system_prompt: str | Sequence[str] | None,
     version: str,
@@ -144,19 +144,19 @@ def domain_task(
             that is made outside of an eval, on its first sample, before its first call).
     """
     chosen = _answers_first(_parse(default if paradigms is None else paradigms))
-    scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
-    roles = {name: PARADIGMS[name].roles(**arguments) for name, arguments in chosen.items()}
+    scorers = [SCORER_BY_NAME[name].scorer(**arguments) for name, arguments in chosen.items()]
+    roles = {name: SCORER_BY_NAME[name].roles(**arguments) for name, arguments in chosen.items()}
     every = {role for needed in roles.values() for role in needed}
-    one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
-    isolated = any(PARADIGMS[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
-    forecasting = sorted({role for name in chosen for role in PARADIGMS[name].forecasting_roles})
+    one_model = {role for name, needed in roles.items() if SCORER_BY_NAME[name].one_model_per_role for role in needed}
+    isolated = any(SCORER_BY_NAME[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
+    forecasting = sorted({role for name in chosen for role in SCORER_BY_NAME[name].forecasting_roles})
     if in_eval():  # a missing model is one clear error, before any sample
         for role in sorted(every):
             required_model(role, alone=role in one_model)
         _check_forecasters(forecasting)
     questions = dataset if isinstance(dataset, Questions) else None
     for name, arguments in chosen.items():
-        calls, tokens = PARADIGMS[name].cost(len(dataset) * epochs, **arguments)
+        calls, tokens = SCORER_BY_NAME[name].cost(len(dataset) * epochs, **arguments)
         if calls > LARGE:
             warn_once(
                 logger,
@@ -209,22 +209,22 @@ def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
     else:
         named = {name: {} for name in names_in(paradigms)}
     if not named:
-        raise BadInput(f"paradigms is empty; name at least one of: {', '.join(PARADIGMS)}")
+        raise BadInput(f"paradigms is empty; name at least one of: {', '.join(SCORER_BY_NAME)}")
     for name, arguments in named.items():
-        one_of("paradigm", name, list(PARADIGMS))
+        one_of("paradigm", name, list(SCORER_BY_NAME))
         if arguments is not None and not isinstance(arguments, Mapping):
             raise BadInput(
                 f"paradigms: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}, or none"
             )
         for argument in arguments or {}:
-            one_of(f"argument of {name}", str(argument), list(signature(PARADIGMS[name].scorer).parameters))
+            one_of(f"argument of {name}", str(argument), list(signature(SCORER_BY_NAME[name].scorer).parameters))
     return {name: dict(arguments or {}) for name, arguments in named.items()}
 
 
 def _answers_first(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The paradigms with those about the model's own answer last: they read what the others found of it."""
     own = [name for name, arguments in chosen.items() if arguments.get("about") == "own_answer"]
-    if brier.PARADIGM.name in own and not RIGHT.keys() & chosen.keys():
+    if brier.DECLARATION.name in own and not RIGHT.keys() & chosen.keys():
         raise BadInput(
             "paradigms: brier: about=own_answer needs a paradigm beside it that says whether the answer is right: "
             f"{', '.join(RIGHT)}; as in -T 'paradigms={{agent_answer: {{}}, brier: {{about: own_answer}}}}'"
@@ -249,7 +249,7 @@ def viewer(paradigms: Sequence[str]) -> ViewerConfig:
     Args:
         paradigms: Names of the scorers whose columns are shown.
     """
-    shown = {name: PARADIGMS[name] for name in paradigms}
+    shown = {name: SCORER_BY_NAME[name] for name in paradigms}
     answer = ["answer"] if any(paradigm.show_answer for paradigm in shown.values()) else []
     columns = [
         *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", *answer, "epoch", "input", "target")),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from truthgym.scorers.statistics.interval import cluster_codes
-from truthgym.scorers.statistics.slopes import (
+from truthgym.scorers.statistics.instrumented_slope import (
     Codes,
     Floats,
     Slope,
@@ -20,6 +19,7 @@ from truthgym.scorers.statistics.slopes import (
     reliability,
     within,
 )
+from truthgym.scorers.statistics.interval import cluster_codes
 
 Data = tuple[Floats, Floats, Floats, Codes, Codes]
 N, EPOCHS, STEPS = 40, 3, 2

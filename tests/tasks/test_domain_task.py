@@ -18,8 +18,8 @@ from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.statistics.direction import DIRECTIONS, direction
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
 from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.paradigms import PARADIGMS, viewer
 from truthgym.tasks.urns import urns
 
 
@@ -78,20 +78,20 @@ def test_a_paradigm_asked_for_twice_is_scored_once() -> None:
     scorer = urns(n=1, paradigms=["brier", "brier"]).scorer
     assert scorer
     assert len(scorer) == 1
-    assert {"brier", "martingale", "length", "graded"} <= set(PARADIGMS)
+    assert {"brier", "martingale", "length", "graded"} <= set(SCORER_BY_NAME)
 
 
-@pytest.mark.parametrize("name", PARADIGMS)
+@pytest.mark.parametrize("name", SCORER_BY_NAME)
 def test_training_knows_the_directions_that_scorers_declare(name: str) -> None:
-    declared = PARADIGMS[name].directions
+    declared = SCORER_BY_NAME[name].directions
     assert name not in DIRECTIONS or DIRECTIONS[name] == declared, "copy them to scorers/statistics/direction.py"
-    keys = {*declared, *PARADIGMS[name].columns}
+    keys = {*declared, *SCORER_BY_NAME[name].columns}
     assert {key: direction(name, key, {}) for key in keys} == {key: declared.get(key) for key in keys}
 
 
-@pytest.mark.parametrize("name", PARADIGMS)
+@pytest.mark.parametrize("name", SCORER_BY_NAME)
 def test_headline_metrics_stand_first_in_the_log(name: str) -> None:
-    paradigm = PARADIGMS[name]
+    paradigm = SCORER_BY_NAME[name]
     (metric,) = registry_info(paradigm.scorer).metadata["metrics"]
     assert tuple(metric([]))[: len(paradigm.headline)] == paradigm.headline
     assert len(paradigm.headline) <= 10
@@ -209,7 +209,7 @@ def test_a_task_made_outside_of_an_eval_refuses_before_its_first_call(
 
 
 def test_calls_of_world_uplift() -> None:
-    calls = PARADIGMS["world_uplift"].calls
+    calls = SCORER_BY_NAME["world_uplift"].calls
     assert calls() == (5, 0)
     assert calls(budgets="50,200") == (5 + 2 * 4, 0)
     assert calls(template="rephrase", evidence="outcome") == (5 + 2, 0), "both outcomes are written anew"

@@ -10,8 +10,8 @@ import pytest
 
 from truthgym.datasets.question import Question
 from truthgym.models.agents.predictor import SIDES
-from truthgym.scorers.peers.answers import Answer, Answers, Respondent
-from truthgym.scorers.peers.trials import Design, TargetQuestion, Trial, draw_trials
+from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
+from truthgym.scorers.mutual_prediction.trials import Design, TargetQuestion, Trial, draw_trials
 
 N = 200
 Wording = Callable[[int, str], str]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training import rewards
+from truthgym.training import trl_rewards as rewards
 
 SAID = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20"]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in SAID]
@@ -29,7 +29,7 @@ def given(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_known_values_by_import_path_as_trl_loads_them(name: str, expected: list[float | None]) -> None:
-    function = getattr(importlib.import_module("truthgym.training.rewards"), name)
+    function = getattr(importlib.import_module("truthgym.training.trl_rewards"), name)
     found = function(**given())
     assert found == [None if value is None else pytest.approx(value, abs=1e-5) for value in expected]
     assert function.__name__ == name  # under which TRL logs it

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.artifacts import (
+from truthgym.training.files import (
     card_metadata,
     folder_lock,
     hash_dataset,

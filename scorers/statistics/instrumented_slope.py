@@ -39,14 +39,14 @@ class Slope:
     """Questions used."""
     clusters: int
     effective_clusters: float
-    """As in `interval.Headline`, for the weights of this slope: questions in the middle carry little information, so
+    """As in `interval.Estimate`, for the weights of this slope: questions in the middle carry little information, so
     that it is less than their number even if each is its own cluster."""
     influence: Floats = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     """What each cluster adds to the estimate, by cluster number. The standard error is the root of the sum of their
     squares. Empty if undefined."""
 
     def cluster_metrics(self) -> dict[str, float]:
-        """As `interval.Headline.cluster_metrics`."""
+        """As `interval.Estimate.cluster_metrics`."""
         return {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
 
 

@@ -139,7 +139,7 @@ class LifelongGRPO(LifelongSFT):
         return {
             "task": [f"{__file__}@peoples_choice"],
             "task_args": {"rows": str((folder / "train.jsonl").resolve())},
-            "reward": ["truthgym.training.progress.agreement"],
+            "reward": ["truthgym.training.progress_examinees.agreement"],
             "max_completion_length": LETTER_TOKENS,
             "validation_steps": 0,
         }

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Literal
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import JUDGE_AT_FAULT, NO_OUTCOME, Best, direction, worst
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HeadlineBest = Literal["lowest", "highest", "zero", ""]
+BestEnd = Literal["lowest", "highest", "zero", ""]
 """The best value of a headline: its lowest, its highest, 0, or none that is declared."""
-DECLARED: dict[str, HeadlineBest] = {
+DECLARED: dict[str, BestEnd] = {
     "lower is better": "lowest",
     "higher is better": "highest",
     "1 is perfect": "highest",
     "0 is": "zero",
 }
-"""How `Paradigm.better` begins."""
+"""How `ScorerDeclaration.better` begins."""
 BETTER = {"lowest": "lower", "highest": "higher"}
 """How a table says which end is better."""
 SIGN = {"lowest": -1.0, "zero": -1.0, "highest": 1.0, "": 1.0}
@@ -46,14 +46,14 @@ def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
     }
 
 
-def headline_best(scorer: str, higher_is_better: bool | None = None) -> HeadlineBest:
+def best_end(scorer: str, higher_is_better: bool | None = None) -> BestEnd:
     """The best value of a scorer's headline."""
     if higher_is_better is not None:
         return "highest" if higher_is_better else "lowest"
     name = bare_name(scorer)
-    if name not in PARADIGMS:
+    if name not in SCORER_BY_NAME:
         return direction(name, name, {}) or ""
-    return next((best for words, best in DECLARED.items() if PARADIGMS[name].better.startswith(words)), "")
+    return next((best for words, best in DECLARED.items() if SCORER_BY_NAME[name].better.startswith(words)), "")
 
 
 def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
@@ -126,12 +126,12 @@ def run_names(frame: "pd.DataFrame") -> "pd.Series[str]":
 def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:
     """The keys of a scorer's value: first the columns of the log viewer, in their order."""
     present = list(dict.fromkeys(keys))
-    paradigm = PARADIGMS.get(bare_name(scorer))
+    paradigm = SCORER_BY_NAME.get(bare_name(scorer))
     first = [key for key in (paradigm.columns if paradigm else ()) if key in present]
     return [*first, *(key for key in present if key not in first)]
 
 
-def toward_better(numbers: "pd.DataFrame", best: "dict[str, HeadlineBest]") -> "pd.DataFrame":
+def orient_higher_is_better(numbers: "pd.DataFrame", best: "dict[str, BestEnd]") -> "pd.DataFrame":
     """Columns of numbers, each multiplied so that more is better. A column without a better end stays as it is."""
     return numbers * [SIGN[best.get(str(name), "")] for name in numbers]
 

@@ -10,9 +10,9 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress.questionnaire import Item
 from truthgym.models.agents.respondent import request_of
 from truthgym.tasks.progress_follow import progress_follow
-from truthgym.training import progress
+from truthgym.training import progress_examinees as progress
 from truthgym.training.grpo import grpo
-from truthgym.training.progress import (
+from truthgym.training.progress_examinees import (
     ExtrapolativeDPO,
     ExtrapolativeSFT,
     LifelongDPO,

@@ -8,7 +8,7 @@ import pytest
 from inspect_ai import eval
 from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 
-from truthgym.scorers.peers.answers import Answers, read_answers
+from truthgym.scorers.mutual_prediction.answers import Answers, read_answers
 from truthgym.tasks.forecasting import forecasting
 
 

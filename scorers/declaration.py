@@ -111,7 +111,7 @@ def _in_a_sample() -> bool:
 
 
 @dataclass(frozen=True)
-class Paradigm:
+class ScorerDeclaration:
     """A scorer with what the tasks, the log viewer and training must know of it. Each scorer's file ends with one."""
 
     scorer: Callable[..., Scorer]

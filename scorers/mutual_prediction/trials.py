@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from truthgym.datasets.question import Question, may_be_shown_with
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.predictor import Shown
-from truthgym.scorers.peers.answers import Answer, Answers, Respondent
+from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
 
 Choice = Literal["evaluated", "random_non_evaluated", "random_any"]
 TargetQuestion = Literal["evaluated_question", "random_non_evaluated_question", "random_any_question"]

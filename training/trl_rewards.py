@@ -1,6 +1,6 @@
 """Reward functions for TRL's own trainers, on the rows that `truthgym convert --to prompts` writes.
 
-trl grpo --reward_funcs truthgym.training.rewards.brier --scale_rewards none --dataset_name data/prompts ...
+trl grpo --reward_funcs truthgym.training.trl_rewards.brier --scale_rewards none --dataset_name data/prompts ...
 
 TRL's default for GRPO (`scale_rewards="group"`) makes a proper reward improper: always set `scale_rewards="none"`.
 `truthgym train grpo` refuses that combination; TRL's own command cannot know.
