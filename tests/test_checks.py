@@ -10,7 +10,6 @@ import pytest
 
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS
-from truthgym.models.reference import TAKES
 from truthgym.scorers.graders.resolve import OPTIONS
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
@@ -143,14 +142,3 @@ def test_links_between_pages_lead_somewhere(root: Path) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}, (
                 f"{page}: {anchor}"
             )
-
-
-def test_a_short_file_is_one_that_a_user_names(root: Path) -> None:
-    for path in (path for room in ROOMS for path in (root / room).glob("*/*.py")):
-        named = path.stem in {*TAKES, "paired"}  # an agent, as in reference/interviewer; paired: three rooms import it
-        assert named or len(path.read_text().splitlines()) >= 40, path
-
-
-def test_files_are_short_enough_to_read_in_one_go(root: Path) -> None:
-    for path in (path for room in ROOMS for path in (root / room).rglob("*.py")):
-        assert len(path.read_text().splitlines()) <= 400, path
