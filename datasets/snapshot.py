@@ -13,12 +13,13 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.digests import file_digest
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
-from truthgym.datasets.loading.source import Source, file_sha256, source_rows
+from truthgym.datasets.loading.source import Source, source_rows
 
 SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
@@ -89,7 +90,7 @@ def fetch(
             left_out = ", ".join(f"{number} {reason}" for reason, number in (+dropped).most_common()) or "it is empty"
             raise BadInput(f"{domain}: {chosen} has no row to write ({left_out}); relax the options or the day")
         _convert(part, path)
-        snapshot = Snapshot(path, written, file_sha256(path), +dropped)
+        snapshot = Snapshot(path, written, file_digest(path), +dropped)
         arguments = {name: value for name, value in arguments.items() if value is not None}
         card = _card(domain, chosen, sources[chosen], arguments, began, snapshot)
         path.with_suffix(".md").write_text(card, encoding="utf-8")

@@ -1,7 +1,8 @@
 """The splits of questions. Loads nothing, so that converting logs can check splits without Inspect."""
 
-from hashlib import sha256
 from typing import Literal
+
+from truthgym.datasets.digests import text_share
 
 Split = Literal["train", "validation", "test"]
 SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
@@ -13,7 +14,7 @@ def split_of(event: str) -> Split:
 
     Expected shares: train 0.6, validation 0.2, test 0.2.
     """
-    position = int.from_bytes(sha256(event.encode()).digest()[:8]) / 2**64
+    position = text_share(event)
     for split, share in SHARES.items():
         if position < share:
             return split

@@ -5,10 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header
 from truthgym.evallog.reader import LogReader
@@ -55,7 +56,7 @@ class LogFile:
     def digest(self) -> str:
         """SHA-256 of the file, in hex. For a remote log, of its path and eval id."""
         if Path(self.path).is_file():
-            return hash_file(Path(self.path))
+            return file_digest(Path(self.path))
         return sha256(f"{self.path} {self.header.eval.eval_id}".encode()).hexdigest()
 
 
@@ -161,12 +162,6 @@ def _log_file(path: str) -> LogFile:
     reader = LogReader(path)
     file = Path(path).stat() if Path(path).is_file() else None
     return LogFile(reader, file.st_size if file else 0, file.st_mtime if file else 0.0)
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _names(places: Sequence[str | Path]) -> str:

@@ -1,6 +1,5 @@
 """What is served: a scorer with its options, models and direction, identified by a digest."""
 
-import json
 import re
 from hashlib import sha256
 from importlib.metadata import version
@@ -9,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from truthgym.datasets.digests import canonical_json
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.scorers.rubrics.reward import refuse_secrets
 from truthgym.training.reward_functions.sources import CODE, model_sources, sources_of
@@ -61,7 +61,7 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
             "code": contents.get(CODE, []),
             "truthgym": version("truthgym"),
         }
-        digest = sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        digest = sha256(canonical_json(whole).encode()).hexdigest()
         parts = [*sources.values(), *(one for each in models.values() for one in each)]
         made_of = {
             name if name.startswith("artifact:") else f"served:{Path(name).name}": content

@@ -1,13 +1,13 @@
 """Self-debate: opposed positions are argued in turn, then the model concludes."""
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Annotated, Literal
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from pydantic import Field
 
+from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
@@ -116,7 +116,7 @@ def speaking_order(question: str, epoch: int, positions: int, order: Order) -> t
     Returns:
         Position indices from 0 in speaking order, and the role of each position.
     """
-    key = int.from_bytes(sha256(question.encode()).digest()[:8])
+    key = text_number(question)
     first, swapped = 0, 0
     if order == "counterbalanced":
         first, swapped = (key + epoch) % positions, (key // positions + epoch // positions) % len(ROLES)

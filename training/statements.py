@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Any, Literal
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import canonical_json, file_digest
 from truthgym.training.files import CARD, hash_model
 
 Event = Literal["search", "export", "deploy", "convert", "train", "eval"]
@@ -34,7 +34,7 @@ def digest_of(place: str | Path) -> str:
     """
     path = Path(place)
     if path.is_file():
-        return hash_file(path)
+        return file_digest(path)
     if not path.is_dir():
         return sha256(str(place).encode()).hexdigest()
     return hash_model(str(path), deep=not any((path / name).is_file() for name in (CARD, "config.json")))
@@ -103,7 +103,7 @@ def record(
 def canonical(statement: Mapping[str, Any]) -> bytes:
     """JSON with sorted keys and without spaces; NaN is null."""
     plain = json.loads(json.dumps(statement, default=str), parse_constant=lambda _: None)
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return canonical_json(plain).encode()
 
 
 def write_statement(store: Path, statement: Mapping[str, Any]) -> Path:

@@ -12,10 +12,11 @@ from typing import Any
 from inspect_ai.dataset import Sample
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
+from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput, bad_fields, one_of
-from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows, readable
 from truthgym.datasets.loading.selection import Questions, check_selection, duplicate_id, select
-from truthgym.datasets.loading.source import Source, bundled_file, file_sha256, source_rows
+from truthgym.datasets.loading.source import Source, bundled_file, source_rows
 from truthgym.datasets.question import CSV, Day, Question, Text, sample, split_of
 
 MAX_PROBLEMS = 10
@@ -103,7 +104,7 @@ class Domain:
             reason_to_drop = self._filter(source, options) if options else None
             files = [Path(source)] if is_file else [bundled_file(one.file) for one in parts]
             rows = chain.from_iterable(map(read_rows, files))
-        digest = file_sha256(Path(source)) if is_file else None
+        digest = file_digest(readable(Path(source))) if is_file else None
         if sha256 is not None and str(sha256).lower() != digest:
             actual = f"{source} has {digest}" if is_file else f"source={source} is not a file"
             raise BadInput(

@@ -31,16 +31,16 @@ def read_rows(path: Path) -> Iterator[Row]:
     is text, or a list if it is a JSON array such as `["first text", "second text"]`. Its columns have the names of the
     header in lower case.
     """
-    check_file(path)
+    readable(path)
     yield from {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path)
 
 
-def check_file(path: Path) -> None:
-    """Check that a path is a file that can be read."""
+def readable(path: Path) -> Path:
+    """The path, if it is of a file that can be read."""
     try:
         if path.is_file():
             path.open("rb").close()
-            return
+            return path
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); give the path of a readable file") from None
     raise BadInput(f"There is no file {path}; give a .jsonl, .csv or .parquet file with one question a row")
@@ -48,7 +48,7 @@ def check_file(path: Path) -> None:
 
 def read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 (JSON)
     """Read a JSON file."""
-    check_file(path)
+    readable(path)
     with path.open("rb") as file:
         return parse_json(file, str(path), remedy)
 

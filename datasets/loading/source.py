@@ -4,7 +4,6 @@ Every source yields rows in the shape of the domain's bundled file. So each doma
 snapshot that `truthgym fetch` makes of any source is a file of the same shape.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from inspect_ai.util import warn_once
 from pydantic import SkipValidation
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.row_files import Row, check_file
+from truthgym.datasets.loading.row_files import Row
 
 logger = getLogger(__name__)
 
@@ -97,10 +96,3 @@ def source_rows(
 def bundled_file(domain: str) -> Path:
     """The file of a domain's bundled rows."""
     return Path(__file__).parent.parent / f"{domain}.jsonl"
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits."""
-    check_file(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from hashlib import sha256
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
@@ -12,6 +11,7 @@ from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 from pydantic import Field
 
+from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.loading.selection import Questions, select
 from truthgym.datasets.progress.questionnaire import DIMENSIONS
@@ -118,4 +118,4 @@ def item_offset(item: str) -> float:
 
 
 def _generator(*key: object) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(sha256(repr(key).encode()).digest()[:16]))
+    return np.random.default_rng(text_number(repr(key), 16))

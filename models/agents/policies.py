@@ -7,12 +7,13 @@ numbers.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
+
+from truthgym.datasets.digests import text_number
 
 DECIMALS = 4
 """Decimals of every probability that an agent states in words."""
@@ -341,12 +342,12 @@ def private_signal(
 
 def uniform(*key: object) -> float:
     """A uniform random number in (0, 1), determined by the key alone: other work and its order do not change it."""
-    return ((int.from_bytes(sha256(repr(key).encode()).digest()[:8]) >> 12) + 0.5) / 2**52
+    return ((text_number(repr(key)) >> 12) + 0.5) / 2**52
 
 
 def generator(*key: object) -> np.random.Generator:
     """A random generator determined by the key alone, as in `uniform`."""
-    return np.random.default_rng(int.from_bytes(sha256(repr(key).encode()).digest()[:16]))
+    return np.random.default_rng(text_number(repr(key), 16))
 
 
 def _signal(information: float, outcome: bool, *key: object) -> float:

@@ -6,13 +6,13 @@ own noise.
 """
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import TypeVar
 
 from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
+from truthgym.datasets.digests import text_number
 from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, OPINIONS, Side
 from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief
@@ -75,4 +75,4 @@ def challenge_text(challenge: str, state: TaskState, question: Question, belief:
 
 
 def _pick(wordings: Sequence[Wording], key: str) -> Wording:
-    return wordings[int.from_bytes(sha256(key.encode()).digest()[:8]) % len(wordings)]
+    return wordings[text_number(key) % len(wordings)]

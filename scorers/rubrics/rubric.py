@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from truthgym.datasets.digests import canonical_json
 from truthgym.datasets.errors import BadInput, bad_fields, one_of
 from truthgym.datasets.question import Text
 from truthgym.scorers.judges.rubric import read_text
@@ -103,9 +104,9 @@ class Rubric(Data):
         return {"binary": 1, "0-1": 1, "0-5": 5}.get(self.scale, len(self.levels) - 1)
 
 
-def canonical_json(value: object) -> str:
-    """JSON with sorted keys and no spaces, in which a whole number has no decimal point. Equal data give equal text."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+def rubric_json(value: object) -> str:
+    """Canonical JSON in which a whole number has no decimal point."""
+    return canonical_json(_plain(value))
 
 
 def _plain(value: object) -> object:
@@ -118,7 +119,7 @@ def _plain(value: object) -> object:
 
 def digest(value: object) -> str:
     """SHA-256 of the canonical JSON of a value, in hexadecimal."""
-    return sha256(canonical_json(value).encode()).hexdigest()
+    return sha256(rubric_json(value).encode()).hexdigest()
 
 
 def prompt_digest(prompt: str) -> str:

@@ -21,6 +21,7 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import registry_create
 from pydantic import BaseModel, Field, ValidationError
 
+from truthgym.datasets.digests import canonical_json
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_unqualified_name, task_state_from_sample
 from truthgym.datasets.question import Question, asked_text, question_metadata, question_of
@@ -71,7 +72,7 @@ class Item(BaseModel, frozen=True, extra="forbid"):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the item, in hex."""
-        return sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+        return sha256(canonical_json(self.model_dump()).encode()).hexdigest()
 
     @property
     def characters(self) -> int:

@@ -10,8 +10,9 @@ from inspect_ai.log import read_eval_log, read_eval_log_sample
 from inspect_ai.model import ModelOutput
 
 from tests.fixtures import QUIET, Run
+from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file, file_sha256
+from truthgym.datasets.loading.source import bundled_file
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.sycophancy import sycophancy
@@ -72,7 +73,7 @@ def test_a_day_in_the_arguments_survives_a_retry(tmp_path: Path) -> None:
 def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(bundled_file("conceptual").read_bytes().splitlines(keepends=True)[0])
-    digest = file_sha256(path)
+    digest = file_digest(path)
     (log,) = eval(
         "truthgym/sycophancy", model="reference/bayesian", **QUIET, log_dir=str(tmp_path / "logs"),
         task_args={"domain": {"conceptual": {"source": str(path)}}, "metric": "opinion"}, epochs=1, limit=1,

@@ -5,7 +5,6 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -14,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta
 
+from truthgym.datasets.digests import text_share
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import Best
 
@@ -255,7 +255,7 @@ def split_validation(candidates: Sequence[Candidate], splits: Sequence[str]) -> 
 
 
 def _hash_share(event: str) -> float:
-    return int.from_bytes(sha256(f"validation {event}".encode()).digest()[:8]) / 2**64
+    return text_share(f"validation {event}")
 
 
 class Pair(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.files import METADATA_KEY, check_new_folder, folder_lock
@@ -218,7 +218,7 @@ class DatasetFolder:
         files = [{"split": split, "path": f"{split}.{self._format}"} for split in self._files]
         # `load_dataset` caches rows by the folder's name and this entry alone. Without the hashes it would return the
         # rows of an earlier dataset, or of another folder of the same name.
-        digests = [hash_file(self._partial / file["path"]) for file in files]
+        digests = [file_digest(self._partial / file["path"]) for file in files]
         metadata = {
             "configs": [{"config_name": "default", "description": " ".join(digests), "data_files": files}],
             "dataset_info": {"features": self.features()},

@@ -15,7 +15,7 @@ from typing import Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
-from truthgym.scorers.rubrics.rubric import Rubric, canonical_json, check_places, digest, model_from
+from truthgym.scorers.rubrics.rubric import Rubric, check_places, digest, model_from, rubric_json
 from truthgym.training.files import folder_lock, write_atomically
 from truthgym.training.search.run import RESULT, read_result
 from truthgym.training.statements import digest_of, record, store_of
@@ -89,7 +89,7 @@ def deploy(
             records / "artifacts" / f"{artifact.artifact_id}.json", json.dumps(artifact.model_dump(mode="json"))
         )
         with file.open("a", encoding="utf-8") as lines:
-            lines.write(canonical_json(entry) + "\n")
+            lines.write(rubric_json(entry) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
     copy = records / "artifacts" / f"{artifact.artifact_id}.json"

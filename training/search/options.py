@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.rubrics.rubric import BUNDLED, canonical_json, read_json
+from truthgym.scorers.rubrics.rubric import BUNDLED, read_json, rubric_json
 from truthgym.training.search.config import SearchConfig
 
 MODELS = ("initializer", "proposer", "judge")
@@ -62,7 +62,7 @@ def model_spec(text: str, option: str) -> dict[str, Any]:
 
 def inline(source: str) -> str:
     """A rubric as JSON text in place of its file's path, so that a record of the run needs no other file."""
-    return source if source in BUNDLED else canonical_json(read_json(source, "rubric")[0])
+    return source if source in BUNDLED else rubric_json(read_json(source, "rubric")[0])
 
 
 def _yaml(text: str, option: str) -> Any:  # noqa: ANN401

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import hash_model
 from truthgym.training.trainers.base_options import Options
@@ -77,7 +77,7 @@ class Arguments:
         hashed |= {key: value for key in HASHED_OPTIONS if (value := named[key]) != type(value)()}
         if template := hashed.get("chat_template_path"):  # its content counts, not its path
             file = Path(template)
-            hashed["chat_template_path"] = hash_file(file) if file.is_file() else hash_model(template)
+            hashed["chat_template_path"] = file_digest(file) if file.is_file() else hash_model(template)
         return {key: _canonical(hashed[key]) for key in sorted(hashed)}
 
 

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.discovery import hash_file
+from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.training.trainers.base_options import Options
 
@@ -152,7 +152,7 @@ def _source_hashes(options: RolloutOptions) -> dict[str, str]:
     from truthgym.training.reward_functions.user_function import hash_of_source
 
     files = [Path(name.partition("@")[0]) for name in (*options.task, options.solver or "")]
-    hashes = {str(file): hash_file(file) for file in files if file.suffix == ".py" and file.is_file()}
+    hashes = {str(file): file_digest(file) for file in files if file.suffix == ".py" and file.is_file()}
     return hashes | {name: digest for name in options.reward if "." in name and (digest := hash_of_source(name))}
 
 

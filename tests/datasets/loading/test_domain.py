@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import Domain, DomainRow
 from truthgym.datasets.loading.row_files import Row as PlacedRow
 from truthgym.datasets.loading.row_files import RowFilter
 from truthgym.datasets.loading.selection import exclusion_summary
-from truthgym.datasets.loading.source import Source, file_sha256
+from truthgym.datasets.loading.source import Source
 from truthgym.datasets.question import Question
 
 
@@ -84,11 +85,11 @@ def test_a_file_is_recorded_by_its_sha256(tmp_path: Path) -> None:
     digest = sha256(path.read_bytes()).hexdigest()
     questions = DOMAIN(str(path))
     assert (questions.digest, questions.notice) == (digest, None)
-    assert file_sha256(path) == digest
+    assert file_digest(path) == digest
     for given in (digest, digest.upper()):
         assert len(DOMAIN(str(path), sha256=given)) == 3
     path.write_text(path.read_text() + "\n")
-    with pytest.raises(BadInput, match=f"sha256={digest} does not match: .*mine.jsonl has {file_sha256(path)}"):
+    with pytest.raises(BadInput, match=f"sha256={digest} does not match: .*mine.jsonl has {file_digest(path)}"):
         DOMAIN(str(path), sha256=digest)
 
 

@@ -16,7 +16,7 @@ from truthgym.scorers.rubrics.extraction import TIME_LIMIT, Extraction, extract
 from truthgym.scorers.rubrics.grading import reply_form
 from truthgym.scorers.rubrics.prompts import PLACEHOLDERS, PROMPTS, Prompts, check_template, fill
 from truthgym.scorers.rubrics.reward import Artifact, Content, RubricReward, read_artifact, read_reward, with_protocol
-from truthgym.scorers.rubrics.rubric import BUNDLED, Rubric, applicable, canonical_json, prompt_digest
+from truthgym.scorers.rubrics.rubric import BUNDLED, Rubric, applicable, prompt_digest, rubric_json
 from truthgym.scorers.statistics.rubric_score import repeat_sd, rubric_score
 
 ONE = {"name": "mine", "criteria": [{"id": "a", "text": "Is good.", "weight": 2}, {"id": "b", "text": "Is short."}]}
@@ -78,7 +78,7 @@ def test_equal_rubrics_have_one_digest() -> None:
     again["criteria"][0]["weight"] = 2.5
     assert read_reward(again)[0].rubrics[0].digest != rubric().digest
     assert rubric().model_copy(update={"name": "other"}).digest != rubric().digest, "a copy has its own"
-    assert canonical_json({"b": 1.0, "a": [2.50, "é"]}) == '{"a":[2.5,"é"],"b":1}'
+    assert rubric_json({"b": 1.0, "a": [2.50, "é"]}) == '{"a":[2.5,"é"],"b":1}'
 
 
 @pytest.mark.parametrize(
