@@ -29,12 +29,17 @@ PYTHON_SECONDS = 30
 """Time that a program of the model may take."""
 
 
+# Models read the descriptions and arguments of the functions that these return.
 @tool
 def search() -> Tool:
     """Search the records of the question's archive."""
 
     async def execute(query: str) -> str:
-        """Search the archive. Lists the numbers, names and kinds of the records that fit best."""
+        """Search the archive. Lists the numbers, names and kinds of the records that fit best.
+
+        Args:
+            query: Words to look for.
+        """
         archive, shown = await _do("search", {"query": query})
         return listing(archive.world, shown)
 
@@ -46,7 +51,11 @@ def retrieve() -> Tool:
     """Read a record of the question's archive."""
 
     async def execute(number: int) -> str:
-        """Read a record."""
+        """Read a record.
+
+        Args:
+            number: Its number, which a search lists.
+        """
         archive, shown = await _do("retrieve", {"number": number})
         return archive.world.records[shown[0]] if shown else f"There is no record No. {number}."
 
@@ -58,7 +67,11 @@ def attachment() -> Tool:
     """Read a table that comes with the question."""
 
     async def execute(name: str) -> str:
-        """Read a table that comes with the question, as CSV."""
+        """Read a table that comes with the question, as CSV.
+
+        Args:
+            name: Its file name.
+        """
         known = _question().attachments
         if name not in known:
             raise ToolError(f"There is no {name!r}. The question comes with: {', '.join(known) or 'no table'}.")
