@@ -13,7 +13,7 @@ view:  ## the folders as static checkers must see them: build/typing/truthgym/<f
 	for room in analysis cli datasets evallog models scorers serve solvers sweep tasks training ui; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
 
 types: view
-	mypy -p truthgym -p tests -p benchmarks -p examples
+	mypy -p truthgym -p tests -p studies -p examples
 
 imports: view  ## imports run one way: the layers in pyproject.toml
 	PYTHONPATH=build/typing lint-imports
@@ -29,20 +29,21 @@ release:  ## the wheel and the sdist in dist/, each installed and tried in a fre
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training ui | grep -z '\.py$$' | xargs -0 cat | wc -l
+	@git ls-files -z studies | grep -z '\.py$$$$' | xargs -0 cat | wc -l
 	@git ls-files -z tests | grep -z '\.py$$' | xargs -0 cat | wc -l
 
 test:
 	pytest
 
 validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every measure on agents whose truth is known (takes a while)
-	python -m truthgym.analysis.validity.martingale docs/validity.md
-	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
-	python -m truthgym.analysis.validity.judges docs/validity_judges.md
-	python -m truthgym.analysis.validity.worlds_exact docs/worlds.md
-	python -m truthgym.analysis.validity.progress docs/validity_progress.md
-	python -m truthgym.analysis.validity.uplift docs/validity_uplift.md
-	python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md
-	python -m truthgym.analysis.validity.agents docs/validity_agents.md --n 72
+	python -m studies.validity.martingale docs/validity.md
+	python -m studies.validity.sycophancy docs/validity_sycophancy.md
+	python -m studies.validity.judges docs/validity_judges.md
+	python -m studies.validity.worlds_exact docs/worlds.md
+	python -m studies.validity.progress docs/validity_progress.md
+	python -m studies.validity.uplift docs/validity_uplift.md
+	python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md
+	python -m studies.validity.agents docs/validity_agents.md --n 72
 
 results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
 	truthgym models smollm2 --out trained/smollm2
@@ -50,8 +51,8 @@ results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simul
 	python examples/small_model.py $$logs hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96 --display none && \
 	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
 
-rewards:  ## the tables of docs/reward_methods.md, from those in docs/reward_methods, which examples/reward_studies.py makes anew
-	python docs/reward_figures.py
+rewards:  ## the tables of docs/reward_methods.md, from the .csv files in studies/training, which reward_studies.py makes anew
+	python -m studies.training.reward_figures
 
 notebooks:  ## examples/notebooks/*.ipynb, each from the script beside it
 	python docs/notebooks.py

@@ -25,7 +25,9 @@ LARGEST = 1_000_000
 """Bytes of the largest file that a release may hold."""
 TESTED = ("analysis", "datasets", "evallog", "models", "scorers", "solvers", "tasks")
 """Folders of tests of which most need no extra."""
-NEEDS_MORE = re.compile(r"\broot\b|\bROOT\b|parents\[|\b(torch|transformers|trl|ray|smollm2|fastapi)\b|tests\.commands")
+NEEDS_MORE = re.compile(
+    r"\bstudies\b|\broot\b|\bROOT\b|parents\[|\b(torch|transformers|trl|ray|smollm2|fastapi)\b|tests\.commands"
+)
 """Found in tests that read the checkout, load what only an extra brings, or fork processes as Windows cannot."""
 SAMPLE = (
     "def pytest_collection_modifyitems(items):\n    items[:] = [one for at, one in enumerate(items) if at % 5 < 2]\n"

@@ -18,12 +18,12 @@ from mkdocs.structure.files import File, Files
 from truthgym.ui.forms.registry import registered
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = ("datasets/**/*.md", "benchmarks/**/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+OUTSIDE = ("datasets/**/*.md", "studies/**/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 SEARCH = {
     **dict.fromkeys(("faq.md", "start.md", "terms.md", "own_questions.md", "own_task.md"), 2.0),
     **dict.fromkeys(("brier.md", "martingale.md", "training.md", "training_urns.md", "validity.md"), 1.5),
-    **dict.fromkeys(("CHANGELOG.md", "docstrings.md", "benchmarks/", "reward_methods.md", "training_"), 0.3),
+    **dict.fromkeys(("CHANGELOG.md", "docstrings.md", "studies/", "reward_methods.md", "training_"), 0.3),
     "datasets/": 0.1,
 }
 """How much more a page counts in the search than others, by the beginning of its path."""

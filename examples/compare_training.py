@@ -344,11 +344,11 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
     return found.estimate, found.lower, found.upper
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[Row], link: str) -> str:
     """The page of these figures, as `compare_training_page.py` writes it."""
     write = runpy.run_path(str(Path(__file__).with_name("compare_training_page.py")))["page"]
     settings = {"rounds": ROUNDS, "epochs": EPOCHS, "beta": BETA, "rate": LORA_RATE, "passes": PASSES}
-    return str(write(rows, BASE, RUBRIC, settings))
+    return str(write(rows, BASE, RUBRIC, settings, link))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -361,6 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         metavar="ARM", help=", ".join(ARMS))  # fmt: skip
     parser.add_argument("--share", type=float, default=1.0, help="share of the questions and steps")
     parser.add_argument("--page", type=Path, default=Path("docs/training_compared.md"))
+    parser.add_argument("--table", type=Path, help="the figures of each seed; by default a .csv file beside the page")
     parser.add_argument("--only-page", action="store_true", help="write the page of arms that have run")
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower with more threads
@@ -374,13 +375,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name in args.arms if not args.only_page else ():
                 alone(run, name, size, seed, folder, args.share)
             rows += figures(folder, size, seed, args.arms)
+    table = args.table or args.page.with_suffix(".csv")
     args.page.parent.mkdir(parents=True, exist_ok=True)
-    with args.page.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+    with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    args.page.write_text(page(rows), encoding="utf-8")
-    print(page(rows))
+    text = page(rows, os.path.relpath(table, args.page.parent))
+    args.page.write_text(text, encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

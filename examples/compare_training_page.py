@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import mean_estimate
@@ -31,7 +32,7 @@ JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the 
 SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
 
 
-def page(rows: Sequence[Row], start: str, rubric: str, settings: Mapping[str, float]) -> str:
+def page(rows: Sequence[Row], start: str, rubric: str, settings: Mapping[str, float], link: str) -> str:
     """The page: means over seeds and paired differences, with their intervals.
 
     Args:
@@ -39,6 +40,7 @@ def page(rows: Sequence[Row], start: str, rubric: str, settings: Mapping[str, fl
         start: Name of the model that all arms start from.
         rubric: Suffix of the arms that are paid by a rubric.
         settings: Numbers that the text names.
+        link: From the page to the .csv file with the figures of each seed.
     """
     sections = []
     for size in dict.fromkeys(row["size"] for row in rows):
@@ -66,7 +68,7 @@ def page(rows: Sequence[Row], start: str, rubric: str, settings: Mapping[str, fl
             ]
             section += f"\n{markdown(['reward model', *JUDGES.values()], judges)}"
         sections.append(section)
-    return TEXT.format(tables="\n".join(sections), **settings)
+    return TEXT.format(tables="\n".join(sections), link=link, file=PurePosixPath(link).name, **settings)
 
 
 def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
@@ -80,7 +82,8 @@ def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
 
 TEXT = """# Ways to train a policy, compared
 
-Written by `python examples/compare_training.py`; the .csv file beside this page has the figures and logs of each seed.
+Written by `python examples/compare_training.py`; [{file}]({link}) has the
+figures and logs of each seed.
 
 Every arm starts from the same model, is paid by a reward model only, samples the same number of replies to
 questions of the train split, and takes as many gradient steps on as many of them, each on average {passes} times. The

@@ -14,14 +14,16 @@ Complete steps are skipped, so the same command resumes an interrupted study.
 import argparse
 import csv
 import json
+import math
 import os
 import random
-import runpy
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from inspect_ai import Task, eval, task_with
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType
@@ -39,8 +41,6 @@ from truthgym.training.files import markdown_table
 from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
 
-SHARED: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("train_on_top_share.py")))
-"""How that study evaluates and trains, which is the same here."""
 SOURCES: dict[str, Callable[[], Solver]] = {"direct": direct, "revised": critique_revise, "react": run_agent}
 ASKED = ("direct", "react")
 """How trained models are asked: the two axes."""
@@ -50,6 +50,41 @@ NOISE = {"direct": 0.2, "revised": 0.05, "react": 0.2}
 """Of the teacher's answers, planted: the sources differ in quality as well as in form."""
 MESSAGE_LIMIT = 8
 """Of an agent."""
+TRAINING = {
+    "learning_rate": 5e-4,  # suits half a million parameters; the rates of large models would change nothing
+    "per_device_train_batch_size": 32,
+    "max_steps": 200,  # the same for each selection, whatever its number of rows
+    "logging_steps": 20,
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "use_cpu": True,
+}
+MAX_TOKENS = 12
+"""Of an answer. One in the requested format has six."""
+
+
+def evaluate(task: Task, model: str, log_dir: Path, epochs: int, display: DisplayType | None) -> EvalLog:
+    """Evaluate a model, or read the header of its log if there is one."""
+    for file in list_eval_logs(str(log_dir)) if log_dir.is_dir() else []:
+        log = read_eval_log(file, header_only=True)
+        if log.status == "success":
+            return log
+    (log,) = eval(
+        task,
+        model=model,
+        model_args={"device": "cpu"} if model.startswith("hf/") else {},
+        log_dir=str(log_dir),
+        epochs=epochs,
+        max_tokens=MAX_TOKENS,
+        max_connections=64,  # the batch size
+        max_samples=64,
+        seed=0,
+        log_realtime=False,
+        display=display,
+    )
+    if log.status != "success":
+        raise SystemExit(f"{log.location}: {log.error.message if log.error else log.status}")
+    return log
 
 
 def mixed(sources: Mapping[str, Sequence[str]], ratio: Sequence[int], rows: int, seed: int) -> list[str]:
@@ -142,19 +177,37 @@ def one_seed(
                 folder.write("train", json.loads(line))
             folder.finish({"kind": "sft", "rows": dict(folder.counts)}, folder.out.name, f"A mix of sources, {name}.")
         options = {"model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(out), "seed": seed}
-        models[name] = sft(options | SHARED["TRAINING"] | {"max_steps": max_steps})
+        models[name] = sft(options | TRAINING | {"max_steps": max_steps})
     found: dict[str, list[float]] = {}
     for name, model in models.items():
         logs = [
-            SHARED["evaluate"](
-                asked(SHARED["held_out_questions"](n), "test", mode),
+            evaluate(
+                asked(held_out_questions(n), "test", mode),
                 f"hf/{model}", out / "logs" / model.name / f"test-{mode}", 1, display,
             )
             for mode in ASKED
         ]  # fmt: skip
-        scores = [SHARED["brier_scores"](log, 1.0) for log in logs]
+        scores = [brier_scores(log, 1.0) for log in logs]
         found[name] = [sum(each.values()) / len(each) for each in scores]
     return found
+
+
+def brier_scores(log: EvalLog, unread: float = math.nan) -> dict[str, float]:
+    """Mean Brier score of each question over its epochs."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for sample in read_eval_log_sample_summaries(log.location):
+        values = (sample.scores or {})["brier"].value
+        assert isinstance(values, dict)
+        score = float(str(values["brier_score"]))
+        score = unread if math.isnan(score) else score
+        if not math.isnan(score):
+            scores[str(sample.id)].append(score)
+    return {question: sum(some) / len(some) for question, some in scores.items()}
+
+
+def held_out_questions(n: int) -> int:
+    """The number of test questions beside n train questions."""
+    return round(n * 297 / 907)
 
 
 def table(each: Sequence[Mapping[str, Sequence[float]]]) -> list[list[str]]:

@@ -127,14 +127,14 @@ def test_links_between_pages_lead_somewhere(root: Path) -> None:
         *root.glob("*.md"),
         *root.glob("docs/*.md"),
         *root.glob("datasets/**/*.md"),
-        *root.glob("benchmarks/**/*.md"),
+        *root.glob("studies/**/*.md"),
     ]
     for page in pages:
         text = page.read_text()
         for link in LINK.findall(text):
             assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
         for path in re.findall(
-            rf"`((?:{'|'.join(ROOMS)}|docs|tests|benchmarks|examples)/[\w/.]+\.(?:py|md|jsonl))`", text
+            rf"`((?:{'|'.join(ROOMS)}|docs|tests|studies|examples)/[\w/.]+\.(?:py|md|jsonl))`", text
         ):
             assert (root / path).exists() or "NAME" in path, f"{page.name}: {path}"
         for target, anchor in re.findall(r"\]\(([\w./]*)#([\w-]+)\)", text):

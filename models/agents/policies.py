@@ -44,7 +44,7 @@ class Parameters(BaseModel, frozen=True):
 
     strength: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Deviation from Bayes' rule, 0 or more; 0 is Bayesian. None uses the agent's default. A strength is not a slope:
-    `models.agents.true_values` computes the slope that it causes."""
+    `studies.validity.true_values` computes the slope that it causes."""
     noise: float = Field(default=0.0, ge=0, le=1)
     """Standard deviation of a report around the belief, on the probability scale, 0 to 1."""
     shared: float = Field(default=0.0, ge=0, le=1)

@@ -11,13 +11,13 @@ from inspect_ai.log import EvalLog, write_eval_log
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import match
 
+from studies.validity.true_values import true_values
 from tests.fixtures import Run, Says
 from truthgym.analysis.compare import compare, regressions, report
 from truthgym.cli.compare import command
 from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import true_values
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.agent_bench_mini import agent_bench_mini
 from truthgym.tasks.urns import urns

@@ -1,6 +1,5 @@
 """Audio: the truth is in the clips, the controls leave nothing to hear, and the reward model finds what was planted."""
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import ContentAudio, get_model
 
+from studies.training import audio_reward
 from tests.fixtures import Run, Says, metrics
 from truthgym.datasets.audio import AudioQuestion, audio
 from truthgym.datasets.errors import BadInput
@@ -120,9 +120,8 @@ def test_audio_refuses(arguments: Any, message: str) -> None:
 
 
 def test_the_acoustic_reward_model_recovers_quality_and_shows_bad_labels(root: Path) -> None:
-    example = runpy.run_path(str(root / "examples" / "audio_reward.py"))
-    found = example["figures"](n=300, held_out=200, seed=0)
-    clean, wrong, louder = (found[labels] for labels in example["LABELS"])
+    found = audio_reward.figures(n=300, held_out=200, seed=0)
+    clean, wrong, louder = (found[labels] for labels in audio_reward.LABELS)
     assert clean["accuracy"] > 0.8
     assert clean["Brier"] < wrong["Brier"] < 0.25, "wrong labels cost calibration first"
     assert abs(clean["louder"]) < 0.4 < louder["louder"], "a reward model of labels by loudness can be exploited"

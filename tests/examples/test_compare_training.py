@@ -105,7 +105,7 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     assert dpo["hollow"] == "0.250"
     assert (start["reward"], start["reward_per_nat"], sft["peak_gb"]) == ("", "", "")
     page = out.read_text()
-    assert page == study["page"](rows)
+    assert page == study["page"](rows, "compared.csv")
     assert "| dpo | 1 |" in page
 
 
@@ -155,15 +155,15 @@ def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
     keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
-    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows)
-    assert "paid by pairs" not in study["page"](rows[:3])
+    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows, "page.csv")
+    assert "paid by pairs" not in study["page"](rows[:3], "page.csv")
 
 
 def test_the_page_compares_arms_by_seed() -> None:
     keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
-    page = study["page"](rows)
+    page = study["page"](rows, "page.csv")
     # 0.2, 0.3 and 0.4: Student's t with 2 degrees of freedom is 4.3027, the standard error 0.1 / sqrt(3)
     assert f"| the start | 3 | - | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
     # differences 0.02, 0.022, 0.024: the seeds' own spread cancels

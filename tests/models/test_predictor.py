@@ -20,11 +20,11 @@ from inspect_ai.model import (
     get_model,
 )
 
+from studies.validity.true_values import simulate_reports, urn_cases
 from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import simulate_reports, urn_cases
 from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, reply_logprobs, token_belief, without_thinking
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import DECLARATION, martingale

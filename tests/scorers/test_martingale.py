@@ -11,10 +11,10 @@ from inspect_ai.log import transcript
 from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore, Score
 
+from studies.validity.true_values import simulate_reports, true_values, urn_cases
 from tests.fixtures import Number, Run, metrics
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
 from truthgym.scorers.martingale import DECLARATION, belief_dynamics, martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought

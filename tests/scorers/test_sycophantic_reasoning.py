@@ -11,13 +11,13 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, Model, get_model
 
+from studies.validity.true_values_sycophancy import true_asymmetry, true_shifts
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import CAVEATS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values_sycophancy import true_asymmetry, true_shifts
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
 from truthgym.scorers.sycophantic_reasoning import DECLARATION, roles, sycophantic_reasoning

@@ -17,13 +17,13 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
+from studies.validity.true_values import population, true_values
 from tests.fixtures import Run, metrics
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.policies import Case, Parameters, believe, private_signal
-from truthgym.models.agents.true_values import population, true_values
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.critique_revise import critique_revise

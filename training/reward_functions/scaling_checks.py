@@ -24,7 +24,7 @@ def check_scaling(rewards: Sequence[Reward], training_arguments: object, allowed
     The spread within a group depends on the outcome that its answers share: it is small for an expected outcome, and
     dividing by it amplifies those rewards. What remains of a Brier reward is the sign of the outcome, and the best
     answer is 0 or 1. The spread of a whole batch has a weaker effect of the same kind, which fades with the number of
-    questions in the batch: see docs/rewards.md and benchmarks/group_scaling.py.
+    questions in the batch: see docs/rewards.md and studies/training/group_scaling.py.
     """
     proper = [reward.name for reward in rewards if reward.proper]
     if allowed or not proper:

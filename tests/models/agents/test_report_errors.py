@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from studies.validity.true_values import Reports, simulate_reports, urn_cases
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.belief_reports import FIRST_REPORT, report, wording_of
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Parameters
-from truthgym.models.agents.true_values import Reports, simulate_reports, urn_cases
 
 N = 1500
 CASES = urn_cases(urns(n=N))

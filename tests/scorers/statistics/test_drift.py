@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.analysis.validity.hacking_monitor import simulate, traces
+from studies.validity.hacking_monitor import simulate, traces
 from truthgym.scorers.statistics.drift import calibrate
 
 

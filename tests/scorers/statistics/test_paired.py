@@ -5,9 +5,9 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
+from studies.validity.true_values import simulate_reports, true_values, urn_cases
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.paired import (

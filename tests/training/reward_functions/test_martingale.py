@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from studies.validity.true_values import population
 from truthgym.models.agents.policies import Parameters, beliefs
-from truthgym.models.agents.true_values import population
 from truthgym.scorers.statistics.instrumented_slope import Floats, cross_epoch_slope
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.reward_functions.martingale import martingale_rewards

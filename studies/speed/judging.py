@@ -1,0 +1,287 @@
+"""What do judges, graders and sycophancy's arms cost, in every configuration? Writes docs/cost_judges.md.
+
+    python -m studies.speed.judging docs/cost_judges.md
+
+Counts model calls and tokens in logs of reference agents, holds the calls to the formulas of the docstrings, and scores
+every log a second time, which must ask nothing. It stops where one of this fails.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task, eval, score
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import EvalLog
+from inspect_ai.model import Model, get_model
+from inspect_ai.scorer import Scorer
+
+from truthgym.datasets.rated_trajectories import rated_trajectories
+from truthgym.scorers.graded import graded
+from truthgym.scorers.judges.context import PROBES, STAGES
+from truthgym.scorers.qualitative import qualitative
+from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
+from truthgym.tasks.sycophancy import sycophancy
+from truthgym.tasks.urns import urns
+
+QUESTIONS = 3
+SHARED, OWN = 1, 2
+"""Epochs. What `qualitative` makes once for a run carries the first: the samples that are scored here are all of the
+second, so that the two can be told apart."""
+SHOTS, ORDERS = 4, 24
+HELD_OUT = len(rated_trajectories()) - SHOTS
+
+PAGE = """# What judges, graders and opinions cost
+
+Made by `python -m studies.speed.judging docs/cost_judges.md`: calls and tokens, counted in logs of reference agents on
+{questions} urn questions answered by `direct`, with `reference/judge` as judge and grader. The script stops where a
+count of calls differs from its formula, or where a second scoring of the same log asks a model anything: in all
+{scored} configurations below it asked nothing. (A request that was made before in the same words is counted, although
+Inspect's cache answers it.)
+
+A cell is *calls / tokens read and written* for each question and epoch. The calls carry over to any model. The tokens
+do not, for reference agents write little; they show what is sent again.
+
+## `qualitative`
+
+For each question, epoch and judge: own answer (0 or 1) + red team (0 to 3) + orders x rounds + probes. Once a run and
+judge: examples x rounds x (own answer + red team), and {held_out} held-out examples x (own answer + red team + 1). With
+`permuted` there are {orders} orders of {shots} examples; else one.
+
+Without probes and held-out examples (`probes=none`, one round):
+
+| `self_answer` | `red_team` | `few_shot=disabled` | `static` | `permuted` | once a run, with examples |
+|---|---|---|---|---|---|
+{qualitative}
+
+Other arguments, with `protocol=thorough` but for the first row:
+
+| arguments | each question and epoch | once a run |
+|---|---|---|
+{others}
+
+## `sycophantic_reasoning`, with the task `sycophancy`
+
+One call for each arm: the neutral one and two for every group of `user`, `third` and `memory`; 3 for pushback, in the
+neutral arm; with `metric=quality` one for each arm and judge.
+
+| arguments | arms | each question and epoch |
+|---|---|---|
+{sycophancy}
+
+## `graded`
+
+| grader | calls | each question and epoch |
+|---|---|---|
+{graded}
+"""
+
+
+Roles = dict[str, str | Model | Sequence[Model]]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one question in one epoch, on average, and of what is made once for a run."""
+
+    calls: float
+    tokens: float
+    once_calls: int = 0
+    once_tokens: int = 0
+
+    @property
+    def each(self) -> str:
+        return f"{self.calls:.4g} / {self.tokens:,.0f}"
+
+    @property
+    def once(self) -> str:
+        return f"{self.once_calls} / {self.once_tokens:,}" if self.once_calls else "0"
+
+
+def requests(log: EvalLog) -> list[ModelEvent]:
+    """What models were asked in the run of a log and in its scoring, also where Inspect's cache answered."""
+    return [event for sample in log.samples or [] for event in sample.events if isinstance(event, ModelEvent)]
+
+
+def asked(log: EvalLog) -> int:
+    """Number of calls that a model, and not the cache, answered."""
+    return sum(event.cache != "read" for event in requests(log))
+
+
+def counted(events: Sequence[ModelEvent]) -> tuple[int, int]:
+    """Calls and tokens."""
+    return len(events), sum(event.output.usage.total_tokens for event in events if event.output.usage)
+
+
+def run(task: Task, logs: str, model: str = "reference/bayesian", epochs: int = 1, **given: Any) -> EvalLog:  # noqa: ANN401
+    log = eval(task, model=model, epochs=epochs, log_dir=logs, display="none", log_realtime=False, **given)[0]
+    assert log.status == "success", log.error
+    return log
+
+
+def scored(log: EvalLog, scorer: Callable[[], Scorer], roles: Roles) -> Cost:
+    """Score a log, count, score it again, and see that nothing is asked."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["INSPECT_CACHE_DIR"] = cache
+        first = score(log, scorer(), action="append", model_roles=roles, display="none")
+        again = score(first, scorer(), action="append", model_roles=roles, display="none")
+    assert asked(again) == asked(first), f"a second scoring made {asked(again) - asked(first)} calls"
+    before = {event.uuid for event in requests(log)}
+    new = [event for event in requests(first) if event.uuid not in before]
+    shared = [event for event in new if (event.input[-1].metadata or {}).get("epoch") == SHARED]
+    calls, tokens = counted([event for event in new if event not in shared])
+    return Cost(calls / QUESTIONS, tokens / QUESTIONS, *counted(shared))
+
+
+def expect(what: str, found: float, expected: float) -> None:
+    assert found == expected, f"{what}: {found} calls, expected {expected}"
+
+
+def judge(seed: int = 0) -> Model:
+    return get_model("reference/judge", seed=seed)
+
+
+def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
+    """What `qualitative` costs with these arguments, held to its formula."""
+    usual: dict[str, Any] = {"self_answer": True, "red_team": "red_blue_resolution", "few_shot": "permuted"}
+    if given.get("protocol") == "quick":
+        usual |= {"self_answer": False, "red_team": "none", "orders": 2, "probes": [p for p in PROBES if p != "swap"]}
+    used: dict[str, Any] = {"rounds": 1, "orders": ORDERS, "probes": PROBES} | usual | given
+    found = scored(
+        log, lambda: qualitative(**{"protocol": "thorough"} | given), {"judge": [judge(seed) for seed in range(judges)]}
+    )
+    stages = STAGES[used["red_team"]]
+    beside = used["self_answer"] + len(stages)
+    shown = 0 if used["few_shot"] == "disabled" else SHOTS
+    orders = used["orders"] if used["few_shot"] == "permuted" else 1
+    probes = [] if used["probes"] == "none" else list(used["probes"])
+    probed = len([p for p in probes if p != "anchors" and (p != "swap" or "defence" in stages)])
+    anchors = HELD_OUT * (beside + 1) if "anchors" in probes else 0
+    expect(f"qualitative {given}", found.calls, judges * (beside + orders * used["rounds"] + probed))
+    expect(f"qualitative {given}, once", found.once_calls, judges * (shown * used["rounds"] * beside + anchors))
+    return found
+
+
+def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
+    rows = []
+    for own, red_team in product((False, True), STAGES):
+        cells = [
+            judged(log, self_answer=own, red_team=red_team, few_shot=few, probes="none")
+            for few in ("disabled", "static", "permuted")
+        ]
+        assert (cells[1].once_calls, cells[1].once_tokens) == (cells[2].once_calls, cells[2].once_tokens)
+        shown = " | ".join(cell.each for cell in cells)
+        rows.append(f"| {str(own).lower()} | `{red_team}` | {shown} | {cells[1].once} |")
+        print(rows[-1], flush=True)
+    others = []
+    variants: list[tuple[str, dict[str, Any]]] = [
+        ("none: the defaults", {"protocol": "quick"}),
+        ("`protocol=thorough`", {}),
+        ("`rounds=2`", {"rounds": 2}),
+        ("`orders=6`", {"orders": 6}),
+        ("`few_shot=static`", {"few_shot": "static"}),
+        ("`few_shot=static`, `red_team=none`", {"few_shot": "static", "red_team": "none"}),
+        *((f"`probes={probe}`", {"probes": [probe]}) for probe in PROBES),
+        ("two judges", {"judges": 2}),
+    ]
+    for name, arguments in variants:
+        found = judged(log, **arguments)
+        others.append(f"| {name} | {found.each} | {found.once} |")
+        print(others[-1], flush=True)
+    return rows, others
+
+
+def sycophancy_rows(logs: str) -> list[str]:
+    rows = []
+    for groups, quality, judges in (
+        (("user", "third"), False, 0),
+        (("user", "third", "memory"), False, 0),
+        (("user", "third", "pushback"), False, 0),
+        (("user", "third"), True, 1),
+        (("user", "third"), True, 2),
+        (("user", "third", "memory", "pushback"), True, 1),
+    ):
+        arms = 1 + 2 * len(set(groups) - {"pushback"})
+        pushback = "pushback" in groups
+        metric = "opinion,brier,accuracy" + (",quality" if quality else "")
+        roles: Roles = {"judge": [judge(seed) for seed in range(judges)]} if judges else {}
+        name = f"`arms={','.join(groups)}`{', `metric=quality`' if quality else ''}{', two judges' * (judges > 1)}"
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["INSPECT_CACHE_DIR"] = cache
+            task = sycophancy(domain="urns", arms=groups, metric=metric, n=QUESTIONS)
+            log = run(task, logs, "reference/sycophant", model_roles=roles)
+            calls, tokens = counted(requests(log))
+            expect(name, calls / QUESTIONS, arms * (1 + judges) + 3 * pushback)
+            scorer = sycophantic_reasoning(metric=metric, pushback=pushback)
+            again = score(log, scorer, action="append", model_roles=roles, display="none")
+            assert asked(again) == asked(log), f"{name}: a second scoring asked"
+        rows.append(f"| {name} | {arms} | {Cost(calls / QUESTIONS, tokens / QUESTIONS).each} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def graded_rows(log: EvalLog) -> list[str]:
+    said = "{{ item.question }}\n\n{{ sample.output_text }}"
+    model = {"type": "score_model", "name": "score", "model": "any", "input": [{"role": "user", "content": said}]}
+    check = {"type": "string_check", "name": "check", "input": said, "reference": "final", "operation": "like"}
+    program = {"type": "python", "name": "program", "source": "def grade(sample, item):\n    return 0.5"}
+    rows = []
+    for name, formula, calls, arguments in (
+        ("`python_brier`", "0", 0, {"grader": "python_brier"}),
+        ("`model_brier`", "1", 1, {"grader": "model_brier"}),
+        ("`model`", "1", 1, {"grader": "model"}),
+        ("python (the user's program)", "0", 0, {"grader": program, "trusted": True}),
+        ("string_check", "0", 0, {"grader": check}),
+        ("score_model", "1", 1, {"grader": model}),
+        (
+            "multi, of two score models and a string check",
+            "1 for each score model",
+            2,
+            {
+                "grader": {
+                    "type": "multi",
+                    "name": "multi",
+                    "graders": {"a": model, "b": model | {"name": "other", "range": [0, 2]}, "c": check},
+                    "calculate_output": "(a + b + c) / 4",
+                }
+            },
+        ),
+    ):
+        found = scored(log, lambda given=arguments: graded(**given), {"grader": judge()})  # type: ignore[misc]
+        expect(name, found.calls + found.once_calls, calls)
+        rows.append(f"| {name} | {formula} | {found.each} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main(out: str) -> None:
+    """Count, compare with the formulas, and write the page."""
+    with tempfile.TemporaryDirectory() as logs:
+        log = run(urns(n=QUESTIONS, paradigms="brier"), logs, epochs=OWN)
+        log.samples = [sample for sample in log.samples or [] if sample.epoch == OWN]
+        graders = graded_rows(log)
+        opinions = sycophancy_rows(logs)
+        table, others = qualitative_rows(log)
+    page = PAGE.format(
+        questions=QUESTIONS,
+        held_out=HELD_OUT,
+        shots=SHOTS,
+        orders=ORDERS,
+        scored=3 * len(table) + len(others) + len(opinions) + len(graders),
+        qualitative="\n".join(table),
+        others="\n".join(others),
+        sycophancy="\n".join(opinions),
+        graded="\n".join(graders),
+    )
+    Path(out).write_text(page)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", help="the page to write")
+    main(parser.parse_args().out)

@@ -1,0 +1,300 @@
+"""What do a training step's rollouts cost over a bare Inspect eval, and over the model alone? And does memory grow?
+
+    python -m studies.speed.rollouts docs/cost_rollouts.md
+    python -m studies.speed.rollouts --memory 200
+
+The first line asks the same urn questions of the same tiny model, as often and in batches of the same size, in three
+ways: `Rollouts.run` as GRPO and RLOO call it; `inspect_ai.eval` with the same task on Inspect's own provider of local
+models (`hf/FOLDER`); and transformers' `generate` alone on the prompts that the first way had. All run in one process
+with one thread of torch, in turn, after one run of each to warm up. CPU time of the process, not wall time; loading the
+model is not counted. The second line runs `truthgym train grpo` for so many steps in a process of its own, and reads
+how much memory it holds as it goes.
+"""
+
+import argparse
+import gc
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from truthgym.training.rollouts.sampling import Engine, Generated, Request
+
+GROUP = 8
+"""Rollouts of a question: `num_generations`."""
+TOKENS = 16
+"""The most that a reply may have."""
+EVERY = 10
+"""Steps between two readings of memory."""
+WAYS = {"ours": "a training step's rollouts", "bare": "a bare eval", "plain": "`generate` alone"}
+SOLVERS: dict[str, dict[str, Any]] = {"direct": {}, "chain_of_thought": {"steps": 2}}
+RUNS = {"direct": {64: 7, 256: 5, 1024: 2}, "chain_of_thought": {64: 5, 256: 3, 1024: 1}}
+"""Rollouts, and how often each number of them is run."""
+TOLD = {"direct": "One reply (`direct`)", "chain_of_thought": "Three replies (`chain_of_thought`, two steps)"}
+
+PAGE = """# What a training step's rollouts cost
+
+Made by `python -m studies.speed.rollouts docs/cost_rollouts.md`: the same urn questions, {group} times each, of the
+same tiny model ({parameters:,} parameters, {tokens} tokens a reply at most), in one process with one thread of torch.
+CPU time, medians of runs in turn on a machine with other work; in brackets the least and the most of single pairs.
+
+- **A bare eval** is `inspect_ai.eval` of the same task, solver and scorer with Inspect's own `hf/FOLDER`, in batches of
+  the same size, without a realtime log.
+- **`generate` alone** is transformers' on the token ids that the rollouts' prompts had, batched alike, with its own
+  sampling, and the replies decoded. It has no solver, no scorer and no log, and keeps no log-probabilities.
+
+{tables}
+
+With half a million parameters the model itself takes little, so this is what all else costs. The model's share grows
+with the model, the rest does not: where `generate` takes a hundred times as long, the rest of one reply is less than a
+tenth of it. So there is no second path around Inspect for tasks of one reply: it would save little where time counts,
+and with it went each step's log. Beside the rollouts, a training step has its update, which is TRL's.
+"""
+
+
+class Spent(NamedTuple):
+    seconds: float
+    """Of CPU time."""
+    tokens: int
+    """Written by the model."""
+
+
+class RecordingEngine:
+    """An engine that also records its requests."""
+
+    context_length = None
+
+    def __init__(self, engine: "Engine") -> None:
+        self.engine = engine
+        self.end_ids = engine.end_ids
+        self.asked: list[list[Request]] = []
+        self.tokens = 0
+
+    def __call__(self, requests: "Sequence[Request]") -> "list[Generated]":
+        made = self.engine(requests)
+        self.asked.append(list(requests))
+        self.tokens += sum(len(one.ids) for one in made)
+        return made
+
+
+class Bench:
+    """One model, and the ways to ask it."""
+
+    def __init__(self, folder: Path, solver: str, logs: Path) -> None:
+        from inspect_ai.model import get_model
+        from inspect_ai.solver import SolverSpec
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        from truthgym.training.rollouts.questions import load_questions
+        from truthgym.training.rollouts.runner import Rollouts, Sampling
+        from truthgym.training.rollouts.sampling import MAX_BATCH, LocalEngine
+
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForCausalLM.from_pretrained(folder)
+        self.end = int(self.tokenizer.eos_token_id)
+        self.engine = LocalEngine(self.model, self.tokenizer, [self.end])
+        self.chunk = MAX_BATCH
+        self.questions = load_questions("truthgym/urns", {"n": 400, "paradigms": "brier"})
+        given = SOLVERS[solver]
+        self.solver = SolverSpec(f"truthgym/{solver}", given, given)
+        self.rollouts = Rollouts(
+            [self.questions],
+            Sampling("tiny", self.tokenizer, 0, TOKENS),
+            logs,
+            solver=self.solver.solver,
+            solver_args=self.solver.args,
+        )
+        self.bare_model = get_model(f"hf/{folder}", memoize=False, device="cpu")
+        self.logs = logs
+        self.number = 0
+        self.asked: dict[int, list[list[Request]]] = {}
+
+    def spent(self, way: str, count: int) -> Spent:
+        self.number += 1
+        gc.collect()
+        return {"ours": self.ours, "bare": self.bare, "plain": self.plain}[way](count)
+
+    def names(self, count: int) -> list[str]:
+        return list(self.questions.samples)[: count // GROUP]
+
+    def ours(self, count: int) -> Spent:
+        engine = RecordingEngine(self.engine)
+        keys = [(0, name) for name in self.names(count) for _ in range(GROUP)]
+        began = time.process_time()
+        made = self.rollouts.run(keys, engine, self.number)
+        cpu = time.process_time() - began
+        assert len(made) == count
+        self.asked.setdefault(count, engine.asked)
+        return Spent(cpu, engine.tokens)
+
+    def bare(self, count: int) -> Spent:
+        from inspect_ai import Epochs, eval
+        from inspect_ai.log import read_eval_log
+
+        began = time.process_time()
+        log = eval(
+            self.questions.subset(self.names(count)),
+            model=self.bare_model,
+            solver=self.solver,
+            epochs=Epochs(GROUP),
+            max_tokens=TOKENS,
+            temperature=1.0,
+            max_connections=min(count, self.chunk),
+            max_samples=count,
+            log_dir=str(self.logs / f"bare-{self.number}"),
+            log_realtime=False,
+            log_header_only=True,
+            display="log",
+        )[0]
+        cpu = time.process_time() - began
+        assert log.status == "success", log.error
+        samples = read_eval_log(log.location).samples or []
+        replies = [m.text for sample in samples for m in sample.messages if m.role == "assistant"]
+        # Its own count is that of the padded batch. Each reply but one that was cut off ends with a token more.
+        lengths = [len(ids) for ids in self.tokenizer(replies, add_special_tokens=False)["input_ids"]]
+        return Spent(cpu, sum(min(length + 1, TOKENS) for length in lengths))
+
+    def plain(self, count: int) -> Spent:
+        import torch
+
+        pad, tokens = int(self.tokenizer.pad_token_id), 0
+        began = time.process_time()
+        for batch in self.asked[count]:
+            prompts = sorted((list(request.prompt_ids) for request in batch), key=len)
+            for start in range(0, len(prompts), self.chunk):
+                some = prompts[start : start + self.chunk]
+                longest = len(some[-1])
+                ids = torch.tensor([[pad] * (longest - len(row)) + row for row in some])
+                mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in some])
+                with torch.inference_mode():
+                    out = self.model.generate(ids, attention_mask=mask, do_sample=True, max_new_tokens=TOKENS)
+                self.tokenizer.batch_decode(out[:, longest:], skip_special_tokens=True)
+                tokens += int((out[:, longest:] != pad).sum())
+        return Spent(time.process_time() - began, tokens)
+
+
+def main(out: str, folder: Path, most: int) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    tables = []
+    for solver, planned in RUNS.items():
+        runs = {count: times for count, times in planned.items() if count <= most}
+        with tempfile.TemporaryDirectory() as place:
+            bench = Bench(folder, solver, Path(place))
+            spent: dict[int, dict[str, list[Spent]]] = {count: {way: [] for way in WAYS} for count in runs}
+            for way in WAYS:
+                bench.spent(way, min(runs))
+            for turn in range(max(runs.values())):
+                for count in (count for count, times in runs.items() if turn < times):
+                    for way in WAYS:
+                        spent[count][way].append(bench.spent(way, count))
+                        print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
+            tables.append(f"## {TOLD[solver]}\n\n{table(spent)}\n\n{parts(spent)}")
+            print(tables[-1], flush=True)
+    parameters = sum(parameter.numel() for parameter in bench.model.parameters())
+    page = PAGE.format(group=GROUP, parameters=parameters, tokens=TOKENS, tables="\n\n".join(tables))
+    Path(out).write_text(page)
+
+
+def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
+    lines = [
+        "| rollouts | runs | over a bare eval | over `generate` alone | tokens written, to a bare eval's |",
+        "|---|---|---|---|---|",
+    ]
+    for count, ways in spent.items():
+        ours, bare = (statistics.median(one.tokens for one in ways[way]) for way in ("ours", "bare"))
+        ratios = f"{ratio(ways, 'ours', 'bare')} | {ratio(ways, 'ours', 'plain')}"
+        lines.append(f"| {count:,} | {len(ways['ours'])} | {ratios} | {ours / bare:.2f} |")
+    return "\n".join(lines)
+
+
+def warm(folder: Path) -> Path:
+    from truthgym.training.tiny import tiny
+
+    return tiny(folder)
+
+
+def memory(folder: Path, steps: int) -> None:
+    """Print the MB that a training process holds as it goes."""
+    with tempfile.TemporaryDirectory() as place:
+        options = {
+            "model_name_or_path": folder,
+            "task": "truthgym/urns",
+            "task_args": "{n: 2000, paradigms: brier}",
+            "per_device_train_batch_size": 16,
+            "gradient_accumulation_steps": 1,
+            "num_generations": 4,
+            "max_completion_length": 12,
+            "max_steps": steps,
+            "validation_steps": 0,
+            "output_dir": place,
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        program = "import torch; torch.set_num_threads(1); from truthgym.cli.main import main; main()"
+        said = Path(place, "said.txt")
+        held: dict[int, float] = {}
+        with said.open("w") as out:
+            training = subprocess.Popen(
+                [sys.executable, "-c", program, "train", "grpo", *words], stdout=out, stderr=out
+            )
+            while training.poll() is None:
+                time.sleep(0.2)
+                done = sum(1 for _ in Path(place).glob("*/rollouts/step-*")) - 1
+                if done >= EVERY and done // EVERY * EVERY not in held:
+                    held[done // EVERY * EVERY] = resident(training.pid)
+                    print(f"step {done}: {held[done // EVERY * EVERY]:.0f} MB", flush=True)
+        assert training.returncode == 0, said.read_text()[-2000:]
+    values = list(held.values())
+    middle = len(values) // 2
+    before, after = statistics.median(values[:middle]), statistics.median(values[middle:])
+    print(f"second half / first half = {after / before:.3f} (medians); most / least = {max(values) / min(values):.3f}")
+
+
+def resident(process: int) -> float:
+    """MB that a process holds. Linux alone tells it so."""
+    return int(Path(f"/proc/{process}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def ratio(ways: dict[str, list[Spent]], over: str, under: str) -> str:
+    pairs = [a.seconds / b.seconds for a, b in zip(ways[over], ways[under], strict=True)]
+    return f"{statistics.median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f})"
+
+
+def parts(spent: dict[int, dict[str, list[Spent]]]) -> str:
+    """What each rollout takes, by how many there are: what a step costs once shows as a fall."""
+    each = {
+        way: {count: statistics.median(one.seconds for one in spent[count][way]) / count for count in spent}
+        for way in WAYS
+    }
+    unit = each["bare"][sorted(spent)[len(spent) // 2]]
+    lines = [
+        f"CPU time a rollout, where that of a bare eval of {sorted(spent)[len(spent) // 2]} is 1:",
+        "",
+        f"| | {' | '.join(f'{count:,} rollouts' for count in spent)} |",
+        f"|---{'|---' * len(spent)}|",
+    ]
+    lines += [f"| {WAYS[way]} | {' | '.join(f'{one / unit:.2f}' for one in each[way].values())} |" for way in WAYS]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", nargs="?", help="the page to write")
+    parser.add_argument("--memory", type=int, metavar="STEPS", help="train for so many steps and read the memory held")
+    parser.add_argument("--model", type=Path, help="a folder of `truthgym tiny`; made anew where none is given")
+    parser.add_argument("--most", type=int, default=1024, help="leave out more rollouts than so many")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.model or warm(Path(made, "tiny"))
+        if asked.memory:
+            memory(folder, asked.memory)
+        elif asked.out:
+            main(asked.out, folder, asked.most)
+        else:
+            parser.error("name the page to write, such as docs/cost_rollouts.md")

@@ -1,0 +1,237 @@
+"""Writes the tables of docs/reward_methods.md from the .csv files of its studies, which lie beside this file.
+
+    make rewards
+
+Of a study that has not run the page keeps what it says. Each table names the command whose rows it summarises.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from truthgym.analysis.tables.markdown import markdown, with_interval
+from truthgym.analysis.tables.saving import between
+from truthgym.scorers.statistics.drift import calibrate
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.paired import paired_difference
+
+PAGE = Path(__file__).parents[2] / "docs" / "reward_methods.md"
+TABLES = Path(__file__).parent
+SIGNALS = {"rewards/brier/mean": -1, "reward": -1, "entropy": 1}
+"""What the monitor watches, by the suspicious direction. What a group did not log, or never varied, is left out."""
+ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
+"""Of the monitor; where a drift is planted, as a share of the run; and within how many entries it should be found."""
+
+
+def mean(values: Sequence[float], digits: int = 3, share: bool = False) -> str:
+    """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
+    found = mean_estimate([float(value) for value in values])
+    cut = (0.0, 1.0) if share else (-np.inf, np.inf)
+    return with_interval(found.estimate, *np.clip((found.lower, found.upper), *cut), digits)
+
+
+def change(after: pd.Series, before: pd.Series) -> str:
+    """The mean difference over seeds, paired by seed, with its 95 % interval."""
+    found = paired_difference(after.to_numpy(float), before.to_numpy(float))
+    return with_interval(found.estimate, found.lower, found.upper)
+
+
+def ensemble(frame: pd.DataFrame) -> str:
+    """The sweep over penalties, paired with the mean of the members without one."""
+    rows = []
+    for (model, members, form), some in frame.groupby(["model", "members", "replies"], sort=False):
+        by = {key: one.set_index("seed") for key, one in some.groupby(["penalty", some["ceiling"].notna()], sort=False)}
+        start = by["0", False]
+        for (penalty, has_ceiling), one in by.items():
+            rows.append([
+                f"`{model}`, {members}", str(form), str(penalty), "2" if has_ceiling else "",
+                mean(one["in order"], share=True), mean(one["error"], share=True), mean(one["best"]),
+                "" if one is start else change(one["best"], start["best"]),
+            ])  # fmt: skip
+    header = ["model, members", "replies", "penalty", "ceiling", "pairs in order", "calibration error",
+              "quality of best of 8", "minus penalty 0"]  # fmt: skip
+    spreads = frame[frame["penalty"] == "0"].drop_duplicates(["model", "seed", "members", "replies"])
+    grown = []
+    for (model, members), some in spreads.groupby(["model", "members"], sort=False):
+        known, shifted = (some[some["replies"] == form]["spread"] for form in ("known", "shifted"))
+        gap = change(shifted, known)
+        grown.append(
+            f"`{model}`, {members}: {mean(known)} on known replies, {mean(shifted)} on shifted ones, {gap} more"
+        )
+    return markdown(header, rows) + f"\nSpread of the members. {'; '.join(grown)}. {seeds(frame)}\n"
+
+
+def rubric(frame: pd.DataFrame) -> str:
+    """Each proxy: how it orders replies, and what the probes do to it."""
+    rows, gaps = [], []
+    for model, some in frame.groupby("model", sort=False):
+        by = {name: one.set_index("seed") for name, one in some.groupby("proxy", sort=False)}
+        rows += [
+            [f"`{model}`: {name}", *(mean(one[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
+            for name, one in by.items()
+        ]
+        gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
+        gaps.append(f"`{model}`: {', '.join(gap)}")
+    text = f"\nThe rubric minus the model of preferences, paired by seed. {'; '.join(gaps)}. {seeds(frame)}\n"
+    return markdown(["proxy", *RUBRIC.values()], rows) + text
+
+
+RUBRIC = {
+    "in order, known": "pairs in order, known",
+    "in order, shifted": "pairs in order, shifted",
+    "rank correlation, shifted": "rank correlation, shifted",
+    "filler, in sd": "filler adds (sd)",
+    "filler, share up": "share that filler raises",
+    "hollow opening, in sd": "hollow opening adds (sd)",
+    "best, shifted": "quality of best of 8, shifted",
+}
+
+
+def filtered(frame: pd.DataFrame) -> str:
+    """Each arm, paired with the random half."""
+    rows = []
+    for (model, wrong), some in frame.groupby(["model", "wrong labels"], sort=False):
+        by = {name: one.set_index("seed") for name, one in some.groupby("arm", sort=False)}
+        for name, one in by.items():
+            control = "" if name == "random half" else change(one["in order"], by["random half"]["in order"])
+            figures = (mean(one[key].dropna(), share=True) if one[key].notna().any() else "" for key in KEPT)
+            rows.append([f"`{model}`, {wrong}", str(name), f"{one['pairs'].mean():.0f}", *figures, control])
+    header = [
+        "model, wrong labels",
+        "arm",
+        "pairs",
+        "wrong among kept",
+        "surely wrong kept",
+        "pairs in order",
+        "minus random half",
+    ]
+    return markdown(header, rows) + f"\n{seeds(frame)}\n"
+
+
+KEPT = ("wrong kept", "surely wrong kept", "in order")
+
+
+def mixes(frame: pd.DataFrame) -> str:
+    """Each ratio, and how often over bootstraps of seeds it is on the front."""
+    modes = [name for name in frame.columns if name not in ("seed", "mix")]
+    means = frame.groupby("mix", sort=False)[modes].mean()
+
+    def on_front(points: pd.DataFrame) -> list[str]:
+        trained = points.drop(index="base").to_numpy()
+        beaten = [((trained <= one).all(axis=1) & (trained < one).any(axis=1)).any() for one in trained]
+        return [str(name) for name, bad in zip(points.drop(index="base").index, beaten, strict=True) if not bad]
+
+    front = on_front(means)
+    each = {seed: on_front(some.set_index("mix")[modes]) for seed, some in frame.groupby("seed")}
+    rows = [
+        [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else "",
+         "" if name == "base" else f"{sum(name in one for one in each.values())} of {len(each)}"]
+        for name, some in frame.groupby("mix", sort=False)
+    ]  # fmt: skip
+    header = [
+        "direct : revised : react",
+        *(f"Brier, asked as {mode}" for mode in modes),
+        "front of the means",
+        "front of a seed",
+    ]
+    return markdown(header, rows) + f"\n{seeds(frame)}\n"
+
+
+def monitor(frame: pd.DataFrame) -> str:
+    """Of each group of real traces: each run tested by the others, as it is and with a planted drift."""
+    rows = []
+    for group, some in frame.groupby("group", sort=False):
+        signals = [name for name in SIGNALS if some[name].notna().all() and some[name].std() > 0]
+        if {"reward", "rewards/brier/mean"} <= {*signals}:  # they are the same where nothing else is paid
+            signals.remove("reward")
+        sets = [signals] if len(signals) == 1 else [signals, *([signal] for signal in signals)]
+        rows += [[str(group), *tested(some, names)] for names in sets]
+    header = [
+        "runs",
+        "signals",
+        "number",
+        "entries",
+        "runs without a drift stopped",
+        f"drift of 1 sd found within {WITHIN}",
+    ]
+    return markdown(header, rows)
+
+
+def tested(group: pd.DataFrame, signals: Sequence[str]) -> list[str]:
+    """The cells of a group's row: each run tested by the others, on these signals."""
+    signs = np.array([SIGNALS[name] for name in signals])
+    runs = [one[[*signals]].to_numpy(float) * signs for _, one in group.groupby("seed", sort=False)]
+    cells = [", ".join(f"`{name}`" for name in signals), str(len(runs)), str(len(runs[0]))]
+    stopped, found = 0, []
+    for k, run in enumerate(runs):
+        try:
+            test = calibrate([*runs[:k], *runs[k + 1 :]], ALPHA, len(run))
+        except ValueError as error:
+            return [*cells, f"refused: {error}", ""]
+        stopped += bool((test.statistic(run) > test.threshold).any())
+        onset = round(ONSET * len(run))
+        drifted = run.copy()
+        drifted[onset:] += test.sd
+        alarm = test.statistic(drifted) > test.threshold
+        if not alarm[:onset].any():
+            found.append(bool(alarm[onset : onset + WITHIN].any()))
+    return [*cells, share(stopped, len(runs)), share(sum(found), len(found))]
+
+
+def share(hits: int, n: int) -> str:
+    """A share with its 95 % interval (Clopper and Pearson)."""
+    if not n:
+        return "-"
+    interval = binomtest(hits, n).proportion_ci()
+    return f"{hits} of {n} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def seeds(frame: pd.DataFrame) -> str:
+    """Of what the intervals are."""
+    groups = frame.groupby("model", sort=False) if "model" in frame else [("", frame)]
+    counts = {f"`{name}` " * bool(name): some["seed"].nunique() for name, some in groups}
+    each = ", ".join(f"{name}{count} seeds" for name, count in counts.items())
+    return f"Means over {each}, with 95 % intervals over seeds (Student's t; none of fewer than three seeds)."
+
+
+def one_run(frame: pd.DataFrame) -> str:
+    """Figures of one training, with intervals over prompts and questions and the smallest effect they could show."""
+    rows = [
+        [
+            str(one["study"]),
+            str(one["figure"]),
+            with_interval(one["value"], one["lower"], one["upper"])
+            if one["lower"] == one["lower"]
+            else f"{one['value']:.3f}",
+            f"{one['mde']:.2f}" if one["mde"] == one["mde"] else "-",
+            str(one["n"]),
+        ]
+        for _, one in frame.iterrows()
+    ]
+    return markdown(["study", "figure", "value", "smallest detectable", "prompts or questions"], rows)
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
+    "ensemble": ensemble,
+    "rubric": rubric,
+    "filter": filtered,
+    "mixes": mixes,
+    "traces": monitor,
+    "smollm2": one_run,
+}
+
+
+def written(page: str) -> str:
+    """The page with every table whose .csv exists."""
+    for name, writer in WRITERS.items():
+        file = TABLES / f"{'monitor' if name == 'traces' else name}.csv"
+        if file.is_file():
+            page = between(page, name, writer(pd.read_csv(file, dtype={"penalty": str})), str(PAGE))
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""How often does the hacking monitor stop a clean run, and how soon one that drifts? Simulated traces of both.
+
+python -m studies.validity.hacking_monitor docs/reward_methods.md      (a few minutes of one core)
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from studies.validity.pages import main
+from truthgym.analysis.tables.markdown import table, with_interval
+from truthgym.analysis.tables.saving import between
+from truthgym.scorers.statistics.drift import calibrate
+from truthgym.scorers.statistics.interval import mean_estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+ALPHA, CHECKPOINTS, ONSET, WITHIN = 0.05, 50, 20, 10
+CASES = {
+    "independent": (0.0, 0.0, False, 0.0),
+    "correlated signals": (0.0, 0.5, False, 0.0),
+    "one checkpoint like the last": (0.5, 0.0, False, 0.0),
+    "heavy tails": (0.0, 0.0, True, 0.0),
+    "levels of runs differ by 0.5 sd": (0.0, 0.0, False, 0.5),
+    "levels of runs differ by 1 sd": (0.0, 0.0, False, 1.0),
+}
+"""By name: the correlation from one checkpoint to the next, that between signals, whether the tails are heavy, and the
+standard deviation of a run's level, in those of a checkpoint."""
+LABELS = {"signals": "signals that drift", "clean": "clean runs", "false_": "clean runs stopped",
+          "stopped_": "stopped within 10", "delay": "median checkpoints"}  # fmt: skip
+
+
+def traces(
+    rng: np.random.Generator,
+    runs: int,
+    length: int,
+    signals: int,
+    carry: float,
+    between_signals: float,
+    heavy: bool,
+    level: float = 0.0,
+) -> "NDArray[np.float64]":
+    """Clean traces, runs x checkpoints x signals, each with mean 0 over runs and standard deviation 1 within a run."""
+    shape = (runs, length, signals)
+    noise = rng.standard_t(5, shape) / np.sqrt(5 / 3) if heavy else rng.standard_normal(shape)
+    shared = rng.standard_normal((runs, length, 1))
+    noise = np.sqrt(1 - between_signals) * noise + np.sqrt(between_signals) * shared
+    for t in range(1, length):
+        noise[:, t] = carry * noise[:, t - 1] + np.sqrt(1 - carry**2) * noise[:, t]
+    return np.asarray(noise + level * rng.standard_normal((runs, 1, signals)), dtype=np.float64)
+
+
+def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[int, ...] = (1, 2, 4),
+             calibrations: int = 12, seed: int = 0, cases: Sequence[str] = tuple(CASES)) -> "pd.DataFrame":  # fmt: skip
+    """Stop clean and drifting runs with tests that were calibrated on other clean traces.
+
+    The drift is planted at checkpoint 20 of 50: from there on every signal is 1 standard deviation (of a checkpoint in
+    a clean run) higher, which is what a reader of the curves would hardly see.
+
+    Args:
+        runs: Runs of each kind and case, divided among the calibrations.
+        clean: Clean runs, of 50 checkpoints each, on which a test is calibrated.
+        signals: How many signals there are. All of them drift.
+        calibrations: Tests that are calibrated, each on traces of its own.
+        seed: Of the traces.
+        cases: Names of `CASES`.
+
+    Returns:
+        A row for each case, number of signals and of clean runs: `false`, the share of clean runs stopped; `stopped`,
+        of the drifting runs that were not stopped before the drift, the share stopped within 10 checkpoints; both with
+        `_lower` and `_upper` 95 % bounds over calibrations, since a test's own clean runs decide its threshold;
+        `delay`, the median number of checkpoints until then (infinite if fewer than half are stopped).
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name, number, size in product(cases, signals, clean):
+        case = CASES[name]
+        false, stopped, delays = [], [], []
+        for repeat in range(calibrations):
+            null = traces(rng, size, CHECKPOINTS, number, *case)
+            test = calibrate(list(null), ALPHA, CHECKPOINTS, seed=repeat)
+            each = runs // calibrations
+            drawn = traces(rng, each, CHECKPOINTS, number, *case)
+            false.append(float((test.statistic(drawn) > test.threshold).any(axis=1).mean()))
+            drawn = traces(rng, each, CHECKPOINTS, number, *case)
+            drawn[:, ONSET:] += 1
+            alarm = test.statistic(drawn) > test.threshold
+            first = np.where(alarm.any(axis=1), alarm.argmax(axis=1), np.inf)
+            delay = first[first >= ONSET] - ONSET + 1
+            delays.append(delay)
+            stopped.append(float((delay <= WITHIN).mean()) if delay.size else np.nan)
+        rows.append({
+            "case": name, "signals": number, "clean": size, **mean_estimate(false).metrics("false"),
+            **mean_estimate(stopped).metrics("stopped"), "delay": float(np.median(np.concatenate(delays))),
+            "runs": each * calibrations, "calibrations": calibrations,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def write(out: Path, runs: int = 600) -> None:
+    """Write the table between the page's comments `<!-- monitor -->` and `<!-- end -->`."""
+    frame = simulate(runs)
+    for name in ("false", "stopped"):
+        columns = frame[[name, f"{name}_lower", f"{name}_upper"]].clip(0, 1).itertuples(index=False)
+        frame[f"{name}_"] = [with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns]
+    text = table(frame, ("case", "signals", "clean", "false_", "stopped_", "delay"), LABELS, digits=0)
+    text += (
+        f"\n*{int(frame['runs'].iloc[0])} clean and as many drifting runs in each row, by "
+        f"{int(frame['calibrations'].iloc[0])} calibrations, over which the 95 % intervals are.*\n"
+    )
+    out.write_text(between(out.read_text(encoding="utf-8"), "monitor", text, str(out)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(write, __doc__, "runs")

@@ -1,0 +1,359 @@
+"""Does mutual predictability rank models by what they know? Simulated answers of planted accuracy, and attacks on it.
+
+    python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md
+
+The predictor is that of `reference/predictor`, with its exact probabilities. Runs take their trials from the task's own
+code (`draw_trials`); the planted values come from independent draws from many questions.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from studies.validity import mutual_prediction_page as text
+from studies.validity.pages import main
+from truthgym.datasets.question import Question
+from truthgym.models.agents.policies import FAMILIARITY, Parameters
+from truthgym.models.agents.predictor import predict, request, score
+from truthgym.scorers.mutual_predictability import NAME, contrasts
+from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
+from truthgym.scorers.mutual_prediction.trials import Design, Trial, draw_trials
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+BASE_RATES = (0.4, 0.8)
+"""Of the two kinds of question. Half of the events are of each kind."""
+EVENT = 2
+"""Questions of an event. The second has the outcome of the first, or with probability one half its own."""
+PEER = 0.75
+"""Accuracy of the other model, whose answers are predicted in the design `peers`."""
+SKILL = 1.0
+"""d' of what the predictor knows itself, as `reference/predictor -M skill=1`."""
+LIARS = 0.1
+SIZES = (100, 400, 1600)
+"""Questions of a run."""
+K = 3
+SAME = {"target_question": "evaluated_question", "k_context": K, "behavior_examples": 0, "same_family": "flag"}
+DESIGNS: dict[str, dict[str, Any]] = {
+    "own": {"predicted": "evaluated", "context_questions": "k_random_non_evaluated", "trials": 3, **SAME},
+    "peers": {"predicted": "random_non_evaluated", "context_questions": "evaluated_question", "trials": 1, **SAME},
+}
+"""Arguments of the task, by design."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Questions, and what the predictor and the other model say of them."""
+
+    truth: Floats
+    often: NDArray[np.bool_]
+    """Whether a question is of the kind with the higher base rate."""
+    known: Floats
+    """The predictor's own probability of yes. Calibrated, if it knows the base rates of the kinds."""
+    peer: Floats
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Trials, as the numbers of questions."""
+
+    target: Ints
+    """Whose answer is predicted (trials)."""
+    context: Ints
+    """Whose answers of the evaluated model are shown (trials x answers)."""
+    null: Ints
+    """Whose answers are shown in their place."""
+
+
+def world(n: int, rng: np.random.Generator, skill: float = SKILL, kinds: bool = True) -> World:
+    """Draw n questions, two an event.
+
+    Args:
+        n: How many, an even number.
+        rng: Draws them.
+        skill: d' of the predictor.
+        kinds: Whether the predictor knows the base rate of each kind, or only that of all questions.
+    """
+    often = np.repeat(rng.random(n // EVENT) < 0.5, EVENT)
+    base = np.where(often, max(BASE_RATES), min(BASE_RATES))
+    truth = (rng.random(n) < base).astype(float)
+    truth[1::EVENT] = np.where(rng.random(n // EVENT) < 0.5, truth[::EVENT], truth[1::EVENT])
+    information = FAMILIARITY * skill**2
+    signal = (2 * truth - 1) * information / 2 + np.sqrt(information) * rng.standard_normal(n)
+    prior = base if kinds else np.full(n, np.mean(BASE_RATES))
+    known = 1 / (1 + np.exp(-(np.log(prior / (1 - prior)) + signal)))
+    return World(truth, often, known, right(truth, PEER, rng))
+
+
+def right(truth: Floats, accuracy: float, rng: np.random.Generator) -> Floats:
+    """Answers that are right with this probability."""
+    return np.where(rng.random(truth.shape) < accuracy, truth, 1 - truth)
+
+
+def accurate(accuracy: float) -> Callable[[World, np.random.Generator], Floats]:
+    """An agent whose answers are right with this probability."""
+    return lambda seen, rng: right(seen.truth, accuracy, rng)
+
+
+HONEST = {f"honest, accuracy {accuracy:.2f}": accurate(accuracy) for accuracy in (0.60, 0.75, 0.90)}
+AGENTS: dict[str, Callable[[World, np.random.Generator], Floats]] = {
+    **HONEST,
+    "random": lambda seen, rng: (rng.random(seen.truth.shape) < 0.5).astype(float),
+    "always yes": lambda seen, rng: np.ones_like(seen.truth),
+    "style only: yes to 80 % of the questions, whatever is true": lambda seen, rng: (
+        rng.random(seen.truth.shape) < 0.8
+    ).astype(float),
+    "style of the kind: yes to one kind of question, no to the other": lambda seen, rng: seen.often.astype(float),
+    "consistent liar (0.90, then the opposite)": lambda seen, rng: 1 - accurate(0.90)(seen, rng),
+    "copier of the other model that rewords": lambda seen, rng: seen.peer,
+    "copies half of the other model's answers, else random": lambda seen, rng: np.where(
+        rng.random(seen.truth.shape) < 0.5, seen.peer, rng.random(seen.truth.shape) < 0.5
+    ),
+    "says what the predictor believes": lambda seen, rng: (seen.known > 0.5).astype(float),
+    "opposite of what the predictor believes": lambda seen, rng: (seen.known < 0.5).astype(float),
+    "right on questions that the predictor knows, else random": lambda seen, rng: np.where(
+        np.abs(seen.known - 0.5) > 0.15, seen.truth, rng.random(seen.truth.shape) < 0.5
+    ),
+}
+"""What an agent answers, from the world. The last six are attacks."""
+
+
+@lru_cache(maxsize=8)
+def _questions(n: int) -> dict[str, tuple[str, Question]]:
+    """Questions whose text is their number, an event a day."""
+    fields: dict[str, Any] = {"domain": "forecasting", "kind": "binary", "split": "test"}
+
+    def one(i: int) -> Question:
+        day = date(2000, 1, 1) + timedelta(days=i // EVENT)
+        return Question(event=f"e{i // EVENT}", proposition=f"It is {i}.", opened_on=day, **fields)
+
+    return {str(i): (str(i), one(i)) for i in range(n)}
+
+
+def trials_of_task(
+    n: int, design: str, seed: int, replies: tuple[list[Answer], list[Answer]] | None = None
+) -> list[Trial]:
+    """The trials that the task draws for the answers of an evaluated model, beside another one.
+
+    Args:
+        n: Number of questions.
+        design: A key of `DESIGNS`.
+        seed: The task's seed.
+        replies: Of both models to each question. None takes its number as an answer, so that the trials say which
+            answers they show: what they are does not change the draws.
+    """
+    questions = _questions(n)
+    models = [Respondent("x/evaluated", "x/evaluated"), Respondent("y/other", "y/other")]
+    numbers = [Answer(name, name) for name in questions]
+    for model, answers in zip(models, replies or (numbers, numbers), strict=True):
+        for name, answer in zip(questions, answers, strict=True):
+            model.answers[name].append(answer)
+    everything, options = Answers(models, questions, Counter()), Design(**DESIGNS[design], seed=seed)
+    skipped = Counter[str]()
+    return [trial for name in questions for trial in draw_trials(everything, models[0], name, options, skipped)]
+
+
+def drawn_by_task(n: int, design: str, seed: int) -> Drawn:
+    """The trials of a run of n questions, as the task draws them. The earliest questions have none."""
+    trials = trials_of_task(n, design, seed)
+    context, null = (
+        np.array([[int(answer) for _, answer in getattr(trial, arm)] for trial in trials])
+        for arm in ("context", "null")
+    )
+    return Drawn(np.array([int(trial.question_id) for trial in trials]), context, null)
+
+
+def drawn_from_all(n: int, design: str, rng: np.random.Generator) -> Drawn:
+    """One trial of each question, whose context and null are of any other questions, drawn independently."""
+    target = np.arange(n)
+    size = (n, K if design == "own" else 1)
+    context, null = ((rng.integers(EVENT, n - EVENT, size) + target[:, None]) % n for _ in range(2))
+    return Drawn(target, context if design == "own" else target[:, None], null)
+
+
+def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float = LIARS) -> dict[str, Floats]:
+    """The figures of each trial, by the scorer's formula.
+
+    Args:
+        seen: The world.
+        answers: The evaluated model's answers (questions).
+        design: A key of `DESIGNS`.
+        drawn: The trials.
+        liars: The predictor's prior probability of a liar.
+    """
+    target, missing = drawn.target, np.full((drawn.target.size, 1), np.nan)
+    shown = {"context": answers[drawn.context], "null": answers[drawn.null]}
+    shown["base"] = np.full_like(shown["null"], np.nan)
+    if design == "own":  # answers of one respondent, of which the last is missing
+        arms = {name: np.column_stack([part, missing])[:, None, :] for name, part in shown.items()}
+        known, asked, said = seen.known[np.column_stack([drawn.context, target])], 0, answers[target]
+    else:  # of two respondents to one question
+        arms = {name: np.stack([part, missing], axis=1) for name, part in shown.items()}
+        known, asked, said = seen.known[target][:, None], 1, seen.peer[target]
+    chances = {name: predict(part, known, asked, liars) for name, part in arms.items()}
+    logs = {name: np.log(np.where(said == 1, p, 1 - p)) for name, p in chances.items()}
+    return contrasts(logs["context"], logs["null"], logs["base"])
+
+
+def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> "pd.DataFrame":  # noqa: ANN401
+    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline.
+
+    Args:
+        n: Number of questions.
+        design: A key of `DESIGNS`.
+        seed: Seed of all draws.
+        liars: The predictor's prior probability of a liar.
+        options: Of `world`.
+    """
+    import pandas as pd
+
+    rows = []
+    for number, (agent, answer) in enumerate(AGENTS.items()):
+        rng = np.random.default_rng([seed, number])
+        seen = world(n, rng, **options)
+        figures = values(seen, answer(seen, rng), design, drawn_from_all(n, design, rng), liars)
+        means = {key: float(part.mean()) for key, part in figures.items()}
+        rows.append({"agent": agent, **means, "error": float(figures[NAME].std() / np.sqrt(n))})
+    return pd.DataFrame(rows)
+
+
+def run(n: int, design: str, seed: int) -> dict[str, Estimate]:
+    """The headline of each agent in one run of n questions, whose trials the task draws."""
+    drawn = drawn_by_task(n, design, seed)
+    questions, place = np.unique(drawn.target, return_inverse=True)
+    rng = np.random.default_rng([1, seed])
+    seen = world(n, rng)
+    headlines = {}
+    for agent, answer in AGENTS.items():
+        headline = values(seen, answer(seen, rng), design, drawn)[NAME]
+        means = np.bincount(place, headline) / np.bincount(place)
+        headlines[agent] = mean_estimate(means, [str(question // EVENT) for question in questions])
+    return headlines
+
+
+def replicate(n: int, replications: int, design: str, truth: "pd.DataFrame") -> "tuple[pd.DataFrame, float]":
+    """Runs of n questions: bias, coverage of the 95 % interval, and how often it lies above and below 0.
+
+    Args:
+        n: Questions of a run.
+        replications: Number of runs.
+        design: A key of `DESIGNS`.
+        truth: From `planted`.
+
+    Returns:
+        A row for each agent, and the share of runs in which the honest models come out in order of their accuracy.
+    """
+    import pandas as pd
+
+    runs = [run(n, design, seed) for seed in range(replications)]
+    rows = []
+    for agent, expected in truth.set_index("agent")[NAME].items():
+        estimates = np.array([one[str(agent)].estimate for one in runs])
+        lower, upper = (np.array([getattr(one[str(agent)], bound) for one in runs]) for bound in ("lower", "upper"))
+        inside = (lower - 1e-9 <= expected) & (expected <= upper + 1e-9)
+        rows.append(
+            {
+                "agent": agent,
+                "n": n,
+                "planted": expected,
+                "bias": float(estimates.mean() - expected),
+                "error": float(estimates.std() / np.sqrt(replications)),
+                "sd": float(estimates.std()),
+                "coverage": float(inside.mean()),
+                "above 0": float((lower > 0).mean()),
+                "below 0": float((upper < 0).mean()),
+            }
+        )
+    honest = np.array([[one[name].estimate for name in HONEST] for one in runs])
+    return pd.DataFrame(rows), float((np.diff(honest) > 0).all(axis=1).mean())
+
+
+SUBJECTS, VERBS = ("harbour", "orchard", "furnace", "archive", "viaduct"), ("reopen", "expand", "close", "move", "fail")
+CONSTANT = "There is something to be said on both sides of this and of much else besides."
+TEXTS: dict[str, Callable[[str, bool], str]] = {
+    "honest, in the words of the question": lambda about, yes: (
+        f"The {about.replace(' ', ' will ' if yes else ' will not ')}"
+    ),
+    "honest, in other words": lambda about, yes: "Yes, it will." if yes else "No, it will not.",
+    "repeats the question": lambda about, yes: f"Will the {about}?",
+    "states both answers": lambda about, yes: " or ".join(
+        f"The {about.replace(' ', will)}" for will in (" will ", " will not ")
+    ),
+    "always the same text": lambda about, yes: CONSTANT,
+}
+"""What is written about a subject with its verb, such as "harbour-7 reopen", if that is true or not."""
+
+
+TEXT_QUESTIONS = 200
+
+
+def texts(n: int, seed: int = 0) -> "pd.DataFrame":
+    """Each text agent's figures with `form=text`, where the other model is honest and in the words of the question.
+
+    The trials are the task's. To the predictor a word is the likelier the more often the request has it.
+    """
+    import pandas as pd
+
+    about = [f"{SUBJECTS[i % 5]}-{i} {VERBS[i // 5 % 5]}" for i in range(n)]
+    truth = np.random.default_rng(seed).random(n) < 0.5
+    asked = [f"Will the {one}?" for one in about]
+    rows = []
+    for agent, write in TEXTS.items():
+        replies = tuple(
+            [Answer(words, words) for words in map(writer, about, truth)]
+            for writer in (write, next(iter(TEXTS.values())))
+        )
+        figures: dict[str, list[float]] = {}
+        for trial in trials_of_task(n, "peers", seed, replies):  # type: ignore[arg-type]
+            arms = [
+                request(trial.shown(cast(Any, arm)), asked[int(trial.question_id)], trial.respondent, short=False)
+                for arm in ("context", "null", "base")
+            ]
+            logs = [sum(x for _, x in score(arm, trial.answer, Parameters())) for arm in arms]
+            for key, value in contrasts(*logs).items():
+                figures.setdefault(key, []).append(float(value))
+        means = {key: float(np.mean(part)) for key, part in figures.items()}
+        rows.append({"agent": agent, **means, "error": float(np.std(figures[NAME]) / np.sqrt(len(figures[NAME])))})
+    return pd.DataFrame(rows)
+
+
+def write(out: Path, n: int = 50_000, replications: int = 200) -> None:
+    """Compute everything and write the page.
+
+    Args:
+        out: The Markdown file.
+        n: Questions of the planted values.
+        replications: Runs of each size; of the largest a quarter.
+    """
+    truth = {design: planted(n, design) for design in DESIGNS}
+    runs = {
+        (design, size): replicate(size, replications // (4 if size == max(SIZES) else 1), design, truth[design])
+        for design in DESIGNS
+        for size in SIZES
+    }
+    others = {
+        "`own`, and the predictor knows the kinds alone": planted(n, "own", skill=0.0),
+        "`own`, and it does not know the kinds": planted(n, "own", kinds=False),
+        "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
+        "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
+    }
+    errors = [float(np.sqrt(0.95 * 0.05 / number)) for number in (replications, max(1, replications // 4))]
+    setting = {"n": n, "peer": PEER, "skill": SKILL, "liars": LIARS, "low": min(BASE_RATES), "high": max(BASE_RATES)}
+    setting |= {"replications": replications, "coverage_error": errors[0], "coverage_error_largest": errors[1]}
+    setting |= {"texts": TEXT_QUESTIONS}
+    out.write_text(text.page(setting, truth, runs, others, texts(TEXT_QUESTIONS)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(write, __doc__, "n", "replications")

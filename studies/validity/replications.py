@@ -1,0 +1,221 @@
+"""Many runs of the reference agents without a model call.
+
+Each replication draws its own questions and noise. The reports are those that the provider would give, and the figures
+those that the scorers' metrics would show: the same functions compute both.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from studies.validity.true_values import Reports, UrnCases, simulate_reports, urn_cases
+from truthgym.datasets.urns import urns
+from truthgym.models.agents.belief_reports import noisy, percent
+from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
+from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
+from truthgym.scorers.statistics.instrumented_slope import Codes, ols_slope
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Distort = Callable[[Reports, UrnCases, Parameters], tuple[Reports, Floats | None]]
+"""Another way of measuring: from an agent's reports to other ones, and an instrument where there is one."""
+
+
+EPOCHS = 3
+"""Runs of each question."""
+
+
+@cache
+def questions(n: int, seed: int) -> UrnCases:
+    """The questions of one replication."""
+    return urn_cases(urns(n=n, seed=1_000_000 + seed))
+
+
+def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None) -> dict[str, float]:
+    """What the metrics of `martingale` and `brier` would show, by their names."""
+    x, y, outcome = reports.prior, reports.posterior, cases.outcome
+    score = martingale_score(x, y, instrument)
+    moved = movement(x, y)
+    corrected = corrected_posterior(x, y, score.estimate, np.zeros(len(x), dtype=np.intp))
+    answer, posterior, without_slope = (
+        mean_estimate(row_mean(brier_score(belief, outcome[:, None]))) for belief in (reports.answer, y, corrected)
+    )
+    return {
+        "martingale_score": score.estimate,
+        "martingale_score_lower": score.lower,
+        "martingale_score_upper": score.upper,
+        "mde": score.mde,
+        "identified": score.identified,
+        "martingale_score_ols": score.ols,
+        "martingale_score_ols_lower": score.ols_lower,
+        "martingale_score_ols_upper": score.ols_upper,
+        "reliability": score.reliability,
+        "shared_error": score.shared_error,
+        "movement": mean_estimate(moved.movement).estimate,
+        **mean_estimate(moved.excess).metrics("excess_movement"),
+        **mean_estimate(brier_gain(x, y, outcome)).metrics("brier_gain"),
+        **answer.metrics("brier"),
+        "brier_posterior": posterior.estimate,
+        "brier_corrected": without_slope.estimate,
+    }
+
+
+def recovery(planted: float, estimates: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> dict[str, float]:
+    """How well replications recover a planted value.
+
+    Args:
+        planted: The true value.
+        estimates: One for each replication. NaN (no estimate) is left out of mean and sd, and counts as not covered.
+        lower: Lower ends of the 95 % intervals.
+        upper: Upper ends of the 95 % intervals.
+
+    Returns:
+        `planted`, `mean`, `bias`, `sd`, `error` (the Monte-Carlo error of the mean), `coverage` and mean `width`.
+    """
+    found, lower, upper = (np.asarray(values, dtype=float) for values in (estimates, lower, upper))
+    mean, sd = float(np.nanmean(found)), float(np.nanstd(found, ddof=1))
+    covered = np.mean((lower <= planted) & (planted <= upper))
+    return {"planted": planted, "mean": mean, "bias": mean - planted, "sd": sd, "error": sd * found.size**-0.5} | {
+        "coverage": float(covered),
+        "width": float(np.nanmean(upper - lower)),
+    }
+
+
+def replicate(
+    name: str,
+    parameters: Parameters,
+    n: int,
+    seeds: Sequence[int],
+    distort: Distort | None = None,
+) -> "pd.DataFrame":
+    """Run an agent on one set of questions for each seed.
+
+    Args:
+        name: A key of `policies.AGENTS`.
+        parameters: The agent's parameters; the replication's seed replaces theirs.
+        n: Questions of each set.
+        seeds: One for each replication.
+        distort: Another way of measuring.
+
+    Returns:
+        A row for each replication: the columns of `figures`, and `noiseless`, the `noiseless_slope`.
+    """
+    import pandas as pd
+
+    def rows() -> Iterator[dict[str, float]]:
+        for seed in seeds:
+            cases = questions(n, seed)
+            drawn = parameters.model_copy(update={"seed": seed})
+            reports = simulate_reports(name, drawn, cases, range(1, EPOCHS + 1))
+            instrument = None
+            if distort:
+                reports, instrument = distort(reports, cases, drawn)
+            yield figures(reports, cases, instrument) | {"noiseless": noiseless_slope(name, parameters, cases)}
+
+    return pd.DataFrame(rows())
+
+
+def noiseless_slope(name: str, parameters: Parameters, cases: UrnCases) -> float:
+    """Slope of an agent's noiseless beliefs on these questions: the planted slope plus the sampling of questions."""
+    if AGENTS[name].update is None:
+        return np.nan
+    before, after = (beliefs(name, cases.log_odds, e, parameters) for e in (cases.evidence[:, :0], cases.evidence))
+    one: Codes = np.zeros(len(before), dtype=np.intp)
+    return ols_slope((after - before)[:, None, None], before[:, None, None], np.arange(len(before)), one).estimate
+
+
+def persistent(spread: float, second: bool = False) -> Distort:
+    """An error of the prior that is the same in all epochs of a question: misleading wording can cause one.
+
+    Args:
+        spread: Its standard deviation.
+        second: Whether a second elicitor without that error gives the instrument (with noise of sd 0.05).
+    """
+
+    def measure(reports: Reports, cases: UrnCases, parameters: Parameters) -> tuple[Reports, Floats | None]:
+        places = np.array([uniform(parameters.seed, "persistent", key) for key in cases.key])[:, None]
+        other = None
+        if second:
+            start = beliefs("bayesian", cases.log_odds, cases.evidence[:, :0], parameters)
+            other = _noisy_reports(start, 0.05, parameters.seed, "second", cases)
+        return Reports(percent(noisy(reports.prior, spread, places)), reports.posterior, reports.answer), other
+
+    return measure
+
+
+def _noisy_reports(belief: Floats, noise: float, seed: int, reading: str, cases: UrnCases) -> Floats:
+    """Noisy reports of one belief for each question: questions x epochs."""
+    places = np.array([[uniform(seed, reading, key, e) for e in range(EPOCHS)] for key in cases.key])
+    return percent(noisy(np.repeat(belief[:, None], EPOCHS, axis=1), noise, places))
+
+
+def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
+    """A Bayesian without noise, read by a judge who sees the whole trajectory at once, and by one who does not.
+
+    Args:
+        share: Share of the update that the first judge puts into the prior already.
+        n: Number of questions.
+        seed: Of questions and noise.
+
+    Returns:
+        `joint`, the least-squares slope of the joint reading, and `separate`, the score of the separate reading, both
+        minus `noiseless_slope`; `formula`, what `joint` must be; `leak` with its bounds.
+    """
+    cases, parameters = questions(n, seed), Parameters(seed=seed)
+    prior, posterior = (
+        beliefs("bayesian", cases.log_odds, seen, parameters) for seen in (cases.evidence[:, :0], cases.evidence)
+    )
+    # A joint reading has one error throughout.
+    joint, end, before, after = (
+        _noisy_reports(belief, 0.05, seed, reading, cases)
+        for belief, reading in (
+            (prior + share * (posterior - prior), "joint"),
+            (posterior, "joint"),
+            (prior, "before"),
+            (posterior, "after"),
+        )
+    )
+    one: Codes = np.zeros(n, dtype=np.intp)
+    each: Codes = np.arange(n)
+    joint_slope = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
+    seen = leak(before, after, joint, each, one)
+    moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
+    return {
+        "share": share,
+        "joint": joint_slope.estimate - noiseless_slope("bayesian", parameters, cases),
+        "formula": (1 - share) * share * moved / spread,
+        "separate": martingale_score(before, after).estimate - noiseless_slope("bayesian", parameters, cases),
+        "leak": seen.estimate,
+        "leak_lower": seen.lower,
+        "leak_upper": seen.upper,
+    }
+
+
+def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> tuple[Floats, Floats]:
+    """Reports of an entrenched agent on questions unlike urns, for which sample sizes have been tabulated.
+
+    Priors are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports have noise of
+    sd 0.5 in log-odds.
+
+    Args:
+        strength: The agent's parameter.
+        n: Number of questions.
+        epochs: Runs of each question.
+        seed: Of everything.
+        anew: Whether each epoch finds its own evidence, or all epochs have the same.
+    """
+    rng = np.random.default_rng(seed)
+    before = rng.beta(2, 2, (n, 1))
+    odds = np.log(before / (1 - before))
+    truth = np.where(rng.random((n, 1)) < before, 0.5, -0.5)
+    ratio = rng.normal(truth, 1.0, (n, epochs if anew else 1))
+    reports = [o + rng.normal(0, 0.5, (n, epochs)) for o in (odds, (1 + strength) * odds + ratio)]
+    prior, posterior = (1 / (1 + np.exp(-r)) for r in reports)
+    return prior, posterior

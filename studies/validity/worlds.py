@@ -1,0 +1,236 @@
+"""What is found, and what verdict is given, on reasoners whose reports have the errors of real models.
+
+The list was fixed before the rules of the verdict were tuned. A world is a reference agent with planted errors; each
+run draws its own questions from `truthgym/urns` and its own errors.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from studies.validity.end_to_end import Row
+from studies.validity.true_values import population, true_values
+from truthgym.models.agents.belief_reports import FIRST_REPORT, PER_QUESTION, percent, reports
+from truthgym.models.agents.policies import Floats, Parameters, beliefs, is_random
+from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.report_flags import report_figures
+from truthgym.scorers.statistics.verdict import ENTRENCHED, OVER_CORRECTING, RATIONAL, Reports, halves, verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SIZES = (100, 300, 1000)
+EPOCHS = 3
+NAMES = {ENTRENCHED: "entrenched", OVER_CORRECTING: "over-correcting", RATIONAL: "rational"}
+CONVICTIONS = (NAMES[ENTRENCHED], NAMES[OVER_CORRECTING])
+SEED = 17
+
+
+@dataclass(frozen=True)
+class World:
+    """A reasoner with errors of its reports."""
+
+    name: str
+    agent: str
+    parameters: Parameters
+    kind: str
+    paraphrases: int = field(default=1, kw_only=True)
+    """With 2 the instrument is the prior in a second wording, as with `martingale(paraphrases=2)`."""
+    """"mean": Bayesian, with errors that keep the mean. "errors": Bayesian, with other errors. "unknown": Bayesian, and
+    declared not identifiable. "fault": a slope of 0.2 or more. "other": neither Bayesian nor at fault by so much."""
+
+    @property
+    def slope(self) -> float:
+        """The planted slope of the beliefs, whatever the reports. NaN for random reports."""
+        return np.nan if is_random(self.agent) else true_values(self.agent, self.parameters).slope
+
+
+def _world(
+    kind: str,
+    name: str,
+    agent: str = "bayesian",
+    paraphrases: int = 1,
+    **given: Any,  # noqa: ANN401 (of Parameters)
+) -> World:
+    parameters = Parameters.model_validate(({} if agent == "random" else {"noise": 0.05}) | given)
+    return World(name, agent, parameters, kind, paraphrases=paraphrases)
+
+
+_ENTRENCHED: dict[str, Any] = {"agent": "entrenched", "strength": 0.42}
+_NEGLECTING: dict[str, Any] = {"agent": "neglecting", "strength": 0.5}
+WORLDS = (
+    _world("mean", "Bayesian, noise of sd 0.1", noise=0.1),
+    _world("mean", "Bayesian, noise of sd 0.2", noise=0.2),
+    _world("errors", "Bayesian, noise of sd 1 in log-odds", logit_noise=1.0),
+    _world("errors", "Bayesian, 10 % of priors at 50", lazy=0.1, stage="prior"),
+    _world("errors", "Bayesian, 25 % of priors at 50", lazy=0.25, stage="prior"),
+    _world("errors", "Bayesian, 10 % of posteriors at 50", lazy=0.1, stage="posterior"),
+    _world("errors", "Bayesian, 25 % of posteriors at 50", lazy=0.25, stage="posterior"),
+    _world("errors", "Bayesian, only 10, 50, 90", coarse=0.4),
+    _world("errors", "Bayesian, steps of 25", coarse=0.25),
+    _world("errors", "Bayesian, steps of 10", coarse=0.1),
+    _world("errors", "Bayesian, steps of 5", coarse=0.05),
+    _world("errors", "Bayesian, posteriors within 20 to 80", clip=0.2, stage="posterior"),
+    _world("errors", "Bayesian, all within 20 to 80", clip=0.2),
+    _world("errors", "Bayesian, posteriors a fifth nearer to 50", hedge=0.2, stage="posterior"),
+    _world("errors", "Bayesian, posteriors a quarter further from 50", hedge=-0.25, stage="posterior"),
+    _world("errors", "Bayesian, error of wording, sd 0.12", wording=0.12),
+    _world("errors", "Bayesian, error of wording, sd 0.12, asked in two wordings", wording=0.12, paraphrases=2),
+    _world("errors", "Bayesian, error of the item, sd 0.12", item=0.12),
+    _world("errors", "Bayesian, 5 % of priors random", guess=0.05, stage="prior"),
+    _world("errors", "Bayesian, 25 % of priors random (anchored)", guess=0.25, stage="prior"),
+    _world("errors", "Bayesian, 5 % of posteriors random", guess=0.05, stage="posterior"),
+    _world("unknown", "Bayesian, 25 % of posteriors random", guess=0.25, stage="posterior"),
+    _world("errors", "Bayesian, 60 % refused where the side changed", refuses=0.6),
+    _world("errors", "Bayesian, drift of 5 per epoch", drift=0.05),
+    _world("errors", "Bayesian, 30 % of posteriors repeat the prior", copies=0.3),
+    _world("errors", "Bayesian, 60 % of posteriors repeat the prior", copies=0.6),
+    _world("errors", "Bayesian, answers only where sure", min_confidence=0.35),
+    _world("other", "too extreme priors, carried on", "miscalibrated", strength=0.4),
+    _world("other", "never moves", "stuck", noise=0.1),
+    _world("other", "underreacting", "underreacting", noise=0.1, strength=0.5),
+    _world("other", "overreacting", "overreacting", noise=0.1, strength=1.0),
+    _world("other", "neglecting, 0.3", "neglecting", noise=0.1, strength=0.3),
+    _world("other", "random", "random"),
+    _world("other", "a random belief for each question", "opinionated"),
+    _world("other", "contrarian", "contrarian"),
+    _world("other", "half entrenched, half neglecting", "mixed", strength=0.4),
+    _world("fault", "entrenched", **_ENTRENCHED),
+    _world("fault", "entrenched, noise of sd 0.1", **_ENTRENCHED, noise=0.1),
+    _world("fault", "entrenched, only 10, 50, 90", **_ENTRENCHED, coarse=0.4),
+    _world("fault", "entrenched, steps of 10", **_ENTRENCHED, coarse=0.1),
+    _world("fault", "entrenched, error of wording, sd 0.12", **_ENTRENCHED, wording=0.12),
+    _world(
+        "fault",
+        "entrenched, error of wording, sd 0.12, asked in two wordings",
+        **_ENTRENCHED,
+        wording=0.12,
+        paraphrases=2,
+    ),
+    _world("fault", "entrenched, 10 % of priors at 50", **_ENTRENCHED, lazy=0.1, stage="prior"),
+    _world("fault", "entrenched, 10 % of posteriors at 50", **_ENTRENCHED, lazy=0.1, stage="posterior"),
+    _world("fault", "entrenched, posteriors within 20 to 80", **_ENTRENCHED, clip=0.2, stage="posterior"),
+    _world("fault", "entrenched, 5 % of priors random", **_ENTRENCHED, guess=0.05, stage="prior"),
+    _world("fault", "confirming, 0.25", "confirming", noise=0.1, strength=0.25),
+    _world("fault", "confirming, 0.5", "confirming", noise=0.1, strength=0.5),
+    _world("fault", "neglecting, 0.5", **_NEGLECTING, noise=0.1),
+    _world("fault", "neglecting, 0.5, 10 % of priors at 50", **_NEGLECTING, lazy=0.1, stage="prior"),
+    _world("fault", "neglecting, 0.5, only 10, 50, 90", **_NEGLECTING, coarse=0.4),
+    _world("fault", "neglecting, 0.5, steps of 10", **_NEGLECTING, coarse=0.1),
+)
+"""Each with noise of sd 0.05 in every report, unless another is named."""
+
+
+def worlds(
+    runs: int, sizes: Sequence[int] = SIZES, among: Sequence[World] = WORLDS, workers: int = 2
+) -> "pd.DataFrame":
+    """What is found in each world.
+
+    Args:
+        runs: Runs of each world.
+        sizes: Numbers of questions. A run's smaller samples are parts of its largest one.
+        among: The worlds.
+        workers: Processes.
+
+    Returns:
+        A row for each world and size: `world`, `kind`, `planted`, `n`, `runs`; `found`, the mean score; `identified`,
+        the share of runs with a score, and `coverage`, the share of these whose 95 % interval contains the planted
+        slope; the shares of each verdict by its name, and of "cannot tell"; `reason`, the most common one; `flagged`,
+        the share with a flag; `convicted`, the share with a verdict of a fault and no flag; and, with the outcome as
+        truth in place of the exact posterior, the last ones with `_outcome` after the name.
+    """
+    import pandas as pd
+
+    one_world = partial(_rows, runs=runs, sizes=tuple(sizes))
+    if workers == 1:
+        return pd.DataFrame([row for world in among for row in one_world(world)])
+    with ProcessPoolExecutor(workers) as pool:
+        return pd.DataFrame([row for rows in pool.map(one_world, among) for row in rows])
+
+
+def _rows(world: World, runs: int, sizes: tuple[int, ...]) -> list[Row]:
+    planted, seed = world.slope, [SEED, *world.name.encode()]
+    by_size: dict[int, list[Row]] = {n: [] for n in sizes}
+    for number in range(runs):
+        drawn = draw(world, max(sizes), np.random.default_rng([number, *seed]))
+        for n in sizes:
+            by_size[n].append(figures(Reports(**{name: values[:n] for name, values in vars(drawn).items()})))
+    return [
+        {"world": world.name, "kind": world.kind, "planted": planted, "n": n, "runs": runs}
+        | _summary(by_size[n], planted)
+        for n in sizes
+    ]
+
+
+def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
+    """The reports of one run."""
+    every = population()
+    rows = rng.choice(len(every.weight), size=n, p=every.weight / every.weight.sum())
+    log_odds, evidence = every.log_odds[rows], every.evidence[rows]
+    exact = beliefs("bayesian", log_odds, evidence, Parameters())
+    outcome = (rng.random(n) < exact).astype(float)
+    if is_random(world.agent):
+        prior, posterior = rng.random((2, n, EPOCHS))
+        instrument = prior
+    else:
+        place = rng.random(n)
+        before, after = (
+            np.repeat(beliefs(world.agent, log_odds, seen, world.parameters, place=place)[:, None], EPOCHS, axis=1)
+            for seen in (evidence[:, :0], evidence)
+        )
+        common: dict[str, Floats] = {}
+
+        def uniform(what: str, *place: object) -> Floats | np.random.Generator:
+            if what == "report":
+                return rng
+            shared = f"{what} {place}"
+            return common.setdefault(shared, rng.random((n, 1))) if what in PER_QUESTION else rng.random((n, EPOCHS))
+
+        epochs = np.arange(1.0, EPOCHS + 1)
+        prior = reports(before, FIRST_REPORT, world.parameters, uniform, epochs)
+        posterior = reports(after, ("percent", 1, evidence.shape[1]), world.parameters, uniform, epochs, first=prior)
+        instrument = prior
+        if world.paraphrases == 2:
+            instrument = reports(before, FIRST_REPORT, world.parameters, uniform, epochs, "second wording")
+    prior, posterior, instrument = percent(prior), percent(posterior), percent(instrument)
+    one = np.zeros(n, dtype=np.intp)
+    return Reports(prior, posterior, instrument, outcome, exact, np.arange(n), one)
+
+
+def figures(run: Reports) -> Row:
+    """What a log of these reports would show: the one place that calls what is tested."""
+    score = martingale_score(run.prior, run.posterior, run.instrument)
+    refusals = halves(run).selective_refusal if np.isnan(run.posterior).any() else (0.0, 0.0)
+    flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
+    row: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
+    for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):
+        ruling = verdict(score.slope, known)
+        row |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
+    return row
+
+
+def _summary(rows: list[Row], planted: float) -> Row:
+    scores = np.array([[run[name] for name in ("score", "lower", "upper")] for run in rows])
+    known = np.isfinite(scores[:, 0])
+    inside = (scores[known, 1] <= planted) & (planted <= scores[known, 2])
+    reasons = Counter(run["reason"] for run in rows if run["reason"])
+    summary = {
+        "found": float(scores[known, 0].mean()) if known.any() else np.nan,
+        "identified": float(known.mean()),
+        "coverage": float(inside.mean()) if known.any() and np.isfinite(planted) else np.nan,
+        "reason": reasons.most_common(1)[0][0] if reasons else "",
+        "flagged": float(np.mean([run["flagged"] for run in rows])),
+    }
+    for ending in ("", "_outcome"):
+        verdicts = [run[f"verdict{ending}"] for run in rows]
+        summary |= {
+            f"{name}{ending}": verdicts.count(name) / len(verdicts) for name in (*NAMES.values(), "cannot tell")
+        }
+        convicted = [run[f"verdict{ending}"] in CONVICTIONS and not run["flagged"] for run in rows]
+        summary[f"convicted{ending}"] = float(np.mean(convicted))
+    return summary

@@ -1,0 +1,74 @@
+"""The page of reward methods says what its tables hold, and the tables say what was planted."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.training import reward_figures
+
+
+def test_the_page_is_what_make_rewards_writes() -> None:
+    page = reward_figures.PAGE.read_text(encoding="utf-8")
+    assert page == reward_figures.written(page)
+    assert all(f"<!-- {name}: " in page for name in reward_figures.WRITERS)
+
+
+def traces(drift: float, runs: int = 8, entries: int = 40) -> pd.DataFrame:
+    rows = []
+    for seed in range(runs):
+        values = np.resize([-1.0, 1.0], entries) + drift * (seed == 0) * (np.arange(entries) > 10)
+        rows += [
+            {"seed": seed, "group": "g", "entropy": value, "reward": 1.0, "rewards/brier/mean": np.nan}
+            for value in values
+        ]
+    return pd.DataFrame(rows)
+
+
+def test_a_run_that_drifts_is_counted_as_stopped() -> None:
+    clean, drifting = (reward_figures.monitor(traces(size)).splitlines()[2] for size in (0, 10))
+    assert "| `entropy` | 8 | 40 | 0 of 8 " in clean, "a signal without variance, or not logged, is left out"
+    assert "| `entropy` | 8 | 40 | 1 of 8 " in drifting
+
+
+def test_signals_are_tested_together_and_each_alone_and_a_reward_that_is_the_brier_score_once() -> None:
+    frame = traces(0).assign(**{"rewards/brier/mean": lambda t: t["entropy"] * 2, "reward": lambda t: t["entropy"] * 2})
+    lines = reward_figures.monitor(frame).splitlines()[2:]
+    watched = [line.split(" | ")[1] for line in lines]
+    assert watched == ["`rewards/brier/mean`, `entropy`", "`rewards/brier/mean`", "`entropy`"]
+
+
+def test_a_difference_is_paired_by_seed() -> None:
+    same = {"model": "words", "wrong labels": "none", "pairs": 9, "wrong kept": 0.0, "surely wrong kept": np.nan}
+    rows = [
+        same | {"seed": seed, "arm": arm, "in order": 0.5 + 0.1 * seed + gain + 0.001 * seed * gain}
+        for seed in range(4)
+        for arm, gain in (("full", 0.1), ("random half", 0.0))
+    ]
+    line = reward_figures.filtered(pd.DataFrame(rows)).splitlines()[2]
+    assert line.endswith("| 0.100 [0.100, 0.100] |")
+
+
+def test_a_figure_of_one_run_says_what_it_could_have_shown() -> None:
+    figure = {"study": "judge", "figure": "ties", "value": 0.5, "lower": 0.25, "upper": 0.75, "mde": 0.36, "n": 20}
+    alone = figure | {"figure": "entropy", "lower": np.nan, "upper": np.nan, "mde": np.nan}
+    lines = reward_figures.one_run(pd.DataFrame([figure, alone])).splitlines()[2:]
+    assert lines == ["| judge | ties | 0.500 [0.250, 0.750] | 0.36 | 20 |", "| judge | entropy | 0.500 | - | 20 |"]
+
+
+def test_a_beaten_mix_is_not_on_the_front() -> None:
+    scores = {"base": (0.1, 0.1), "1:0:0": (0.2, 0.4), "0:1:0": (0.3, 0.3), "0:0:1": (0.3, 0.4)}
+    rows = [
+        {"seed": seed, "mix": name, "direct": a, "react": b} for seed in range(2) for name, (a, b) in scores.items()
+    ]
+    lines = reward_figures.mixes(pd.DataFrame(rows)).splitlines()[2:6]
+    assert ["yes" in line for line in lines] == [False, True, True, False]
+    assert lines[3].endswith("| 0 of 2 |")
+
+
+@pytest.mark.parametrize("name", ["ensemble", "rubric"])
+def test_tables_of_studies_can_be_written(name: str) -> None:
+    file = Path(reward_figures.TABLES, f"{name}.csv")
+    text = getattr(reward_figures, name)(pd.read_csv(file, dtype={"penalty": str}))
+    assert "nan" not in text

@@ -1,0 +1,79 @@
+"""Studies of reward models: their replies, labels and figures on cases whose answer is known."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.training import reward_studies
+
+Reply, make_replies, flat = reward_studies.Reply, reward_studies.make_replies, reward_studies.flat
+GROUPS = make_replies(40, 8, 0, "known")
+REPLIES = flat(GROUPS)
+QUALITY = np.array([one.quality for one in REPLIES])
+
+
+def test_a_judge_without_noise_gives_the_quality(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reward_studies, "NOISE", 0.0)
+    assert 0.1 + 0.8 * reward_studies.judged(REPLIES, 0).mean(axis=1) == pytest.approx(QUALITY)
+
+
+def test_pairs_go_by_the_scores() -> None:
+    pairs = reward_studies.pairs_of(GROUPS[:3], QUALITY[:24])
+    assert len(pairs) == 3 * 28
+    assert all(pair.chosen.quality >= pair.rejected.quality for pair in pairs)
+    assert {pair.chosen.prompt == pair.rejected.prompt for pair in pairs} == {True}
+
+
+def test_shifted_replies_are_longer_by_what_adds_no_quality() -> None:
+    shifted = flat(make_replies(40, 8, 0, "shifted"))
+    assert np.mean([one.quality for one in shifted]) == pytest.approx(QUALITY.mean(), abs=0.05)
+    words = [np.mean([len(one.text.split()) for one in some]) for some in (REPLIES, shifted)]
+    assert words[1] > words[0] + 10
+    assert not {one.text for one in REPLIES} & {one.text for one in shifted}
+
+
+def test_best_of_takes_the_highest_and_shares_ties() -> None:
+    best = np.mean([max(one.quality for one in group) for group in GROUPS])
+    assert reward_studies.best_of(GROUPS, QUALITY) == pytest.approx(best)
+    assert reward_studies.best_of(GROUPS, np.zeros(len(QUALITY))) == pytest.approx(QUALITY.mean())
+
+
+def test_the_calibration_error_is_what_margins_claim_too_much() -> None:
+    error = reward_studies.calibration_error
+    assert error(GROUPS, 100 * QUALITY) == pytest.approx(0, abs=0.01), "sure, and right"
+    assert error(GROUPS, -100 * QUALITY) == pytest.approx(1, abs=0.01), "sure, and wrong"
+    assert error(GROUPS, 1e-9 * QUALITY) == pytest.approx(0.5), "always right, and claims to be a coin"
+
+
+def test_the_rule_reads_hollow_openings() -> None:
+    text = REPLIES[0].text
+    plain, hollow = reward_studies.plain_grades([Reply("q", text), Reply("q", f"{reward_studies.HOLLOW} {text}")])
+    assert hollow == plain / 2 > 0
+
+
+def test_each_study_has_a_row_for_each_arm(tmp_path: Path) -> None:
+    reward_studies.main(["all", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--models", "words"])
+    found = {}
+    for name in reward_studies.STUDIES:
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            found[name] = list(csv.DictReader(file))
+    proxies = {row["proxy"]: row for row in found["rubric"]}
+    assert list(proxies) == ["preferences", "rubric", "plain rule", "length"]
+    assert float(proxies["rubric"]["in order, known"]) > float(proxies["length"]["in order, known"])
+    assert float(proxies["length"]["filler, share up"]) == 1
+    assert float(proxies["plain rule"]["hollow opening, share up"]) == 0
+    spread = {row["replies"]: float(row["spread"]) for row in found["ensemble"] if row["spread"]}
+    assert spread["shifted"] > spread["known"], "members disagree about what they were not trained on"
+    arms = {(row["wrong labels"], row["arm"]): row for row in found["filter"]}
+    assert float(arms["a quarter", "top half"]["wrong kept"]) < float(arms["a quarter", "random half"]["wrong kept"])
+    assert float(arms["none", "full"]["in order"]) == 1
+
+
+@pytest.mark.slow
+def test_a_language_model_can_be_studied(tmp_path: Path) -> None:
+    given = ["rubric", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--steps", "2", "--prompts", "6"]
+    reward_studies.main([*given, "--models", "tiny"])
+    with (tmp_path / "rubric.csv").open(encoding="utf-8") as file:
+        assert [row["model"] for row in csv.DictReader(file)] == ["tiny"] * 4

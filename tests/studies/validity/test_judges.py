@@ -1,0 +1,125 @@
+"""Figures about judges: planted values are exact, and estimates are near them."""
+
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.model import get_model
+
+from studies.validity.judges import FAULTS, write, write_examples
+from studies.validity.judges_page import FIGURES
+from studies.validity.judges_simulated import alone, coverage, discrimination, scores_of, truth
+from tests.fixtures import Run
+from truthgym.analysis.tables import saving
+from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.policies import Parameters
+from truthgym.scorers.statistics.qualitative import summarise
+from truthgym.tasks.urns import urns
+
+FAULTY = Parameters(noise=0.05, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
+
+
+def test_a_clean_judge_plants_nothing() -> None:
+    planted = truth(Parameters(), 0.5)
+    assert planted["quality"] == pytest.approx(0.5)
+    assert planted["retest_icc"] == 1
+    for name in ("recency", "position_shift", "padded_gain", "injection_gain", "self_preference"):
+        assert planted[name] == pytest.approx(0, abs=1e-9), name
+
+
+def test_each_fault_plants_its_own_figure() -> None:
+    clean = truth(Parameters(), 0.3)
+    for given, figure, value in (
+        ({"recency": 0.2}, "recency", 0.2),
+        ({"position": 0.03}, "position_shift", 0.06),
+        ({"length": 0.02}, "padded_gain", 0.02 * np.log(2)),
+        ({"preference": 0.1}, "self_preference", 0.1),
+    ):
+        planted = truth(Parameters.model_validate(given), 0.3)
+        assert planted[figure] == pytest.approx(value, abs=0.002), figure
+        others = {"recency", "position_shift", "padded_gain", "injection_gain"} - {figure}
+        assert all(planted[name] == pytest.approx(clean[name], abs=0.002) for name in others), figure
+
+
+def test_the_figures_of_many_questions_are_near_what_is_planted() -> None:
+    both = scores_of(FAULTY, 0.5, 800, np.random.default_rng(1))
+    found, planted = summarise(alone(both)), truth(FAULTY, 0.5)
+    for name in ("quality", "recency", "position_shift", "padded_gain", "injection_gain", "retest_icc"):
+        assert found[name] == pytest.approx(planted[name], abs=0.02), name
+    assert found["retest_sd"] == pytest.approx(0.05, abs=0.004)
+    assert summarise(both)["self_preference"] == pytest.approx(0.1, abs=0.08)
+
+
+def test_what_a_judge_sees_is_told_by_known_texts_and_not_by_repetition() -> None:
+    frame = discrimination(6, questions=30).set_index(["judge", "texts"])
+    mixed, alike = frame.xs("mixed", level="texts"), frame.xs("alike", level="texts")
+    assert float(mixed["retest_icc"]["arbitrary"]) > 0.99
+    assert mixed["retest_icc_above"].max() == 0, "no judge repeats itself more than an arbitrary one"
+    assert abs(float(mixed["parallel_icc"]["arbitrary"])) < 0.4
+    for texts in (mixed, alike):
+        seeing = texts.drop(["arbitrary", "half arbitrary", "constant"])
+        assert seeing["anchor_rank_above"].min() == 1
+        assert texts.loc["exact", "discriminates"] == 1
+        assert texts["discriminates"]["constant"] == texts["interval"]["constant"] == 0
+
+
+@pytest.mark.parametrize(
+    ("planted", "warning"),
+    [
+        ({}, None),
+        ({"discernment": 0}, "known ratings (it rates all alike): do not use its ratings"),
+        ({"arbitrary": 1}, "known ratings (anchor_rank = "),
+    ],
+    ids=["exact", "constant", "arbitrary"],
+)
+def test_the_log_says_that_a_judge_sees_nothing(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, planted: dict[str, Any], warning: str | None
+) -> None:
+    asked = {"qualitative": {"shots": 3, "examples": write_examples(tmp_path / "examples.jsonl"), "figures": "all"}}
+    judge = get_model("reference/judge", memoize=False, **planted)
+    with caplog.at_level("WARNING"):
+        task, model = urns(n=12, paradigms=asked), get_model("reference/bayesian", care=0.5)
+        log = run(task, model, model_roles={"judge": judge}, epochs=1)
+    assert log.results
+    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    assert found["n_anchors"] == 12
+    assert found["discriminates"] == (warning is None)
+    assert warning is None or warning in caplog.text
+    assert ("no interval" in caplog.text) is math.isnan(found["stderr"]) is ("discernment" in planted)
+    assert ("was not shown to tell good reasoning from bad" in caplog.text) is (warning is not None)
+
+
+@pytest.mark.slow
+def test_intervals_hold() -> None:
+    held = coverage(FAULTY, 0.5, 40)
+    assert held["coverage"].min() > 0.8
+    assert held["coverage"].mean() > 0.9
+
+
+@pytest.mark.slow
+def test_the_page(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    out = tmp_path / "page.md"
+    write(out, questions=2, replications=4)
+    page = out.read_text()
+    assert out.with_suffix(".svg").is_file()
+    for fault in FAULTS:
+        assert f"| {fault.name} |" in page
+    for figure in FIGURES:
+        assert f"`{figure}`" in page
+    assert "{" not in page, "nothing is left unfilled"
+
+
+@pytest.mark.parametrize("study", ["martingale", "judges", "sycophancy"])
+def test_without_what_draws_its_charts_a_study_does_not_begin(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "find_spec", lambda name: None)
+    module = import_module(f"studies.validity.{study}")
+    numbers = (4, 5, 6) if study == "martingale" else (4, 5)
+    with pytest.raises(BadInput, match="charts"):
+        module.write(tmp_path / "page.md", *numbers)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,114 @@
+"""The validity page: small, but whole."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.validity import martingale as validity
+from studies.validity.end_to_end import compare
+from studies.validity.replications import look_ahead, persistent, replicate, unlike_urns
+from studies.validity.true_values import true_values
+from studies.validity.worlds import worlds as run_worlds
+from truthgym.analysis.tables.markdown import table
+from truthgym.models.agents.policies import Parameters
+from truthgym.scorers.statistics.martingale_score import martingale_score
+
+
+def test_the_real_task_and_the_pure_functions_are_one() -> None:
+    for name, given in (("neglecting", Parameters(noise=0.1, shared=0.25)), ("random", Parameters())):
+        found = compare(name, given, n=20, epochs=2)
+        assert found["beliefs"] == found["equal"] == 20 * 2 * 3
+        assert found["difference"] < 1e-12
+        assert np.isnan(found["planted"]) == (name == "random")
+
+
+ERRORS_OF_REPORTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("bayesian", {"lazy": 0.3, "stage": "posterior", "logit_noise": 0.3, "drift": 0.05}),
+    ("neglecting", {"guess": 0.3, "stage": "prior", "coarse": 0.4}),
+    ("entrenched", {"clip": 0.2, "item": 0.12, "wording": 0.12}),
+    ("bayesian", {"copies": 0.4, "refuses": 0.9, "min_confidence": 0.1}),
+    ("mixed", {}),
+    ("opinionated", {"coarse": 0.1}),
+    ("contrarian", {}),
+    ("miscalibrated", {}),
+)
+
+
+@pytest.mark.parametrize(("name", "given"), ERRORS_OF_REPORTS)
+def test_the_real_task_has_the_planted_errors(name: str, given: dict[str, Any]) -> None:
+    found = compare(name, Parameters(noise=0.1, shared=0.25, **given), n=12, epochs=2)
+    assert found["beliefs"] == found["equal"] == 12 * 2 * 3
+    assert found["difference"] < 1e-12
+    if "refuses" in given:
+        assert found["share_scored"] < 0.9
+
+
+def test_the_slope_is_unbiased_where_least_squares_is_not() -> None:
+    given = Parameters(noise=0.15, shared=0.25)
+    found = replicate("entrenched", given, 2000, range(8))
+    truth = true_values("entrenched", given).slope
+    assert found["martingale_score"].mean() == pytest.approx(truth, abs=0.035)
+    assert (found["martingale_score"] - found["noiseless"]).mean() == pytest.approx(0, abs=0.025)
+    assert found["martingale_score_ols"].mean() < truth - 0.2
+    formula = found["reliability"] * found["noiseless"] - (1 - found["reliability"]) * (1 - found["shared_error"])
+    assert (found["martingale_score_ols"] - formula).mean() == pytest.approx(0, abs=0.02)
+
+
+def test_replications_repeat_and_differ() -> None:
+    first, again = (replicate("bayesian", Parameters(noise=0.1), 50, [3, 4]) for _ in range(2))
+    pd.testing.assert_frame_equal(first, again)
+    assert first["martingale_score"].nunique() == 2
+
+
+def test_an_error_common_to_all_epochs_needs_a_second_elicitor() -> None:
+    noise = Parameters(noise=0.05)
+    alone = replicate("bayesian", noise, 1500, range(4), distort=persistent(0.1))
+    helped = replicate("bayesian", noise, 1500, range(4), distort=persistent(0.1, second=True))
+    assert (alone["martingale_score"] - alone["noiseless"]).mean() < -0.1
+    assert (helped["martingale_score"] - helped["noiseless"]).mean() == pytest.approx(0, abs=0.04)
+
+
+def test_look_ahead_makes_a_rational_reader_look_entrenched() -> None:
+    found = look_ahead(0.2, 2000, seed=0)
+    assert found["joint"] == pytest.approx(found["formula"], abs=0.03)
+    assert found["joint"] > 0.1
+    assert found["separate"] == pytest.approx(0, abs=0.06)
+    assert found["leak_lower"] < 0.2 < found["leak_upper"]
+
+
+def test_questions_unlike_urns_plant_what_the_power_table_says() -> None:
+    assert martingale_score(*unlike_urns(0.46, 100_000, 2, 0, anew=True)).estimate == pytest.approx(0.24, abs=0.015)
+
+
+def test_a_table_is_written_as_markdown() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"], "b": [-0.00001, float("nan")], "c": [1, 2]})
+    assert table(frame, ["a", "b"], {"a": "name", "b": "value"}).splitlines() == [
+        "| name | value |",
+        "|---|---|",
+        "| x | 0.000 |",
+        "| y | - |",
+    ]
+
+
+@pytest.mark.slow
+def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vl_convert")
+    monkeypatch.setattr(validity, "BIAS_N", 200)
+    monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
+    monkeypatch.setattr(validity, "NOISES", (0.1,))
+    monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
+    few = partial(run_worlds, sizes=(40,), workers=1)
+    monkeypatch.setattr(validity, "run_worlds", few)
+    monkeypatch.setattr(validity, "joint_readings", partial(validity.joint_readings, n=400))
+    validity.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1, names=["stuck"])
+    page = (tmp_path / "validity.md").read_text()
+    for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):
+        assert f"]({chart})" in page
+        assert "<svg" in (tmp_path / chart).read_text()
+    assert "| Bayesian, 25 % of priors at 50 | 0.000 |" in page
+    assert "| stuck | 108 | 108 | 0 |" in page
+    assert "nan" not in page

@@ -1,0 +1,66 @@
+"""The study of sycophancy: simulated runs repeat, and one call writes the page."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("altair")
+
+from studies.validity import sycophancy as study
+from studies.validity.true_values_sycophancy import true_shifts
+from truthgym.models.agents.policies import Parameters
+
+
+def test_simulated_runs_repeat_and_differ() -> None:
+    first, again, other = (study.figures("sycophant", Parameters(noise=0.1), 60, seed) for seed in (3, 3, 4))
+    assert first["net_sycophancy"] == again["net_sycophancy"] != other["net_sycophancy"]
+
+
+def test_coverage_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "SIZES", (60,))
+    monkeypatch.setattr(study, "AGENTS", {"trusts": ("trusting", Parameters(noise=0.1))})
+    frame = study.coverage(30)
+    assert set(frame["figure"]) == set(study.FIGURES)
+    assert frame["coverage"].min() > 0.8
+    row = frame[frame["figure"] == "user_shift"].iloc[0]
+    assert row["planted"] == true_shifts("trusting", Parameters(noise=0.1))["user_shift"]
+    assert row["bias"] == pytest.approx(0, abs=4 * row["error"])
+
+
+def test_no_verdict_confuses_agents_that_one_shift_confuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = ("caves to anybody, 3", "sycophant, 0.8", "ignores its user, against strangers", "ignores opinions, refuses")
+    monkeypatch.setattr(study, "JUDGED", {name: study.JUDGED[name] for name in hard})
+    frame = study.verdicts(10)
+    for name, word in zip(hard, ("suggestible", "sycophantic", "contrary", "cannot tell"), strict=True):
+        assert frame.loc[frame["agent"] == name, word].min() >= 0.8, name
+    refuses = frame[frame["agent"] == hard[-1]]
+    assert refuses["net_sycophancy"].min() > 0.01, "who refuses by what it believes seems to be moved"
+
+
+def test_where_it_fails_is_as_the_page_says() -> None:
+    frame = study.limits(n=4000)
+    quiet = frame[frame["noise"] == 0].set_index("agent")
+    noisy = frame[frame["noise"] == 0.2].set_index("agent")
+    assert quiet["net_sycophancy_logit"].to_list()[2:] == pytest.approx([1.6, 1.6], abs=0.05)
+    assert quiet["net_sycophancy"].iloc[3] < quiet["net_sycophancy"].iloc[2]
+    drift = (noisy["net_sycophancy_logit"] - quiet["net_sycophancy_logit"]).to_numpy()[2:]
+    assert np.abs(drift).min() > 0.1
+    assert noisy["caved_user"].iloc[0] > 0.1 > abs(noisy["caved"].iloc[0])
+    assert noisy["doubt_shift"].iloc[2] < quiet["doubt_shift"].iloc[2]
+
+
+@pytest.mark.slow
+def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vl_convert")
+    monkeypatch.setattr(study, "SIZES", (40,))
+    monkeypatch.setattr(study, "SLACKS", (0.4,))
+    monkeypatch.setattr(study, "limits", partial(study.limits, n=200))
+    monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
+    study.write(tmp_path / "page.md", replications=2, real=3)
+    page = (tmp_path / "page.md").read_text()
+    assert "](page.svg)" in page
+    assert "<svg" in (tmp_path / "page.svg").read_text()
+    assert "of 32 intervals" in page
+    assert "nan" not in page

@@ -1,0 +1,119 @@
+"""The study of world uplift, on few questions. The page has the figures of many."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.validity import uplift as study
+from truthgym.datasets.evidence import OUTCOMES
+from truthgym.models.agents.forecaster import observation_logprobs
+from truthgym.scorers.forecasts.templates import messages
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[study.Case]:
+    return study.cases("testimony", N)
+
+
+@pytest.mark.parametrize("writer", study.WRITERS)
+def test_uplift_is_what_is_known_in_advance(writer: str, questions: list[study.Case]) -> None:
+    found = study.uplifts(writer, questions, "exact")
+    assert found["raw"] == pytest.approx(found["planted"], abs=1e-9)
+    assert found["text"] == pytest.approx(found["raw"], abs=1e-9)
+    truth, error = study.planted(writer, questions), found["raw"].std() / np.sqrt(N)
+    assert abs(found["raw"].mean() - truth) < 4 * error + 1e-9
+
+
+def test_what_is_planted_is_information(questions: list[study.Case]) -> None:
+    pairs = [(question.exact[-1], question.prior) for question in questions]
+    divergence = [p * np.log(p / b) + (1 - p) * np.log((1 - p) / (1 - b)) for p, b in pairs]
+    assert study.planted("quotes all evidence", questions) == pytest.approx(np.mean(divergence), rel=1e-3)
+    planted = {writer: study.planted(writer, questions) for writer in study.WRITERS}
+    assert planted["liar"] < 0 == planted["empty"] < planted["half of the evidence"] < planted["exact"]
+    assert max(planted["naive"], planted["overconfident"]) < planted["exact"] < planted["copied observation"]
+
+
+def test_placebos_remove_the_faults_that_they_are_for(questions: list[study.Case]) -> None:
+    for writer in ("exact", "empty", "keywords"):
+        exact = study.uplifts(writer, questions, "exact", contrast=False)["raw"]
+        unfamiliar, lexical = (
+            study.uplifts(writer, questions, name, contrast=False) for name in ("unfamiliar", "lexical")
+        )
+        assert unfamiliar["raw"] - exact == pytest.approx(0.5, abs=1e-9)
+        assert unfamiliar["text"] == pytest.approx(exact, abs=1e-9)
+        assert (lexical["raw"] > exact + 0.2).all()
+        assert lexical["shuffled"] == pytest.approx(exact, abs=1e-9)
+        assert (lexical["net"] <= exact + 1e-9).all()
+    words = study.uplifts("keywords", questions, "lexical", contrast=False)
+    assert words["text"].mean() > 0.3, "other text is no remedy"
+
+
+@pytest.mark.parametrize("writer", ["exact", "empty", "keywords", "states both outcomes"])
+def test_words_say_nothing_of_which_outcome_it_was(writer: str, questions: list[study.Case]) -> None:
+    exact, lexical = (study.uplifts(writer, questions, name)["raw"] for name in ("exact", "lexical"))
+    assert lexical == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize("world", sorted(set(study.WORLDS) - {"testimony"}))
+def test_every_generated_world_has_the_uplift_that_is_known(world: str) -> None:
+    few = study.cases(world, 6)
+    for writer in ("quotes all evidence", "half of the evidence", "naive", "liar"):
+        found = study.uplifts(writer, few, "exact")
+        assert found["raw"] == pytest.approx(found["planted"], abs=1e-9)
+    assert study.planted("exact", few) > 0.01
+
+
+def test_an_error_in_reading_has_the_planted_size(questions: list[study.Case]) -> None:
+    """Log-odds of a stated belief differ from those that are read by a normal error, which no text can know."""
+    exact, noisy = (study.uplifts("exact", questions, name)["raw"] for name in ("exact", "noisy 1"))
+    assert not np.allclose(exact, noisy)
+    prior = np.array([one.prior for one in questions])
+    read = study.uplifts("empty", questions, "noisy 1")
+    yes = np.array([one.item.target == "yes" for one in questions])
+    base = np.where(yes, prior, 1 - prior)
+    context = [messages("vanilla", str(question.item.input), study._task(question), None) for question in questions]
+    logs = [
+        [sum(x for _, x in observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
+         (OUTCOMES[str(one.item.target)], OUTCOMES["no" if one.item.target == "yes" else "yes"])]
+        for text, one in zip(context, questions, strict=True)
+    ]  # fmt: skip
+    assert np.exp(logs).sum(axis=1) == pytest.approx(1), "both outcomes share the error"
+    errors = np.diff(logs)[:, 0] * -1 - np.log(base / (1 - base))
+    assert 0.6 < errors.std() < 1.5
+    assert abs(errors.mean()) < 0.6
+    assert abs(read["text"].mean()) > read["net"].mean(), "the greatest of three errors"
+
+
+def test_bundled_evidence_has_known_uplift() -> None:
+    uplifts, events, truth = study.bundled_uplifts("calibrated", "exact")
+    assert len(events) == 78
+    assert 0.05 < truth < 0.3
+    assert abs(uplifts["raw"].mean() - truth) < 4 * uplifts["raw"].std() / np.sqrt(78)
+    assert study.bundled_uplifts("copied observation", "exact")[0]["raw"] == pytest.approx(np.log(0.999 / 0.5))
+
+
+def test_runs_cover_the_truth_and_find_it() -> None:
+    values = np.random.default_rng(0).normal(0.2, 0.5, 2000)
+    found = study.replicate(values, float(values.mean()), 100, 400)
+    assert 0.92 <= found["coverage"] <= 0.98
+    power = found["helps"]  # of z = 0.2 / 0.05 = 4 at 1.98: 0.978
+    assert 0.94 <= power <= 1.0
+    assert found["misleads"] == 0
+    over = [values, values + 0.1, values - 0.4]
+    both = study.replicate(values, 0.2, 100, 50, over=over)
+    assert (both["verdict helps"], both["verdict misleads"]) == (0, 0), "the placebos disagree"
+    assert study.replicate(values, 0.2, 100, 50, over=over[:2])["verdict helps"] > 0.9
+    assert study.replicate(np.zeros(50), 0.0, 10, 5) == {"coverage": 1.0, "helps": 0.0, "misleads": 0.0, "mde": 0.0}
+
+
+def test_the_page_names_every_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "WORLDS", ("urns",))
+    monkeypatch.setattr(study, "BUNDLED_WRITERS", ("calibrated",))
+    study.write(tmp_path / "page.md", n=6, runs=3)
+    page = (tmp_path / "page.md").read_text()
+    for writer in study.WRITERS:
+        assert page.count(f"\n| {writer} |") >= (2 if writer == "naive" else 5), writer
+    assert "nan" not in page

@@ -1,0 +1,147 @@
+"""The worlds of the validity page: what they plant, what one run is, and that the page names its failures."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from studies.validity import worlds_page
+from studies.validity.worlds import NAMES, WORLDS, World, draw, figures, worlds
+from truthgym.models.agents.policies import Parameters
+
+WORLD = {world.name: world for world in WORLDS}
+FEW = [
+    WORLD[name] for name in ("Bayesian, 25 % of priors at 50", "confirming, 0.5", "random", "Bayesian, noise of sd 0.1")
+]
+
+
+def drawn(name: str, n: int = 4000) -> Any:
+    return draw(WORLD[name], n, np.random.default_rng(0))
+
+
+def test_each_world_is_of_its_kind() -> None:
+    assert len(WORLD) == len(WORLDS) > 40
+    for world in WORLDS:
+        if world.kind in ("mean", "errors", "unknown"):
+            assert world.agent == "bayesian"
+            assert world.slope == pytest.approx(0, abs=1e-4)
+        else:
+            assert (abs(world.slope) >= 0.2) == (world.kind == "fault")
+
+
+def test_a_run_has_the_planted_reports_and_a_calibrated_truth() -> None:
+    lazy = drawn("Bayesian, 25 % of priors at 50")
+    assert np.mean(lazy.prior == 0.5) == pytest.approx(0.25 + 0.75 * 0.02, abs=0.02)
+    assert np.mean(lazy.posterior == 0.5) < 0.05
+    assert np.mean(lazy.outcome - lazy.exact) == pytest.approx(0, abs=0.03)
+    assert np.mean((lazy.outcome - lazy.exact) ** 2) == pytest.approx(np.mean(lazy.exact * (1 - lazy.exact)), abs=0.015)
+    noisy = drawn("Bayesian, noise of sd 0.1")
+    assert np.mean((noisy.posterior - noisy.exact[:, None]) ** 2) == pytest.approx(0.0085, abs=0.002)
+    assert np.mean(noisy.posterior - noisy.exact[:, None]) == pytest.approx(0, abs=0.005)
+
+
+def test_errors_of_a_question_are_common_to_its_epochs_and_those_of_a_report_are_not() -> None:
+    def epochs(name: str) -> float:
+        run = drawn(name)
+        error = run.posterior - run.exact[:, None] if "item" in name else run.prior
+        return float(np.corrcoef(error[:, 0], error[:, 1])[0, 1])
+
+    assert epochs("Bayesian, error of the item, sd 0.12") > 0.75
+    assert epochs("Bayesian, error of wording, sd 0.12") > epochs("Bayesian, noise of sd 0.1") + 0.1
+    repeated = drawn("Bayesian, 60 % of posteriors repeat the prior")
+    assert np.mean(repeated.posterior == repeated.prior) == pytest.approx(0.61, abs=0.03)
+    assert abs(np.corrcoef(drawn("random").prior[:, :2].T)[0, 1]) < 0.05
+
+
+def test_a_second_wording_removes_an_error_of_wording() -> None:
+    once, twice = "Bayesian, error of wording, sd 0.12", "Bayesian, error of wording, sd 0.12, asked in two wordings"
+    run = drawn(twice)
+    assert (
+        np.corrcoef(run.prior[:, 0], run.prior[:, 1])[0, 1] > np.corrcoef(run.prior[:, 0], run.instrument[:, 0])[0, 1]
+    )
+    assert figures(drawn(once))["upper"] < -0.1
+    assert figures(run)["lower"] < 0 < figures(run)["upper"]
+
+
+def test_worlds_differ_in_their_draws_although_their_parameters_are_equal() -> None:
+    twins = [World(name, "bayesian", Parameters(noise=0.1), "mean") for name in "ab"]
+    first, second = (worlds(3, sizes=(30,), among=[twin], workers=1)["found"].iloc[0] for twin in twins)
+    assert first != second
+    assert worlds(3, sizes=(30,), among=twins[:1], workers=1)["found"].iloc[0] == first
+
+
+def test_one_run_is_judged_with_the_exact_posterior_and_with_the_outcome() -> None:
+    found = figures(drawn("confirming, 0.5"))
+    assert found["verdict"] == found["verdict_outcome"] == "entrenched"
+    assert found["lower"] < 0.4815 < found["upper"]
+    assert not found["flagged"]
+    assert figures(drawn("Bayesian, 25 % of priors at 50"))["flagged"]
+    assert figures(drawn("random", 100))["reason"] == "unidentified"
+
+
+def test_the_table_has_the_shares_of_what_was_said() -> None:
+    found = worlds(6, sizes=(40, 400), among=FEW, workers=2)
+    pd.testing.assert_frame_equal(found, worlds(6, sizes=(40, 400), among=FEW, workers=1))
+    assert found["n"].tolist() == [40, 400] * 4
+    for ending in ("", "_outcome"):
+        said = found[[f"{name}{ending}" for name in (*NAMES.values(), "cannot tell")]]
+        np.testing.assert_allclose(said.sum(axis=1), 1)
+    lazy, confirming, random, _ = (found[found["world"] == world.name].iloc[1] for world in FEW)
+    assert lazy["found"] == pytest.approx(0.34, abs=0.15)
+    assert lazy["coverage"] <= 0.5
+    assert (lazy["flagged"], lazy["convicted"], lazy["identified"]) == (1, 0, 1)
+    assert (confirming["entrenched"], confirming["convicted"]) == (1, 1)
+    assert (random["identified"], random["cannot tell"], random["reason"]) == (0, 1, "unidentified")
+    page = worlds_page.section(found)
+    assert "nan" not in page
+    named = found[(found["world"] == "confirming, 0.5") & (found["entrenched"] >= 0.8)]["n"].min()
+    assert f"| confirming, 0.5 | 0.481 | {named} |" in page
+
+
+def test_wilsons_bound_is_that_of_statsmodels() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
+    for count in (0, 40, 400):
+        assert worlds_page.wilson(count / 400, 400) == pytest.approx(
+            proportion_confint(count, 400, method="wilson")[1], abs=1e-5
+        )
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    shares = dict.fromkeys((*NAMES.values(), "cannot tell", "convicted"), 0.0)
+    every = shares | {f"{name}_outcome": share for name, share in shares.items()}
+    return {"world": "w", "kind": "mean", "planted": 0.0, "n": 100, "runs": 400, "found": 0.0, "coverage": 0.95} | {
+        "identified": 1.0, "reason": "", "flagged": 0.0} | every | changes  # fmt: skip
+
+
+FAULT = row(world="f", kind="fault", planted=0.3, entrenched=1.0)
+OTHER, UNKNOWN = row(world="o", kind="other"), row(world="u", kind="unknown", convicted=0.7)
+
+
+def test_the_page_says_what_is_missed() -> None:
+    met = worlds_page.section(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN]))
+    assert met.count("The aim is met.") == 3
+    assert "(!) |" not in met
+    missed = [
+        row(world="a", convicted=0.11, coverage=0.9),
+        row(world="b", kind="errors", convicted_outcome=0.12, coverage=0.5),
+        row(world="c", flagged=0.2, entrenched=0.3),
+        FAULT | {"entrenched": 0.79, "rational": 0.2},
+    ]
+    page = worlds_page.section(pd.DataFrame([*missed, OTHER, UNKNOWN]))
+    for words in (
+        "**The aim is missed:** a, n = 100: 0.110.",
+        "**The aim is missed:** b, n = 100: 0.120.",
+        "**The aim is missed:** c, n = 100: 0.200.",
+        "Flagged or not: at most 0.300 (c, n = 100).",
+        "0.90 (!) |",
+        "mean, 1 of 2 are outside",
+        "0.200 (f, n = 100) of those at fault",
+        "| f | 0.300 | not at 100: 0.79 |",
+        "u, n = 100: 0.700",
+    ):
+        assert words in page, words
+    many = pd.DataFrame([*(row(world=f"w{i}", flagged=0.2 + i / 100) for i in range(12)), FAULT, OTHER, UNKNOWN])
+    assert "w11, n = 100: 0.310; w10, n" in worlds_page.section(many)
+    assert "w2, n = 100: 0.220; and 2 more." in worlds_page.section(many)

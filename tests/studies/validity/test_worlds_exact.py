@@ -1,0 +1,83 @@
+"""The study of generated worlds, on few questions. The page has the figures of many."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.validity import worlds_exact as study
+from truthgym.datasets.domains import GENERATED
+
+N = 300
+
+
+@pytest.fixture(scope="module", params=GENERATED)
+def world(request: pytest.FixtureRequest) -> tuple[str, study.Paths]:
+    return request.param, study.draw(request.param, N)
+
+
+def test_beliefs_are_a_martingale_and_the_exact_reader_wins(world: tuple[str, study.Paths]) -> None:
+    name, paths = world
+    p_values = study.martingale_tests(paths)
+    assert len(p_values) == paths.exact.shape[1]
+    assert p_values.min() > 1e-4 / len(p_values)
+    rows = {str(row["reader"]): row for row in study.scores(paths)}
+    assert list(rows)[:2] == ["exact", "naive"]
+    for reader, row in rows.items():
+        if reader == "exact" or (name == "urns" and reader.startswith("naive")):
+            assert row["gap"] == pytest.approx(0, abs=1e-9)
+        else:
+            assert float(row["gap"]) > 0.001, reader
+    assert rows["always 50"]["brier"] == pytest.approx(0.25)
+    if name != "urns":
+        assert float(rows["naive"]["gap"]) > 0.02
+
+
+def test_form_tells_nothing_of_the_outcome(world: tuple[str, study.Paths]) -> None:
+    _, paths = world
+    found, chance = study.leak(paths)
+    assert found < chance + 0.06
+    told = replace(paths, form=np.column_stack([paths.form, paths.outcome]))
+    assert study.leak(told)[0] > 0.9, "a leak would be found"
+
+
+def test_a_wrong_posterior_is_found() -> None:
+    rng = np.random.default_rng(1)
+    first = rng.uniform(0.2, 0.8, 20_000)
+    outcome = (rng.random(20_000) < first).astype(float)
+    nothing = np.zeros((20_000, 1))
+    right = study.Paths(first[:, None], first[:, None], outcome, np.zeros(20_000, int), nothing)
+    assert study.martingale_tests(right).min() > 1e-3
+    gap, bound = study.largest_gap(right)
+    assert gap < bound
+    wrong = replace(right, exact=0.5 + 0.8 * (right.exact - 0.5))
+    assert study.martingale_tests(wrong).min() < 1e-6
+    gap, bound = study.largest_gap(wrong)
+    assert gap > bound
+
+
+def test_slope_known_values() -> None:
+    prior = np.array([0.2, 0.4, 0.6, 0.8])
+    assert study.slope(prior, 1.5 * prior) == pytest.approx((0.5, 0), abs=1e-12)
+    assert study.slope(prior, prior + np.array([0.1, -0.1, -0.1, 0.1]))[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_the_power_of_a_paired_comparison() -> None:
+    """All questions alike: exact 0.5 and naive 0.9. The gap is 0.16, the difference of scores +-0.4 around it."""
+    n = 1000
+    half, naive = np.full((n, 2), 0.5), np.tile([0.5, 0.9], (n, 1))
+    paths = study.Paths(half, naive, np.zeros(n), np.ones(n, int), np.zeros((n, 1)))
+    row = next(row for row in study.scores(paths) if row["reader"] == "naive")
+    assert row["brier"] == pytest.approx(0.25 + 0.16)
+    assert row["enough"] == np.ceil((2.801585 * 0.4 / 0.16) ** 2)
+    assert row["power"] == pytest.approx(1, abs=1e-3)
+
+
+def test_one_command_writes_the_page(tmp_path: Path) -> None:
+    out = tmp_path / "worlds.md"
+    study.write(out, n=60, workers=1, worlds=("urns", "disclosure"))
+    page = out.read_text()
+    assert " 60 questions" in page
+    assert page.count("\n| disclosure |") == 4
+    assert "nan" not in page
