@@ -1,12 +1,11 @@
 """`truthgym train`: train a model on this machine or at a provider."""
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
-from truthgym.training.trainers.usual_options import METHODS
+from truthgym.training.trainers.options import METHODS
 
 if TYPE_CHECKING:
     from truthgym.scorers.statistics.direction import Best
@@ -60,12 +59,14 @@ def train(method: str, words: list[str]) -> None:
     if not has_trl:
         raise bad_input('truthgym train: TRL is not installed; run `pip install -e ".[train]"`.')
     if start(method, words, parse_options(method, words)):
-        getattr(import_module(f"truthgym.training.{method}"), method)(words)
+        from truthgym.training.train import TRAINERS
+
+        TRAINERS[method](words)
 
 
 def usual_help(method: str) -> str:
     """The options that people use, for the top of `--help`."""
-    from truthgym.training.trainers.usual_options import usual_options
+    from truthgym.training.trainers.options import usual_options
 
     rows = [(f"--{name}", f"{text} [{default}]" if default else text)
             for name, (text, default) in usual_options(method).items()]  # fmt: skip
@@ -101,7 +102,7 @@ def few_shot(
 ) -> None:
     """Turn the best trajectories of logs into examples for the solver truthgym/few_shot."""
     from truthgym.training.conversion.selection import Selection
-    from truthgym.training.few_shot import few_shot
+    from truthgym.training.train import few_shot
 
     selection = Selection(score=score, best=best, top=top, count=count)
     click.echo(f"Examples: {few_shot(model, logs, selection, output_dir, overwrite)}")

@@ -93,8 +93,8 @@ def prepare(size: str, seed: int, folder: Path, share: float, rubric: bool = Fal
         rubric: Whether the reward model is a regression on the scores of the answers, instead of a model of pairs. Both
             are trained on the same answers, in as many steps, from as many replies in each.
     """
-    from truthgym.training.reward import reward
     from truthgym.training.tiny import tiny
+    from truthgym.training.train import reward
 
     base = folder.parent / size
     if not base.is_dir():
@@ -141,8 +141,8 @@ CPU = {"use_cpu": True, "save_strategy": "no", "disable_tqdm": True, "gradient_c
 
 def make_smollm2(base: Path) -> None:
     """SmolLM2 after a few steps on answers of a simulated agent: by itself it hardly answers in the form asked."""
-    from truthgym.training.sft import sft
     from truthgym.training.smollm2 import smollm2
+    from truthgym.training.train import sft
 
     raw, logs, rows = (base.with_name(f"{base.name}-{name}") for name in ("raw", "logs", "rows"))
     if not raw.is_dir():

@@ -38,8 +38,8 @@ from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
 from truthgym.training.files import markdown_table
-from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
+from truthgym.training.train import sft
 
 SOURCES: dict[str, Callable[[], Solver]] = {"direct": direct, "revised": critique_revise, "react": run_agent}
 ASKED = ("direct", "react")

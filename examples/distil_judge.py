@@ -29,7 +29,7 @@ from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.serve.service.scoring import Item, Source
 from truthgym.serve.spec import RewardSpec
 from truthgym.training.conversion.writer import DatasetFolder
-from truthgym.training.reward import reward
+from truthgym.training.train import reward
 
 CARE = 0.5
 FILLERS = 2

@@ -322,7 +322,7 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
              for side in ("chosen", "rejected")}  # fmt: skip
     strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
     from truthgym.models.reward_model import load
-    from truthgym.training.reward import reward
+    from truthgym.training.train import reward
 
     with TemporaryDirectory() as temporary:
 

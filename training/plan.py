@@ -2,11 +2,12 @@
 
 truthgym plan --model Qwen/Qwen3-8B --gpus 8 --method dpo --gpu_memory 80 -- --per_device_train_batch_size 2
 
-The figures are those of the warning that `truthgym train` prints (`trainers/memory_estimate.py`), from the model's
+The figures are those of the warning that `truthgym train` prints (`trainers/memory.py`), from the model's
 configuration alone. docs/plan.md explains them.
 """
 
 import importlib.util
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,20 +20,22 @@ from truthgym.evallog.errors import bad_input
 from truthgym.training.files import markdown_table
 from truthgym.training.rollouts.sampling import MAX_BATCH
 from truthgym.training.trainers.accelerate_launch import choose_configuration, needs
-from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS
-from truthgym.training.trainers.memory_estimate import (
+from truthgym.training.trainers.base_model import base_config
+from truthgym.training.trainers.memory import (
     GB,
     Configuration,
+    Head,
     Need,
     Offload,
     Shape,
     Workload,
-    lora_config,
+    measure_step,
     memory_report,
     predict,
     shape_of,
     workload,
 )
+from truthgym.training.trainers.options import BY_ROLLOUTS, CONFIGS, lora_config, parse_options
 
 WAYS: dict[str, tuple[Configuration, Offload]] = {
     "DDP": ("multi_gpu", "none"),
@@ -49,6 +52,13 @@ WAYS: dict[str, tuple[Configuration, Offload]] = {
 user's own file."""
 RANK = 16
 """Rank of the LoRA lines, if the options do not train an adapter anyway."""
+LORA_WAYS: tuple[tuple[str, int, Configuration], ...] = (
+    (", DDP", 0, "multi_gpu"),
+    (", base in bf16, DDP", 16, "multi_gpu"),
+    (", base in 4 bit, DDP", 4, "multi_gpu"),
+    (", FSDP2", 0, "fsdp2"),
+)
+"""Each with the bits of a weight of the base; 0: as the options say."""
 PARTS = ("weights", "gradients", "optimiser", "reference", "activations", "logits", "cache", "generations")
 HEADER = ["", *PARTS[:-2], "KV cache", "generations", "GB on each GPU", "main memory", "source"]
 
@@ -70,7 +80,7 @@ class Plan:
     load: Workload
     lines: list[Line]
     measured: dict[str, tuple[int, int]]
-    """For each part the predicted and the measured bytes, see `memory_measure.measure`. Empty without `measure`."""
+    """For each part the predicted and the measured bytes, see `measure_step`. Empty without `measure`."""
     text: str
 
 
@@ -101,15 +111,12 @@ def plan(
     """
     if importlib.util.find_spec("trl") is None:
         raise bad_input('truthgym plan: trl is not installed; run `pip install -e ".[train]"`')
-    from truthgym.training.trainers.base_model import base_config
-    from truthgym.training.trainers.options import parse_options
-
     one_of("method", method, list(CONFIGS))
     data = {"task": ["truthgym/urns"]} if method in BY_ROLLOUTS else {"dataset_name": "data"}
     parsed = parse_options(method, {"model_name_or_path": model} | data | dict(train or {}))
     config = base_config(parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code)
     lora = lora_config(parsed)
-    head: Literal["words", "reward"] = "reward" if method == "reward" else "words"
+    head: Head = "reward" if method == "reward" else "words"
     shape = shape_of(config, head, lora)
     sampled = 0
     if method in BY_ROLLOUTS and not parsed.use_vllm:
@@ -123,32 +130,23 @@ def plan(
     lines = [Line(name, predict(shape, load, *way[:1], gpus, way[1])) for name, way in WAYS.items()]
     lines += _model_parallel(shape, load, gpus)
     if lora is None:
-        lines += _adapters(config, head, load, method, gpus)
+        lines += _adapters(parsed, config, head, load, gpus)
     lines += _deepspeed(shape, lines, gpus)
     measured = {}
     if measure:
         if head == "reward":
             raise bad_input("--measure: a reward model is not measured; use another --method")
-        from truthgym.training.trainers.memory_measure import measure as count
-
-        measured = count(config, shape, load, lora)
+        measured = measure_step(config, shape, load, lora)
     return Plan(shape, load, lines, measured, _text(model, method, shape, load, lines, measured, gpus, gpu_memory))
 
 
-def _adapters(config: Any, head: Literal["words", "reward"], load: Workload, method: str, gpus: int) -> list[Line]:  # noqa: ANN401
+def _adapters(parsed: Namespace, config: Any, head: Head, load: Workload, gpus: int) -> list[Line]:  # noqa: ANN401
     """The same run with LoRA, whose reference is the base itself."""
-    from peft import LoraConfig
-
-    task = {"words": "CAUSAL_LM", "reward": "SEQ_CLS"}[head]
-    kept = ["score"] if head == "reward" else None
-    lora = LoraConfig(r=RANK, target_modules="all-linear", task_type=task, modules_to_save=kept)
-    shape, load = shape_of(config, head, lora), replace(load, reference=False)
-    four = replace(load, bits=4)
+    shape = shape_of(config, head, lora_config(parsed, use_peft=True, lora_r=RANK))
+    load = replace(load, reference=False)
     return [
-        Line(f"LoRA r = {RANK}, DDP", predict(shape, load, "multi_gpu", gpus)),
-        Line(f"LoRA r = {RANK}, base in bf16, DDP", predict(shape, replace(load, bits=16), "multi_gpu", gpus)),
-        Line(f"LoRA r = {RANK}, base in 4 bit, DDP", predict(shape, four, "multi_gpu", gpus)),
-        Line(f"LoRA r = {RANK}, FSDP2", predict(shape, load, "fsdp2", gpus)),
+        Line(f"LoRA r = {RANK}{name}", predict(shape, replace(load, bits=bits or load.bits), way, gpus))
+        for name, bits, way in LORA_WAYS
     ]
 
 
@@ -236,7 +234,8 @@ def _text(
         )
     if measured:
         parts = [
-            [name, f"{one:,}", f"{two:,}", f"{two / one:.2f}" if one else ""] for name, (one, two) in measured.items()
+            [name, f"{formula:,}", f"{counted:,}", f"{counted / formula:.2f}" if formula else ""]
+            for name, (formula, counted) in measured.items()
         ]
         texts += [
             "One step in fp32 on this machine, without checkpointing, in bytes:",

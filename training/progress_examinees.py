@@ -24,8 +24,7 @@ from truthgym.datasets.progress.questionnaire import LETTERS, Item
 from truthgym.models.agents.respondent import LETTER_TOKENS, request_of, written_letter
 from truthgym.scorers.progress.examinees import continued
 from truthgym.scorers.progress.framework import Answers, ExamineeBase, JudgeBase
-from truthgym.training.dpo import dpo
-from truthgym.training.sft import sft
+from truthgym.training.train import dpo, sft
 
 COPIES = 8
 """Rows of each item in each rotation for SFT, in proportion to the probabilities of its options."""

@@ -27,8 +27,8 @@ from truthgym.tasks.fact_chains import fact_chains
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-from truthgym.training.sft import sft
 from truthgym.training.smollm2 import smollm2
+from truthgym.training.train import sft
 
 HOPS = (1, 2)
 TEMPLATE = """{%- if messages[0].role == 'system' %}{% set system = messages[0].content | trim %}{% endif -%}

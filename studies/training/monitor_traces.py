@@ -24,7 +24,7 @@ SIGNALS = ("completions/mean_length", "entropy", "kl", "reward", "rewards/brier/
 
 def clean_run(work: Path, base: Path, seed: int, questions: int, steps: int) -> Path:
     """The folder of a GRPO run of a warm tiny model on the true score."""
-    from truthgym.training.grpo import grpo
+    from truthgym.training.train import grpo
 
     options: dict[str, Any] = {
         "model_name_or_path": str(base), "task": ["truthgym/urns"], "reward": ["brier"], "output_dir": str(work),

@@ -27,8 +27,8 @@ from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.models.reward_model import Pooling, RewardModel, chat_messages, load, pool
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.training.reward import reward
 from truthgym.training.tiny import tiny
+from truthgym.training.train import reward
 
 Row = dict[str, Any]
 ERRORS = (-15, -14, -13, -12, -11, -10, 10, 11, 12, 13, 14, 15)

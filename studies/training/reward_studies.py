@@ -45,8 +45,8 @@ from truthgym.scorers.graders.grader import GraderInput
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.training.confidence import cross_fitted_margins, keep_random, keep_top, length_strata
 from truthgym.training.conversion.writer import DatasetFolder
-from truthgym.training.reward import reward
 from truthgym.training.tiny import tiny
+from truthgym.training.train import reward
 
 Scores = NDArray[np.float64]
 Row = dict[str, str | float]

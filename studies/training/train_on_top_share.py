@@ -27,8 +27,8 @@ from truthgym.tasks import urns
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 from truthgym.training.evaluations import add_evaluations
-from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
+from truthgym.training.train import sft
 from truthgym.training.trainers.model_card import read_card
 
 SELECTIONS = {

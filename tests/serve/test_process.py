@@ -96,8 +96,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_grpo_takes_its_reward_from_the_server(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truthgym.training.grpo import grpo
     from truthgym.training.tiny import tiny
+    from truthgym.training.train import grpo
 
     monkeypatch.setenv("TRUTHGYM_SERVE_TOKEN", TOKEN)
     base = tiny(tmp_path / "tiny", steps=0, hidden=32, layers=2)

@@ -211,7 +211,7 @@ def test_rows_are_filtered_by_models_of_the_other_folds(
         seen.append({json.loads(line)["chosen"][0]["content"].split()[-1] for line in data.read_text().splitlines()})
         return "trained"
 
-    monkeypatch.setattr("truthgym.training.reward.reward", reward)
+    monkeypatch.setattr("truthgym.training.train.reward", reward)
     monkeypatch.setitem(sys.modules, "truthgym.models.reward_model", SimpleNamespace(load=lambda folder: Model()))
     kept = example["filter_rows"](str(tmp_path / "data"), str(tmp_path / "kept"), 0.5, 4, ["--max_steps", "5"], False)
     made = [json.loads(line) for line in (tmp_path / "kept" / "train.jsonl").read_text().splitlines()]

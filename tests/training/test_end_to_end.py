@@ -17,11 +17,8 @@ from truthgym.tasks.urns import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-from truthgym.training.dpo import dpo
-from truthgym.training.kto import kto
-from truthgym.training.reward import reward
-from truthgym.training.sft import sft
 from truthgym.training.tiny import tiny
+from truthgym.training.train import dpo, kto, reward, sft
 from truthgym.training.trainers.model_card import read_card
 
 COLUMNS = ("domain", "form", "proposition", "evidence", "base_rate", "event", "split", "posterior")

@@ -7,7 +7,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.selection import Selection
-from truthgym.training.few_shot import few_shot
+from truthgym.training.train import few_shot
 from truthgym.training.trainers.model_card import read_card
 
 

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.training.plan import Plan, plan
-from truthgym.training.trainers.memory_estimate import GB, memory_report, predict
-from truthgym.training.trainers.memory_measure import _Saved, measure
+from truthgym.training.trainers.memory import GB, _Saved, measure_step, memory_report, predict
 
 DPO = {"per_device_train_batch_size": 1}
 
@@ -107,7 +106,7 @@ def test_an_adapter_has_few_gradients(tiny_model: Path) -> None:
 
 
 def test_bad_input_is_one_error(tiny_model: Path, seven: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(BadInput, match="The model nobody/nothing cannot be loaded: .*Give a folder"):
         plan("nobody/nothing")
     with pytest.raises(BadInput, match="unknown option --lora_rank"):
@@ -117,7 +116,7 @@ def test_bad_input_is_one_error(tiny_model: Path, seven: Plan, tmp_path: Path, m
     from transformers import LlamaConfig
 
     with pytest.raises(BadInput, match="6,738,415,616 parameters are more than 100,000,000"):
-        measure(LlamaConfig(), seven.shape, seven.load)
+        measure_step(LlamaConfig(), seven.shape, seven.load)
     with pytest.raises(BadInput, match="a reward model is not measured"):
         plan(str(tiny_model), method="reward", measure=True)
 

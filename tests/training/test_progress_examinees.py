@@ -11,7 +11,6 @@ from truthgym.datasets.progress.questionnaire import Item
 from truthgym.models.agents.respondent import request_of
 from truthgym.tasks.progress_follow import progress_follow
 from truthgym.training import progress_examinees as progress
-from truthgym.training.grpo import grpo
 from truthgym.training.progress_examinees import (
     ExtrapolativeDPO,
     ExtrapolativeSFT,
@@ -23,6 +22,7 @@ from truthgym.training.progress_examinees import (
     peoples_choice,
     write_rows,
 )
+from truthgym.training.train import grpo
 
 ITEM = Item("x", "A door.", ("Open it.", "Leave it."), (("law",), ()))
 FEW = {"per_device_train_batch_size": 16, "use_cpu": True, "report_to": "none", "gradient_checkpointing": False}

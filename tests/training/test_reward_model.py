@@ -17,9 +17,9 @@ from truthgym.scorers.reward_model import reward_model
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-from truthgym.training.reward import reward
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.train import reward
 from truthgym.training.trainers.dataset import load_data
 
 GOOD, BAD = "I drew {n} red balls, so about {n} percent.", "It is red, trust me."

@@ -16,8 +16,7 @@ from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.files import write_atomically
 from truthgym.training.providers.provider import OPTIONS
-from truthgym.training.trainers.default_options import BY_ROLLOUTS
-from truthgym.training.trainers.rollout_options import parse_mapping
+from truthgym.training.trainers.options import BY_ROLLOUTS, parse_mapping
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
 METHODS = get_args(Method)

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +23,10 @@ from truthgym.training.closed_loop.tasks import train_task_args
 from truthgym.training.files import card_metadata
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
+from truthgym.training.train import TRAINERS, few_shot
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES
-from truthgym.training.trainers.default_options import BY_ROLLOUTS
 from truthgym.training.trainers.model_card import is_finished, read_card
+from truthgym.training.trainers.options import BY_ROLLOUTS
 
 if TYPE_CHECKING:
     from inspect_ai import Task
@@ -184,8 +184,6 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
         return trained
     print(f"{folder}: training {subject.model} by {config.method}", flush=True)
     if config.method == "few_shot":
-        from truthgym.training.few_shot import few_shot
-
         return few_shot(subject.model, [data], config.selection, folder)
     if config.trains_at_provider:
         return train_at_provider(config, subject.base, data, folder)
@@ -194,7 +192,7 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
     options = trainer_options(config, subject.base, data, folder, round_)
     if visible_gpus() > 1:
         return _launch(config, options, folder)
-    return Path(getattr(import_module(f"truthgym.training.{config.method}"), config.method)(options))
+    return TRAINERS[config.method](options)
 
 
 def trainer_options(config: LoopConfig, base: str, data: Path, folder: Path, round_: int) -> dict[str, Any]:

@@ -42,13 +42,20 @@ from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of, ro
 from truthgym.training.rollouts.turn_advantages import check_turn_rewards
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
-from truthgym.training.trainers.checkpoints import check_checkpoint, clear_folder, steps_done
 from truthgym.training.trainers.dataset import TrainingData
-from truthgym.training.trainers.memory_estimate import lora_config, shape_of
+from truthgym.training.trainers.memory import shape_of
 from truthgym.training.trainers.model_card import model_name
-from truthgym.training.trainers.options import RawOptions, build_options, parse_options
-from truthgym.training.trainers.rollout_options import roles_by_name
-from truthgym.training.trainers.training_run import Run, acquire_folder, is_main_process, log_main, report_memory
+from truthgym.training.trainers.options import RawOptions, build_options, lora_config, parse_options, roles_by_name
+from truthgym.training.trainers.training_run import (
+    Run,
+    acquire_folder,
+    check_checkpoint,
+    clear_folder,
+    is_main_process,
+    log_main,
+    report_memory,
+    steps_done,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.trainers.memory_estimate import Configuration, Shape, Workload, predict
+from truthgym.training.trainers.memory import Configuration, Shape, Workload, predict
 
 
 def choose_configuration(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed: bool) -> Configuration:
@@ -104,7 +104,8 @@ def visible_gpus() -> int:
 
 def _choose(method: str, parsed: Namespace, gpus: int) -> Configuration:
     from truthgym.training.trainers.base_model import base_config
-    from truthgym.training.trainers.memory_estimate import device_memory, lora_config, shape_of, workload
+    from truthgym.training.trainers.memory import device_memory, shape_of, workload
+    from truthgym.training.trainers.options import lora_config
 
     deepspeed = importlib.util.find_spec("deepspeed") is not None and not parsed.no_deepspeed
     config = base_config(parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code)

@@ -1,31 +1,96 @@
-"""Options of `truthgym train`: TRL's and Truthgym's, from the command line, a YAML file or a Python call."""
+"""Options of `truthgym train`: TRL's and Truthgym's, their defaults, and how they are read and checked.
+
+They come from the command line, a YAML file or a Python call. docs/training.md and docs/reinforcement.md give the
+reason for each default that differs from TRL's.
+"""
+
+# ruff: noqa: RUF009  (`_option` makes a field)
 
 import json
 import os
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import hash_model
-from truthgym.training.trainers.base_options import Options
-from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS, DEFAULTS
-from truthgym.training.trainers.rollout_options import RolloutOptions, rollout_problems
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
     from trl import ModelConfig
 
 RawOptions = Sequence[str] | Mapping[str, Any]
 """Options as words of a command line, or by name."""
+METHODS = {
+    "sft": "on completions, or on messages",
+    "dpo": "on preference pairs",
+    "kto": "on completions labelled good or bad",
+    "reward": "a reward model, on preference pairs or on labelled reasoning steps",
+    "grpo": "by reinforcement on any Inspect task, with each rollout compared to its group's mean",
+    "rloo": "the same, compared to the mean of the other rollouts, with the whole reply as one action",
+    "reinforcement": "with a grader, at a provider",
+    "few_shot": "no weights: turns the best trajectories of logs into examples",
+}
+"""What `truthgym train` takes as METHOD."""
+CONFIGS = {
+    "sft": "SFTConfig",
+    "dpo": "DPOConfig",
+    "kto": "KTOConfig",
+    "reward": "RewardConfig",
+    "grpo": "GRPOConfig",
+    "rloo": "RLOOConfig",
+}
+"""TRL's class of the options of each method that trains on this machine."""
+BY_ROLLOUTS = ("grpo", "rloo")
+"""The reinforcement methods, which train on rollouts and not on a dataset."""
 
+SHARED: dict[str, Any] = {
+    "output_dir": "trained",
+    "save_strategy": "steps",
+    "save_steps": 0.1,
+    "save_total_limit": 2,
+    "logging_steps": 0.05,
+    "logging_first_step": True,
+    "restore_callback_states_from_checkpoint": True,
+    "max_length": 4096,
+    "lora_target_modules": ["all-linear"],
+}
+ROLLOUTS: dict[str, Any] = {key: value for key, value in SHARED.items() if key != "max_length"} | {
+    "num_train_epochs": 1,
+    "learning_rate": 1e-6,
+    "num_generations": 8,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 16,
+    "shuffle_dataset": False,
+    "disable_tqdm": True,
+}
+"""A step has sixteen questions: with fewer, the noise of their outcomes hides the signal. The questions are shuffled
+already, those of one event together."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "sft": SHARED | {"num_train_epochs": 2, "learning_rate": 1e-5},
+    "dpo": SHARED
+    | {"num_train_epochs": 1, "learning_rate": 1e-6, "loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.5]},
+    "kto": SHARED | {"num_train_epochs": 1, "learning_rate": 1e-6},
+    "reward": SHARED
+    | {
+        "num_train_epochs": 1,
+        "learning_rate": 1e-5,
+        "center_rewards_coefficient": 0.01,
+        "lora_task_type": "SEQ_CLS",
+        "lora_modules_to_save": ["score"],
+    },
+    "grpo": ROLLOUTS | {"scale_rewards": "none"},
+    "rloo": ROLLOUTS,
+}
+"""Defaults that differ from TRL's, by method."""
 LORA_LEARNING_RATE = 10
 """The default learning rate with LoRA, as a multiple of that for all weights (Schulman et al. 2025, LoRA Without
 Regret)."""
-
 EVAL_STEPS = 0.1
 """With a validation split: evaluate and save after each such share of the run."""
 
@@ -45,6 +110,159 @@ UNHASHED_PREFIXES = (
 """Options that do not change the trained weights, so they are not part of the model's name."""
 HASHED_OPTIONS = ("dataloader_drop_last", "accelerator_config")
 """Exceptions: these can change the weights and are hashed if they differ from their default."""
+CARD_OPTIONS = (
+    *("learning_rate", "num_train_epochs", "per_device_train_batch_size", "max_length", "seed", "bf16", "processes"),
+    *("lora_r", "lora_alpha"),
+)
+"""Options that every card lists. Of the others, it lists those that differ from TRL's defaults."""
+
+DATASET_OPTIONS = (
+    *("log", "dataset_config", "dataset_train_split", "dataset_validation_split", "bootstrap", "criteria"),
+    *("early_stopping_patience", "reference_model"),
+)
+"""Options that have no effect on rollouts."""
+IGNORED_BY_ROLLOUTS: dict[str, Any] = {
+    "min_p": None,
+    "repetition_penalty": 1.0,
+    "generation_kwargs": None,
+    "cache_implementation": None,
+    "use_transformers_continuous_batching": False,
+    "use_transformers_paged": False,
+    "vllm_structured_outputs_regex": None,
+}
+"""TRL's sampling options that have no effect, with their defaults: Inspect generates the replies, not TRL."""
+LIMITS = {
+    "validation_steps": (0, inf),
+    "min_share_read": (0, 1),
+    "heartbeat": (0.01, inf),
+    "max_samples": (1, inf),
+    "validation_samples": (1, inf),
+}
+"""Smallest and largest value of an option."""
+
+USUAL = {
+    "config": "YAML file with options; the command line wins.",
+    "model_name_or_path": "The model to start from: a folder, or a name on the Hub.",
+    "output_dir": "Folder of all trained models.",
+    "num_train_epochs": "Passes over the data; --max_steps counts steps instead.",
+    "learning_rate": "Highest learning rate; ten times the default with --use_peft.",
+    "per_device_train_batch_size": "Rows, or rollouts, in a forward pass of each device.",
+    "gradient_accumulation_steps": "Forward passes per step.",
+    "use_peft": "Train a LoRA adapter (--lora_r, --lora_alpha) and merge it.",
+    "seed": "Seed.",
+    "report_to": "trackio, wandb, none, ...",
+}
+"""TRL's options that people use, of every method."""
+USUAL_OF_DATASETS = {"max_length": "Tokens of a row; longer ones are cut."}
+USUAL_OF_ROLLOUTS = {
+    "max_completion_length": "Tokens of a reply.",
+    "num_generations": "Rollouts of a question.",
+    "use_vllm": "Sample with vLLM.",
+}
+OWN_OF_DATASETS = ("dataset_name", "log", "overwrite", "print_launch")
+OWN_OF_ROLLOUTS = ("task", "task_args", "solver", "reward", "max_samples", "overwrite")
+"""Truthgym's own options that people use."""
+
+
+def _option(default: Any, text: str, **more: str) -> Any:  # noqa: ANN401
+    """A field with its help."""
+    metadata = {"help": text, **more}
+    if default == []:
+        return field(default_factory=list, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass
+class Options:
+    """What `truthgym train` takes besides TRL's options."""
+
+    dataset_name: str | None = _option(
+        None, "The dataset: a folder that `truthgym convert` wrote, or a name on the Hub."
+    )
+    dataset_config: str | None = _option(None, "The configuration of a dataset on the Hub.")
+    dataset_train_split: str = _option("train", "The split to train on.")
+    dataset_validation_split: str = _option("validation", "The split to validate on, if the dataset has it.")
+    reference_model: str | None = _option(
+        None, "For dpo and kto: the reference model. Default: the model that is trained."
+    )
+    log: list[str] = _option([], "Logs to convert with the method's default selection.", action="extend")
+    bootstrap: bool = _option(
+        False, "Train on a draw of the rows' events with replacement, by --seed: a member of an ensemble."
+    )
+    criteria: list[str] = _option(
+        [], "For reward on rows with `scores`: those to learn, SCORER/KEY [default: all complete ones]."
+    )
+    overwrite: bool = _option(False, "Train again and replace a finished model.")
+    early_stopping_patience: int = _option(
+        3, "Stop after this many evaluations without a lower validation loss; 0 never stops."
+    )
+    keep_checkpoints: bool = _option(False, "Keep the checkpoints of a finished run.")
+    gpus: int | None = _option(None, "How many GPUs to use. Default: all that are visible.")
+    no_deepspeed: bool = _option(False, "Shard with FSDP even if DeepSpeed is installed.")
+    accelerate_config: str | None = _option(
+        None, "single_gpu, multi_gpu, zero2, zero3, fsdp2, or a file that `accelerate config` wrote."
+    )
+    print_launch: bool = _option(False, "Print the `accelerate launch` line and stop.")
+
+    def settings(self) -> dict[str, Any]:
+        """The options that change the result, if they differ from their defaults."""
+        default = Options()
+        names = ("dataset_config", "dataset_train_split", "dataset_validation_split", "bootstrap", "criteria")
+        settings = {name: value for name in names if (value := getattr(self, name)) != getattr(default, name)}
+        return settings | ({"reference_model": hash_model(self.reference_model)} if self.reference_model else {})
+
+
+@dataclass
+class RolloutOptions(Options):
+    """What `truthgym train grpo` and `rloo` take besides TRL's options."""
+
+    dataset_name: str | None = _option(
+        None, "A folder that `truthgym convert --to prompts` wrote: train only on its questions."
+    )
+    task: list[str] = _option([], "Tasks to train on, named as for `inspect eval`.", action="extend")
+    task_args: dict[str, Any] | str | None = _option(None, "The tasks' arguments, in YAML or JSON: '{n: 2000}'.")
+    solver: str | None = _option(None, "A solver that replaces the task's own.")
+    solver_args: dict[str, Any] | str | None = _option(None, "The solver's arguments, in YAML or JSON.")
+    model_role: list[str] = _option([], "Models for other roles: judge=openai/gpt-5.4-mini.", action="extend")
+    reward: list[str] = _option([], "Rewards by name, weighted by --reward_weights [default: the task's own score].")
+    turn_rewards: str | None = _option(
+        None, "Advantages of single turns, from `beliefs` after each step or a process `reward_model`."
+    )
+    monitor: list[str] = _option([], "Folders of clean runs: stop if the signals drift from theirs.", action="extend")
+    monitor_signals: list[str] = _option(
+        [], "What the monitor watches, NAME:up or NAME:down [default: completions/mean_length]."
+    )
+    monitor_alpha: float = _option(0.05, "Probability that the monitor stops a clean run.")
+    allow_group_scaling: bool = _option(
+        False, "Allow scaling a proper reward by each group's standard deviation, which makes it improper."
+    )
+    max_samples: int | None = _option(None, "Maximum number of training questions.")
+    chat_template_path: str | None = _option(
+        None, "A chat template that replaces the model's own. It is saved with the model."
+    )
+    validation_steps: float = _option(
+        0.2, "Evaluate every so many steps; below 1, every such share of the run; 0 never."
+    )
+    validation_samples: int = _option(128, "Maximum number of questions in each evaluation.")
+    min_share_read: float = _option(0.0, "Stop if the share of a step's answers that can be parsed falls below this.")
+    heartbeat: float = _option(30.0, "Seconds between two lines of progress output.")
+
+    def settings(self) -> dict[str, Any]:
+        """The options that change the result, if they are set."""
+        names = (
+            *("task", "task_args", "solver", "solver_args", "model_role", "reward", "turn_rewards", "max_samples"),
+            "chat_template_path",
+        )
+        settings = {name: value for name in names if (value := getattr(self, name))}
+        return settings | ({"files": hashes} if (hashes := self._source_hashes()) else {})
+
+    def _source_hashes(self) -> dict[str, str]:
+        """SHA-256 of the user's files that define tasks, the solver and rewards: their content changes the result."""
+        from truthgym.training.reward_functions.user_function import hash_of_source
+
+        files = [Path(name.partition("@")[0]) for name in (*self.task, self.solver or "")]
+        hashes = {str(file): file_digest(file) for file in files if file.suffix == ".py" and file.is_file()}
+        return hashes | {name: digest for name in self.reward if "." in name and (digest := hash_of_source(name))}
 
 
 @dataclass
@@ -81,6 +299,14 @@ class Arguments:
         return {key: _canonical(hashed[key]) for key in sorted(hashed)}
 
 
+def lora_config(options: "Namespace | ModelConfig", **changes: object) -> "PeftConfig | None":
+    """PEFT's configuration of the adapter that options describe, with `changes` to them; None without `use_peft`."""
+    from trl import ModelConfig, get_peft_config
+
+    named = {name: value for name, value in vars(options).items() if name in ModelConfig.__dataclass_fields__}
+    return cast("PeftConfig | None", get_peft_config(ModelConfig(**named | changes)))
+
+
 def option_classes(method: str) -> tuple[type, ...]:
     """The dataclasses whose fields are a method's options: Truthgym's, TRL's of the method and TRL's of the model."""
     import trl
@@ -93,6 +319,7 @@ def parse_options(method: str, raw: RawOptions) -> Namespace:
     """Parse and check options. Nothing is built from them, so that torch's devices stay untouched.
 
     An option on the command line overrides the same one in the file of `--config`, which overrides the default.
+    `user_set` of the result names the options that are no defaults.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer that is built
     import trl
@@ -162,6 +389,36 @@ def read_options(path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in config.items()}
 
 
+def parse_mapping(value: object) -> dict[str, Any]:
+    """A mapping from YAML or JSON, or from Python. None and an empty text are an empty one."""
+    import yaml
+
+    try:
+        parsed = (yaml.safe_load(value) if isinstance(value, str) else value) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"neither YAML nor JSON ({error}); write {{name: value}}") from None
+    if not isinstance(parsed, Mapping):
+        raise ValueError("not a mapping; write {name: value}, with a space after each colon")
+    return dict(parsed)
+
+
+def roles_by_name(options: Sequence[str]) -> dict[str, str]:
+    """Models by role, from `ROLE=MODEL`."""
+    return {role: model for role, _, model in (str(option).partition("=") for option in options)}
+
+
+def usual_options(method: str) -> dict[str, tuple[str, str]]:
+    """The options that people use: name to help and to the default that differs from TRL's ("": none)."""
+    by_rollouts, defaults = method in BY_ROLLOUTS, DEFAULTS.get(method, {})
+    own = {entry.name: entry.metadata["help"] for entry in fields(RolloutOptions if by_rollouts else Options)}
+    if method not in DEFAULTS:
+        data = "log" if method == "few_shot" else "dataset_name"
+        return {"model_name_or_path": (USUAL["model_name_or_path"], ""), data: (own[data], "")}
+    texts = USUAL | (USUAL_OF_ROLLOUTS if by_rollouts else USUAL_OF_DATASETS)
+    texts |= {name: own[name] for name in (OWN_OF_ROLLOUTS if by_rollouts else OWN_OF_DATASETS)}
+    return {name: (text, str(defaults.get(name, ""))) for name, text in texts.items()}
+
+
 def _config_and_words(raw: RawOptions) -> tuple[dict[str, Any], list[str]]:
     """Options by name, from Python or from the file of `--config`; and the words of the command line without it."""
     if isinstance(raw, Mapping):
@@ -181,7 +438,7 @@ def _check(method: str, parsed: Namespace) -> None:
         parsed.learning_rate *= LORA_LEARNING_RATE
     if "loss_type" in parsed.user_set and "loss_weights" not in parsed.user_set and method == "dpo":
         parsed.loss_weights = None  # the default weights belong to the default losses
-    problems = rollout_problems(parsed) if method in BY_ROLLOUTS else []
+    problems = _rollout_problems(parsed) if method in BY_ROLLOUTS else []
     if not parsed.model_name_or_path:
         problems.append("no model; set --model_name_or_path to a folder or a name on the Hub")
     if method not in BY_ROLLOUTS and bool(parsed.dataset_name) == bool(parsed.log):
@@ -191,6 +448,43 @@ def _check(method: str, parsed: Namespace) -> None:
         problems.append(f"--reference_model has no effect on {method}; leave it out")
     if problems:
         raise bad_input(f"truthgym train {method}: {'; '.join(problems)}.")
+
+
+def _rollout_problems(parsed: Namespace) -> list[str]:
+    """Parse the options that are YAML, and check those that concern rollouts."""
+    for name in ("task_args", "solver_args"):
+        value = getattr(parsed, name)
+        try:
+            mapping = parse_mapping(value)
+        except ValueError as error:
+            raise bad_input(f"--{name} {value!r}: {error}.") from None
+        setattr(parsed, name, json.loads(json.dumps(mapping, default=str)))
+    problems = [] if parsed.task else ["no task; name one, such as --task truthgym/urns"]
+    for option in parsed.model_role:
+        if not all(str(option).partition("=")):
+            problems.append(f"--model_role {option}: write ROLE=MODEL, such as judge=openai/gpt-5.4-mini")
+    for option in sorted(parsed.user_set & {*DATASET_OPTIONS, "eval_strategy", "eval_steps"}):
+        remedy = "set --validation_steps instead" if option.startswith("eval") else "leave it out"
+        problems.append(f"--{option} has no effect on rollouts; {remedy}")
+    for option, default in IGNORED_BY_ROLLOUTS.items():
+        if getattr(parsed, option, default) != default:
+            problems.append(
+                f"--{option} has no effect, since Inspect generates the replies and not TRL; set --temperature, "
+                "--top_p and --top_k instead"
+            )
+    if parsed.user_set & {"vllm_server_base_url", "vllm_server_host"} and "vllm_mode" not in parsed.user_set:
+        parsed.vllm_mode = "server"
+    if parsed.use_vllm and parsed.vllm_mode == "colocate" and parsed.vllm_tensor_parallel_size > 1:
+        problems.append(
+            f"--vllm_tensor_parallel_size {parsed.vllm_tensor_parallel_size}: the processes run different samples, so "
+            "their engines cannot work in step; leave it out, or use --vllm_mode server"
+        )
+    for option, (least, most) in LIMITS.items():
+        value = getattr(parsed, option)
+        if value is not None and not least <= value <= most:
+            limits = f"of at least {least}" if most == inf else f"from {least} to {most}"
+            problems.append(f"--{option} {value}: give a number {limits}")
+    return problems
 
 
 def _validation(parsed: Namespace) -> dict[str, Any]:
@@ -208,5 +502,5 @@ def _validation(parsed: Namespace) -> dict[str, Any]:
 def _canonical(value: Any) -> Any:  # noqa: ANN401
     """A value with whole floats as ints."""
     if isinstance(value, list):
-        return [_canonical(each) for each in value]
+        return [_canonical(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

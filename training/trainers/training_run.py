@@ -1,27 +1,25 @@
-"""One training run: options, then the model, then the data, then the trainer. Each method adds a few lines."""
+"""One training run: options, then the model, then the data, then the trainer, and what it leaves on disk.
 
+`truthgym.training.train` has the few lines that each method adds.
+"""
+
+import json
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.files import folder_lock, hash_model
+from truthgym.models.reward_models.encoding import NOTE
+from truthgym.training.files import RESULTS_FILE, STATE_FILE, folder_lock, hash_model, write_atomically
 from truthgym.training.statements import digest_of, record, store_of
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.checkpoints import (
-    check_checkpoint,
-    clear_folder,
-    last_checkpoint,
-    loss_curve,
-    merge_adapter,
-    write_history,
-)
 from truthgym.training.trainers.dataset import (
     TrainingData,
     check_template,
@@ -30,26 +28,42 @@ from truthgym.training.trainers.dataset import (
     longest_row,
     move_dataset,
 )
-from truthgym.training.trainers.default_options import CARD_OPTIONS
-from truthgym.training.trainers.memory_estimate import (
+from truthgym.training.trainers.memory import (
     Head,
     Shape,
     device_memory,
-    lora_config,
     memory_report,
+    model_class,
     predict,
     process_memory,
     shape_of,
     workload,
 )
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
-from truthgym.training.trainers.options import Arguments, RawOptions, build_options, parse_options
+from truthgym.training.trainers.options import (
+    CARD_OPTIONS,
+    Arguments,
+    RawOptions,
+    build_options,
+    lora_config,
+    parse_options,
+)
 
 if TYPE_CHECKING:
+    import altair as alt
     from peft import PeftConfig
     from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 HEADS: dict[str, Head] = {"reward": "reward", "process_reward": "steps", "rubric_reward": "reward"}
+"""The output of a model that writes no text, by method of its card."""
+CURVE_METRICS = (
+    *("step", "epoch", "loss", "eval_loss"),
+    *("reward", "frac_reward_zero_std", "completions/mean_length", "entropy", "kl", "share_read", "failed_rollouts"),
+    "eval_share_read",
+)
+REWARD_PREFIXES = ("rewards/", "eval_rewards/")
+"""What the card keeps of a Trainer's log: these metrics, each reward's mean and standard deviation, and accuracies."""
+CURVE_PLOT = "loss.html"
 
 
 @dataclass
@@ -91,9 +105,7 @@ class Run:
 
     @property
     def lora(self) -> "PeftConfig | None":
-        from trl import get_peft_config
-
-        return cast("PeftConfig | None", get_peft_config(self.arguments.model))
+        return lora_config(self.arguments.model)
 
     @property
     def quantization(self) -> Any:  # noqa: ANN401
@@ -171,8 +183,7 @@ class Run:
         if self.arguments.model.use_peft:
             trainer.save_model(str(self.folder / "adapter"))
             if trainer.is_world_process_zero():
-                trained = trainer.accelerator.unwrap_model(trainer.model)
-                merge_adapter(self.folder, self.method, self.base, self.model_kwargs, self.tokenizer, trained)
+                self._merge_adapter(trainer.accelerator.unwrap_model(trainer.model))
         else:
             trainer.save_model(str(self.folder))
         trainer.accelerator.wait_for_everyone()
@@ -185,6 +196,30 @@ class Run:
             print(f"Trained: {self.folder}", flush=True)
         trainer.end()
         return self.folder
+
+    def _merge_adapter(self, trained: Any) -> None:  # noqa: ANN401
+        """Merge the adapter in `adapter/` into its base and save the full model.
+
+        The end-of-text tokens are those of the `trained` model: TRL and transformers align them with the tokenizer. The
+        base's own token may differ, and the merged model would then never stop.
+        """
+        from peft import PeftModel
+        from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
+        unset_hf_deepspeed_config()  # this process loads the base unsharded
+        labels = {"num_labels": trained.config.num_labels} if self.method in HEADS else {}
+        kind = model_class(HEADS.get(self.method, "words"))
+        model = kind.from_pretrained(self.base, **self.model_kwargs, **labels)
+        if len(self.tokenizer) > model.get_input_embeddings().num_embeddings:
+            model.resize_token_embeddings(len(self.tokenizer))
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id", NOTE):
+            if (value := getattr(trained.config, name, None)) is not None or name != NOTE:
+                setattr(model.config, name, value)
+        if model.can_generate():
+            model.generation_config = trained.generation_config
+        merged = PeftModel.from_pretrained(model, str(self.folder / "adapter")).merge_and_unload()
+        merged.save_pretrained(str(self.folder))
+        self.tokenizer.save_pretrained(str(self.folder))
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -239,7 +274,8 @@ def prepare(method: str, raw: RawOptions) -> Run:
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
     config = base_config(base, revision, trusted)
     if parsed.reference_model:
-        words, other = (one.get_text_config().vocab_size for one in (config, base_config(parsed.reference_model)))
+        reference = base_config(parsed.reference_model)
+        words, other = (each.get_text_config().vocab_size for each in (config, reference))
         if words != other:
             raise bad_input(
                 f"--reference_model {parsed.reference_model} has {other} tokens and {base} has {words}; give a "
@@ -325,3 +361,83 @@ def _check_length(run: Run) -> int:
     if too_long:
         log_main(f"{too_long} of {rows} rows have more tokens than --max_length {limit}: they are cut or left out")
     return longest
+
+
+def check_checkpoint(name: str | None) -> None:
+    """Check that `--resume_from_checkpoint` names a checkpoint."""
+    if name and not (Path(name) / STATE_FILE).is_file():
+        problem = f"no {STATE_FILE} in this folder" if Path(name).is_dir() else "no such folder"
+        raise bad_input(f"--resume_from_checkpoint {name}: {problem}; without the option, a run resumes by itself.")
+
+
+def steps_done(checkpoint: Path) -> int:
+    """The number of training steps before a checkpoint was written."""
+    return int(json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["global_step"])
+
+
+def last_checkpoint(checkpoints: Path) -> Path | None:
+    """The last complete checkpoint, or None. Incomplete ones, left by a killed process, are deleted."""
+    found = sorted(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    while found:
+        state = found[-1] / STATE_FILE
+        if state.is_file() and state.read_text(encoding="utf-8").endswith("}\n"):
+            return found[-1]
+        shutil.rmtree(found.pop(), ignore_errors=True)  # other processes may delete it too
+    return None
+
+
+def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Losses, validation accuracies and rewards from a Trainer's log history, one row per step."""
+    rows: dict[float, dict[str, float]] = {}
+    for entry in history:
+        metrics = {
+            key: float(value)
+            for key, value in entry.items()
+            if value is not None  # a reward that no answer of this step received
+            and (
+                key in CURVE_METRICS
+                or key.startswith(REWARD_PREFIXES)
+                or (key.startswith("eval_") and "accurac" in key)
+            )
+        }
+        if len(metrics.keys() - {"step", "epoch"}):
+            rows.setdefault(entry["step"], {}).update(metrics)
+    return [rows[step] for step in sorted(rows)]
+
+
+def write_history(
+    trainer: "Trainer", folder: Path, metrics: Mapping[str, float], curve: list[dict[str, float]]
+) -> None:
+    """Write what transformers' own scripts leave beside a model, and a plot of the loss curve."""
+    trainer.state.save_to_json(str(folder / STATE_FILE))
+    last = {key: value for row in curve for key, value in row.items() if key.startswith("eval_")}
+    write_atomically(folder / RESULTS_FILE, json.dumps(last | dict(metrics), indent=4, sort_keys=True) + "\n")
+    if curve:  # opens offline if vl-convert is there
+        curve_chart(curve).save(str(folder / CURVE_PLOT), inline=find_spec("vl_convert") is not None)
+
+
+def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
+    """The training and validation loss by step; after training on rollouts, the rewards."""
+    import altair as alt
+    import pandas as pd
+
+    by_rollouts = any("reward" in row for row in curve)
+    names = {key for row in curve for key in row if key.startswith("eval_rewards/")} | {"reward"}
+    shown = names if by_rollouts else {"loss", "eval_loss"}
+    points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in shown]
+    title = "reward (higher is better)" if by_rollouts else "loss (lower is better)"
+    chart: alt.Chart = (
+        alt.Chart(pd.DataFrame(points, columns=["step", "metric", "value"]))
+        .mark_line(point=True)
+        .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
+    )
+    return chart
+
+
+def clear_folder(folder: Path) -> None:
+    """Delete a trained model, but not its data: the run that replaces it may read them."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != "data":
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()

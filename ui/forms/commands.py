@@ -7,7 +7,7 @@ from inspect import signature
 import click
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.training.trainers.usual_options import METHODS, usual_options
+from truthgym.training.trainers.options import METHODS, usual_options
 from truthgym.ui.forms.options import VERBS, Fields, Option, command_of, options_of, words_of
 
 FIRST = (

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-from truthgym.training.trainers.usual_options import METHODS
+from truthgym.training.trainers.options import METHODS
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms import registry
 from truthgym.ui.forms.checks import needed_roles, problems, warnings

@@ -182,7 +182,7 @@ def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from truthgym.training.conversion.selection import Selection
 
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     out = tmp_path / "never"
     with pytest.raises(BadInput, match="--to verl needs --model FOLDER"):
         ConversionConfig("verl")

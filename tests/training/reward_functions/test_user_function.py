@@ -10,7 +10,7 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.user_function import FunctionReward, hash_of_source, load_function
-from truthgym.training.trainers.rollout_options import RolloutOptions
+from truthgym.training.trainers.options import RolloutOptions
 
 MINE = r"""
 def length(prompts, completions, words, log_metric, **columns):

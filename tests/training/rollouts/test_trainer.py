@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -17,6 +16,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.runner import Rollouts
+from truthgym.training.train import TRAINERS
 from truthgym.training.trainers.model_card import read_card
 
 Train = Callable[..., Path]
@@ -73,7 +73,7 @@ def train(base: Path, tmp_path: Path) -> Train:
     (tmp_path / "own.py").write_text(OWN)
 
     def run(method: str = "grpo", **changes: Any) -> Path:
-        folder = getattr(import_module(f"truthgym.training.{method}"), method)(options(base, tmp_path) | changes)
+        folder = TRAINERS[method](options(base, tmp_path) | changes)
         assert isinstance(folder, Path)
         return folder
 

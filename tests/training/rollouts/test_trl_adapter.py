@@ -10,6 +10,7 @@ import pytest
 from truthgym.training.rollouts.loss_mask import TokenRow
 from truthgym.training.rollouts.runner import TrainingSample
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, complete, prompt_of
+from truthgym.training.train import TRAINERS
 
 
 @pytest.fixture
@@ -56,7 +57,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
 
 def train(method: str, base: Path, out: Path, **options: Any) -> Path:
-    from importlib import import_module
 
     given: dict[str, Any] = {
         "model_name_or_path": str(base),
@@ -71,7 +71,7 @@ def train(method: str, base: Path, out: Path, **options: Any) -> Path:
         "report_to": "none",
         "validation_steps": 0,
     }
-    folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | options)
+    folder = TRAINERS[method](given | options)
     assert isinstance(folder, Path)
     return folder
 

@@ -20,7 +20,7 @@ def one_of_two(rank: int, port: int, options: dict[str, Any]) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 
-    from truthgym.training.grpo import grpo
+    from truthgym.training.train import grpo
 
     AcceleratorState._reset_state(reset_partial_state=True)  # of a training in this test's process
     grpo(options)

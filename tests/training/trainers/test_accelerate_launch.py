@@ -8,7 +8,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers import accelerate_launch as launch
-from truthgym.training.trainers.memory_estimate import Configuration, Shape, Workload
+from truthgym.training.trainers.memory import Configuration, Shape, Workload
 
 NEEDS: dict[Configuration, int] = {"single_gpu": 100, "multi_gpu": 100, "zero2": 60, "zero3": 30, "fsdp2": 30}
 LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)

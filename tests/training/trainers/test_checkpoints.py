@@ -60,7 +60,7 @@ for line in sys.stdin:
 """Makes a tiny model, and trains as `truthgym train` does in a process for each line that it reads: what all of them
 import is imported once."""
 
-TRAIN = ["truthgym.training.dpo", "truthgym.training.grpo", "altair"]
+TRAIN = ["truthgym.training.train", "truthgym.training.rollouts.trainer", "altair"]
 """What trainings load besides."""
 Train = Callable[..., tuple[int, str]]
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.default_options import BY_ROLLOUTS, DEFAULTS, SHARED
-from truthgym.training.trainers.options import build_options, parse_options
+from truthgym.training.trainers.options import BY_ROLLOUTS, DEFAULTS, SHARED, build_options, parse_options
 
 NAMED = {"model_name_or_path": "base", "dataset_name": "data"}
 WORDS = [word for key, value in NAMED.items() for word in (f"--{key}", value)]

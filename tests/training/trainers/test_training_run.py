@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
 from truthgym.training.lineage import Lineage
+from truthgym.training.train import TRAINERS
 from truthgym.training.trainers.model_card import read_card
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ def train(base: Path, tmp_path: Path) -> Train:
             "output_dir": str(tmp_path / "trained"),
         }
         given |= {"max_steps": 3, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "disable_tqdm": True}
-        folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | options)
+        folder = TRAINERS[method](given | options)
         assert isinstance(folder, Path)
         return folder
 

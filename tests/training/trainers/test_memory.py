@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.memory_estimate import (
+from truthgym.training.trainers.memory import (
     GB,
     Configuration,
     Need,

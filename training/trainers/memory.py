@@ -36,15 +36,11 @@ fragmentation are not counted: a run that barely fits by this may still run out 
 """
 
 from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.trainers.default_options import BY_ROLLOUTS
-
-if TYPE_CHECKING:
-    from peft import PeftConfig
+from truthgym.training.trainers.options import BY_ROLLOUTS
 
 Configuration = Literal["single_gpu", "multi_gpu", "zero1", "zero2", "zero3", "fsdp2"]
 Offload = Literal["none", "optimizer", "all"]
@@ -53,6 +49,8 @@ HOST_FACTOR = 1.5
 """DeepSpeed's `additional_buffer_factor` for main memory."""
 Head = Literal["words", "reward", "steps"]
 """A model's output: a distribution over words, one reward per sequence, or two classes per token."""
+MEASURED_PARAMETERS = 100_000_000
+"""Most parameters of a model that `measure_step` runs."""
 GB = 1e9
 TILE = 4096 * 32768
 """Logits that are in memory at one time, see `trl/kernels/chunked_logprob.py`."""
@@ -196,20 +194,24 @@ def _states(
     return (6 if load.mixed else 4) * trained, 4 * trained, 8 * trained
 
 
-def build(config: Any, head: Head = "words") -> Any:  # noqa: ANN401
-    """A model with random weights."""
+def model_class(head: Head) -> Any:  # noqa: ANN401
+    """The class of transformers for a model's output."""
     import transformers
 
-    kinds: Mapping[str, Any] = {
+    return {
         "words": transformers.AutoModelForCausalLM,
         "reward": transformers.AutoModelForSequenceClassification,
         "steps": transformers.AutoModelForTokenClassification,
-    }
+    }[head]
+
+
+def build(config: Any, head: Head = "words") -> Any:  # noqa: ANN401
+    """A model with random weights."""
     try:
-        return kinds[head].from_config(config)
+        return model_class(head).from_config(config)
     except ValueError as error:
         raise bad_input(
-            f"A model of type {config.model_type} cannot be built as {kinds[head].__name__}: "
+            f"A model of type {config.model_type} cannot be built as {model_class(head).__name__}: "
             f"{str(error).splitlines()[0]} Give a causal language model."
         ) from None
 
@@ -259,15 +261,6 @@ def process_memory() -> int:
     return 0 if torch.cuda.is_available() else int(psutil.Process().memory_info().rss)
 
 
-def lora_config(parsed: Namespace) -> "PeftConfig | None":
-    """PEFT's configuration from options, see `parse_options`; None without `--use_peft`."""
-    from trl import ModelConfig, get_peft_config
-
-    names = ModelConfig.__dataclass_fields__
-    model = ModelConfig(**{name: value for name, value in vars(parsed).items() if name in names})
-    return cast("PeftConfig | None", get_peft_config(model))
-
-
 def workload(
     method: str, parsed: Namespace, length: int, checkpointing: bool, mixed: bool, rollouts: int = 0
 ) -> Workload:
@@ -305,3 +298,84 @@ def memory_report(need: Need, available: int, configuration: Configuration, gpus
         "--gradient_accumulation_steps; lower --max_length or --max_completion_length; or shard over more GPUs "
         "(--accelerate_config zero3)."
     )
+
+
+def measure_step(config: Any, shape: Shape, load: Workload, lora: Any = None) -> dict[str, tuple[int, int]]:  # noqa: ANN401
+    """Count the bytes of one step of Adam on a causal language model small enough for this machine.
+
+    torch calls a hook for every tensor that autograd saves for the backward pass, so the bytes of activations are
+    exact, on a CPU as on a GPU. The weights are random and in fp32, without gradient checkpointing.
+
+    Returns:
+        For each part the predicted and the counted bytes.
+    """
+    import torch
+
+    if shape.parameters > MEASURED_PARAMETERS:
+        raise bad_input(
+            f"--measure: {shape.parameters:,} parameters are more than {MEASURED_PARAMETERS:,}; measure a tiny model "
+            "of the same architecture (`truthgym models tiny --out trained/tiny`, or its config.json with fewer layers)"
+        )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    plain = replace(load, bits=32, mixed=False, checkpointing=False, reference=False)
+    plain = replace(plain, rollouts=load.rollouts or load.sequences)
+    need = predict(shape, plain)
+    model = build(config).to(device)
+    if lora is not None:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, lora)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    own = {part.data_ptr() for part in (*model.parameters(), *model.buffers())}
+    tokens = torch.randint(shape.vocabulary, (load.sequences, load.length), device=device)
+    causal = model.get_base_model() if lora is not None else model
+
+    activations, logits = _Saved(own), _Saved(own)
+    with activations.counting():
+        hidden = causal.base_model(tokens, use_cache=False).last_hidden_state
+    logits.seen = own | set(activations.sizes)
+    with logits.counting():
+        words = causal.get_output_embeddings()(hidden)
+        loss = torch.nn.functional.cross_entropy(words[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+    loss.backward()
+    optimiser = torch.optim.AdamW(trained)
+    optimiser.step()
+    measured = {
+        "weights": _bytes(list(model.parameters())),
+        "gradients": _bytes([parameter.grad for parameter in trained if parameter.grad is not None]),
+        "optimiser": _bytes(
+            [moment for state in optimiser.state.values() for moment in state.values() if moment.numel() > 1]
+        ),
+        "activations": sum(activations.sizes.values()),
+        "logits": sum(logits.sizes.values()),
+    }
+    peak = {"peak": (need.total, int(torch.cuda.max_memory_allocated()))} if device == "cuda" else {}
+    with torch.no_grad():
+        cache = causal(tokens, use_cache=True, logits_to_keep=1).past_key_values
+    of_sequence = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // load.sequences
+    predicted = {name: getattr(need, name) for name in measured}
+    pairs = {name: (predicted[name], size) for name, size in measured.items()}
+    return pairs | {"KV cache": (need.cache, of_sequence * plain.rollouts)} | peak
+
+
+class _Saved:
+    """Counts the storages that autograd saves, each once, but for those that are counted elsewhere."""
+
+    def __init__(self, seen: set[int]) -> None:
+        self.seen = seen
+        self.sizes: dict[int, int] = {}
+
+    def counting(self) -> Any:  # noqa: ANN401
+        from torch.autograd.graph import saved_tensors_hooks
+
+        def pack(tensor: Any) -> Any:  # noqa: ANN401
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in self.seen:
+                self.sizes[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        return saved_tensors_hooks(pack, lambda tensor: tensor)
+
+
+def _bytes(tensors: Any) -> int:  # noqa: ANN401
+    return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors}.values())

@@ -1,0 +1,206 @@
+"""Trainers of reward models that TRL does not have: of labelled reasoning steps, and of the scores of a rubric.
+
+truthgym train reward --model_name_or_path trained/tiny --dataset_name data/steps
+truthgym convert LOG --to sft --all --out data/rated
+truthgym train reward --model_name_or_path MODEL --dataset_name data/rated --criteria rubric/honesty rubric/evidence
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truthgym.models.reward_models.encoding import STEP, encode_steps, note_for_scoring
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer
+
+    from truthgym.training.trainers.training_run import Run
+
+UNLABELLED = -100
+"""The label that torch's cross entropy ignores."""
+PLACES = {"validation": "the validation split", "train": "the training rows"}
+
+
+def process_reward(run: "Run") -> Path:
+    """Train a token classifier that predicts at each `<|step|>` whether the step is right (label 1).
+
+    TRL removed its trainer in 1.14. A special token ends every step and carries the step's label; all other tokens are
+    unlabelled. The card reports step accuracy, the recall of wrong steps and the accuracy of always predicting the
+    majority label, on the validation split or, without one, on the training rows. It says which.
+    """
+    from datasets import Features, Value
+    from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
+
+    tokenizer = run.tokenizer
+    tokenizer.add_special_tokens({"additional_special_tokens": [STEP]})
+    names = {0: "wrong", 1: "right"}
+    model = _classifier(
+        run, AutoModelForTokenClassification, num_labels=2, id2label=names, label2id={names[i]: i for i in names}
+    )
+    note_for_scoring(model.config, tokenizer, conversational=run.data.conversational)
+    if run.lora:
+        from peft import get_peft_model
+
+        lora: Any = run.lora
+        lora.task_type = "TOKEN_CLS"
+        lora.trainable_token_indices = [tokenizer.convert_tokens_to_ids(STEP)]
+        model = get_peft_model(model, lora)
+
+    def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
+        return label_steps(row, tokenizer, run.arguments.training.max_length)
+
+    def compute_metrics(predicted: "EvalPrediction") -> dict[str, float]:
+        return step_metrics(np.asarray(predicted.predictions).argmax(-1), np.asarray(predicted.label_ids))
+
+    columns = Features({name: [Value("int64")] for name in ("input_ids", "labels", "attention_mask")})
+    collator = DataCollatorForTokenClassification(tokenizer)
+    trainer, rows = _trainer(run, model, encode, collator, compute_metrics, columns)
+
+    def notes() -> list[str]:
+        split = "validation" if "validation" in rows else "train"
+        prefix = "eval" if split == "validation" else "fit"  # the loss on training rows is not a validation loss
+        metrics = trainer.evaluate(rows[split], metric_key_prefix=prefix)
+        accuracy, majority, recall = (
+            f"{metrics[f'{prefix}_{name}']:.3f}" for name in ("step_accuracy", "majority_accuracy", "wrong_recall")
+        )
+        return [
+            f"On {PLACES[split]}: step accuracy {accuracy} (always predicting the majority label: {majority}), recall "
+            f"of wrong steps {recall}."
+        ]
+
+    return run.train(trainer, notes)
+
+
+def rubric_regression(run: "Run") -> Path:
+    """Train a sequence classifier with one output for each criterion of a rubric, by mean squared error.
+
+    Unlike a model of preferences it keeps the criteria apart, and its numbers have the scale of the rubric. The card
+    reports for each criterion the share of variance explained, on the validation split or, without one, on the training
+    rows. It says which. 0 is no better than always predicting the mean. Rows without a number for a criterion, such as
+    replies that the judge could not read, are left out and counted: the model never learns that they are bad.
+    """
+    from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding
+
+    tokenizer, limit, criteria = run.tokenizer, run.arguments.training.max_length, run.data.criteria
+    model = _classifier(run, AutoModelForSequenceClassification, num_labels=len(criteria), problem_type="regression")
+    arguments = run.data.train[0].get("chat_template_kwargs") or {}
+    note_for_scoring(model.config, tokenizer, criteria=list(criteria), conversational=run.data.conversational,
+                     chat_template_kwargs=arguments)  # fmt: skip
+    if run.lora:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, run.lora)
+
+    def encode(row: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(row["prompt"], str):
+            ids = tokenizer(row["prompt"] + row["completion"] + (tokenizer.eos_token or ""))["input_ids"]
+        else:
+            messages = [*row["prompt"], *row["completion"]]
+            ids = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **arguments)
+        ids = list(ids)[-(limit or len(ids)) :]  # left out at the beginning, as by the scorer
+        labels = [row["scores"][criterion] for criterion in criteria]
+        return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
+
+    def compute_metrics(predicted: "EvalPrediction") -> dict[str, float]:
+        shares = explained(np.asarray(predicted.predictions), np.asarray(predicted.label_ids))
+        return {f"explained_{name}": share for name, share in zip(criteria, shares, strict=True)}
+
+    trainer, rows = _trainer(run, model, encode, DataCollatorWithPadding(tokenizer), compute_metrics)
+
+    def notes() -> list[str]:
+        split = "validation" if "validation" in rows else "train"
+        history = list(trainer.state.log_history)
+        metrics = trainer.evaluate(rows[split], metric_key_prefix="fit")
+        trainer.state.log_history = history
+        shares = ", ".join(f"{name} {metrics[f'fit_explained_{name}']:.3f}" for name in criteria)
+        missing = f" {run.data.unrated} rows without a number for a criterion were left out." * bool(run.data.unrated)
+        return [f"Share of variance explained on {PLACES[split]} (0 is the mean of all replies): {shares}.{missing}"]
+
+    return run.train(trainer, notes)
+
+
+def label_steps(
+    row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase", max_length: int | None
+) -> dict[str, list[int]]:
+    """Tokenise a row of steps, with a label at the token that ends each step."""
+    ids, ends = encode_steps(row["prompt"], row["completions"], tokenizer)
+    labels = [UNLABELLED] * len(ids)
+    for end, label in zip(ends, row["labels"], strict=True):
+        labels[end] = int(label)
+    return {"input_ids": ids[:max_length], "labels": labels[:max_length], "attention_mask": [1] * len(ids[:max_length])}
+
+
+def step_metrics(predicted: NDArray[np.int_], labels: NDArray[np.int_]) -> dict[str, float]:
+    """Step accuracy, recall of wrong steps, and the accuracy of always predicting the majority label. Higher is better.
+
+    >>> step_metrics(np.array([1, 1, 0, 0]), np.array([1, -100, 0, 1]))["step_accuracy"]
+    0.6666666666666666
+    """
+    labelled = labels != UNLABELLED
+    predicted, labels = predicted[labelled], labels[labelled]
+    wrong = labels == 0
+    share = float(wrong.mean()) if labels.size else np.nan
+    return {
+        "step_accuracy": float((predicted == labels).mean()) if labels.size else np.nan,
+        "wrong_recall": float((predicted[wrong] == 0).mean()) if wrong.any() else np.nan,
+        "majority_accuracy": max(share, 1 - share),
+    }
+
+
+def explained(predicted: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each criterion 1 - squared error / variance: 1 is perfect, 0 the mean, below 0 worse; NaN if it never varies.
+
+    >>> explained(np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]]))
+    array([0.5])
+    """
+    error = ((predicted - truth) ** 2).mean(axis=0)
+    variance = truth.var(axis=0)
+    return np.where(variance > 0, 1 - error / np.where(variance > 0, variance, 1), np.nan)
+
+
+def _classifier(run: "Run", kind: Any, **labels: Any) -> Any:  # noqa: ANN401
+    """The base model with a new head, which is initialised at random, as is the embedding of a new token."""
+    from transformers import set_seed
+
+    tokenizer = run.tokenizer
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    set_seed(run.arguments.training.seed)
+    model = kind.from_pretrained(run.base, quantization_config=run.quantization, **run.model_kwargs, **labels)
+    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(len(tokenizer))
+    return model
+
+
+def _trainer(
+    run: "Run",
+    model: Any,  # noqa: ANN401
+    encode: Callable[[Mapping[str, Any]], dict[str, Any]],
+    collator: Any,  # noqa: ANN401
+    compute_metrics: "Callable[[EvalPrediction], dict[str, float]]",
+    columns: Any = None,  # noqa: ANN401
+) -> "tuple[Trainer, dict[str, Dataset]]":
+    """A trainer of a classifier, and the encoded rows of each split."""
+    from transformers import Trainer
+
+    rows = {
+        name: split.map(encode, remove_columns=split.column_names, features=columns, desc=f"Tokenizing {name} dataset")
+        for name, split in (("train", run.data.train), ("validation", run.data.validation))
+        if split is not None
+    }
+    with run.translate_errors():
+        trainer = Trainer(
+            model=model,
+            args=run.arguments.training,
+            train_dataset=rows["train"],
+            eval_dataset=rows.get("validation"),
+            processing_class=run.tokenizer,
+            data_collator=collator,
+            compute_metrics=compute_metrics,
+            callbacks=run.callbacks,
+        )
+    return trainer, rows
