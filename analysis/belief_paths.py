@@ -17,11 +17,9 @@ from truthgym.analysis.tables.questions import by_reason, notes
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.belief_movement import corrected_posterior
-from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
-from truthgym.scorers.statistics.martingale import headline
-from truthgym.scorers.statistics.martingale_score import REASONS
+from truthgym.scorers.statistics.martingale import belief_table, headline
+from truthgym.scorers.statistics.martingale_score import REASONS, corrected_posterior
 
 if TYPE_CHECKING:
     import pandas as pd

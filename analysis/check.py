@@ -18,9 +18,10 @@ from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.question import Question, binary_outcome
 from truthgym.datasets.questions import questions
 from truthgym.scorers.declaration import FEW_QUESTIONS
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate, planned_mde
-from truthgym.scorers.statistics.leak import Leak, wording_leak
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.power import planned_mde
 from truthgym.scorers.statistics.proper_scores import brier_score
+from truthgym.scorers.statistics.wording_leak import Leak, wording_leak
 
 DIFFERENCES = (0.1, 0.3)
 """Standard deviations, between questions, of the difference of two models' Brier scores: much alike, much unlike."""

@@ -202,10 +202,8 @@ def _beliefs(
     """Compare the slope, excess movement and Brier gain of recorded beliefs."""
     from inspect_ai.scorer import SampleScore, Score
 
-    from truthgym.scorers.statistics.belief_movement import brier_gain, movement
-    from truthgym.scorers.statistics.belief_table import belief_table
-    from truthgym.scorers.statistics.martingale import headline
-    from truthgym.scorers.statistics.martingale_score import REASONS
+    from truthgym.scorers.statistics.martingale import belief_table, headline
+    from truthgym.scorers.statistics.martingale_score import REASONS, brier_gain, movement
 
     both = [question for question in before if question in after]
     tables = [

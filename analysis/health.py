@@ -18,7 +18,7 @@ from truthgym.analysis.tables.setups import Places, Run, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedScore, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
-from truthgym.scorers.statistics.report_flags import FLAGS, coarse, too_many_fifties
+from truthgym.scorers.statistics.verdict import FLAGS, coarse, too_many_fifties
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,8 @@ from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, positive
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.instrumented_slope import Floats
+from truthgym.scorers.statistics.power import MOST_QUESTIONS, Components, variance_components
 from truthgym.scorers.statistics.proper_scores import row_mean
-from truthgym.scorers.statistics.variance import MOST_QUESTIONS, Components, variance_components
 
 if TYPE_CHECKING:
     import pandas as pd

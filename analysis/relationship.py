@@ -21,14 +21,16 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import orient_higher_is_better
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.scorers.statistics.correlation import (
+from truthgym.scorers.statistics.multiplicity import holm, p_value
+from truthgym.scorers.statistics.regression import (
     MIN_CLUSTERS_CORRELATED,
+    MIN_CLUSTERS_REGRESSED,
     Correlated,
+    clustered_fit,
     correlate,
     cross_epoch_correlation,
+    crossing,
 )
-from truthgym.scorers.statistics.multiplicity import holm, p_value
-from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit, crossing
 
 if TYPE_CHECKING:
     import pandas as pd

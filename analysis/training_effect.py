@@ -25,9 +25,9 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.belief_movement import brier_gain, movement
-from truthgym.scorers.statistics.belief_table import ELICITORS
 from truthgym.scorers.statistics.interval import Estimate
+from truthgym.scorers.statistics.martingale import ELICITORS
+from truthgym.scorers.statistics.martingale_score import brier_gain, movement
 from truthgym.scorers.statistics.paired import compare_means, difference_in_differences
 
 if TYPE_CHECKING:

@@ -31,10 +31,9 @@ from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reward_model import chat_messages
-from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
-from truthgym.scorers.statistics.preference import preference_of
+from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
 from truthgym.tasks.preferences import comparison_request
 from truthgym.training.confidence import (
     Fit,

@@ -49,7 +49,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "calls": mean_estimate(row_mean(calls.values), calls.cluster, calls.bounds),
         "both": mean_estimate(row_mean(both.values), both.cluster, both.bounds),
     }
-    figures = headline.headline("answer", answer.share_scored)
+    figures = headline.main_metrics("answer", answer.share_scored)
     figures |= {name: means[name].estimate for name in ("process", "answer_imputed", "calls")}
     for name, mean in means.items():
         figures |= mean.metrics(name)
@@ -189,12 +189,7 @@ DECLARATION = ScorerDeclaration(
     better="1 is perfect; without tools about 0",
     needs="an agent task",
     columns={"answer": "Right", "process": "Process", "calls": "Calls"},
-    headline=(
-        "answer", "stderr", "answer_lower", "answer_upper", "mde", "n", "share_scored", "process", "answer_imputed",
-        "calls",
-    ),
     figures=summarise,
     colors={"answer": HIGHER_IS_BETTER, "process": HIGHER_IS_BETTER},
-    directions={"answer": "highest", "process": "highest", "both": "highest"},
     show_answer=True,
-)  # fmt: skip
+)

@@ -14,9 +14,8 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import read_answer
+from truthgym.scorers.beliefs.answer import About, about_own_answer, read_answer, recorded_right
 from truthgym.scorers.beliefs.elicitation import posterior
-from truthgym.scorers.beliefs.own_answer import About, about_own_answer, recorded_right
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
@@ -67,7 +66,7 @@ def summarise(table: Table) -> dict[str, float]:
     line = recalibration(p, y[:, None], CLIP)
     headline = mean_estimate(squared, table.cluster, table.bounds)
     metrics = {
-        **headline.headline("brier", table.share_scored),
+        **headline.main_metrics("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
         "skill_base_rate": means["skill_base_rate"].estimate,
         "calibration_slope": line.slope,
@@ -224,16 +223,10 @@ DECLARATION = ScorerDeclaration(
     better="lower is better; 0.25 for always one half",
     needs="known outcomes",
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
-    headline=(
-        "brier", "stderr", "brier_lower", "brier_upper", "mde", "n", "share_scored", "brier_imputed",
-        "skill_base_rate",
-        "calibration_slope",
-    ),
     figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
-    directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
     reference=0.25,
     roles=lambda reader=False, **_: ("reader",) if reader else (),
     asks_model=lambda read="stated", about="proposition", **_: read == "token" or about == "own_answer",
     calls=lambda read="stated", about="proposition", **_: (2 if read == "token" else int(about == "own_answer"), 0),
-)  # fmt: skip
+)

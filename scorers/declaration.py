@@ -1,4 +1,4 @@
-"""What a paradigm declares in addition to its scorer, and the metric that all of them share."""
+"""What a scorer declares for tasks, viewer and training, and the metric that all scorers share."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,6 @@ from inspect_ai.scorer import Metric, SampleScore, Scorer, Value, metric
 from inspect_ai.util import sample_limits
 from inspect_ai.viewer import ScoreColorScale
 
-from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS
 
 logger = getLogger(__name__)
@@ -21,7 +20,7 @@ Figures = Literal["headline", "all"]
 """The argument `figures` of every scorer: at most ten figures in the log's results, or all of them."""
 MAX_FIGURES = 10
 FEW_QUESTIONS = 30
-"""With fewer questions a log gets a warning with its headline."""
+"""With fewer questions a log gets a warning with its estimate."""
 FEW_CLUSTERS = 10
 """The same for the effective number of independent clusters of questions."""
 LEAST_SHARE_SCORED = 0.9
@@ -36,15 +35,10 @@ HIGHER_IS_BETTER = ScoreColorScale(palette="good-high", min=0, max=1)
 
 
 def figures_metric(name: str, summarise: Summarise, notes: Notes = lambda scores, figures: ()) -> Callable[[], Metric]:
-    """Make the metric of a scorer: its figures, headline first, and only the first ten unless all were requested.
+    """Make the metric of a scorer: its figures, the estimate first, and only the first ten unless all were requested.
 
     Once a run is complete it also warns of what its reader must know: that nothing could be read, that there are too
-    few questions, and whatever `notes` says.
-
-    Args:
-        name: Its name in Inspect's registry.
-        summarise: From unreduced scores to all figures.
-        notes: From the scores and all figures to further warnings.
+    few questions, and whatever `notes` says of the scores and all figures.
     """
 
     @metric(name=name, scores="unreduced")
@@ -112,52 +106,50 @@ def _in_a_sample() -> bool:
 
 @dataclass(frozen=True)
 class ScorerDeclaration:
-    """A scorer with what the tasks, the log viewer and training must know of it. Each scorer's file ends with one."""
+    """A scorer with what the tasks, the log viewer and training must know of it. Each scorer's file ends with one.
+
+    Which end of a sample's values is better stands in `statistics/direction.py`, which training reads without Inspect.
+    """
 
     scorer: Callable[..., Scorer]
     question: str
     """What it asks of the model, for the table in docs/measures.md."""
     better: str
-    """How to read its headline: which direction is better, and a reference value."""
+    """How to read its estimate: which direction is better, and a reference value."""
     needs: str
     """What it needs besides answers: "" for nothing."""
     columns: Mapping[str, str]
     """Columns of the viewer's sample list: keys of `Score.value`, in order, with their headers."""
-    headline: tuple[str, ...]
-    """The metrics that a reader looks at first: those in the log unless all are requested, at most ten."""
     figures: Summarise
-    """From unreduced scores to all figures, for readers of logs that hold the headline alone."""
+    """From unreduced scores to all figures, the estimate first, for readers of logs that hold only ten."""
     colors: Mapping[str, ScoreColorScale] = field(default_factory=dict)
     """Colour scales of columns, by key."""
-    directions: Mapping[str, Best] = field(default_factory=dict)
-    """Which end is better, for the keys of `Score.value` that have a better end. `statistics/direction.py` repeats them
-    for training, which does not load Inspect; a test compares the two."""
     reference: float | None = None
-    """The value of the headline with which it is compared. None: there is none."""
+    """The value with which the estimate is compared. None: there is none."""
     verdicts: Mapping[float, str] = field(default_factory=dict)
     """Legend of the metric `verdict`: a short name, a colon, what it means. Empty if it gives none."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Legend of the metrics that say why there is no verdict, or what to doubt about it."""
     show_answer: bool = False
     """Whether the sample list also shows `Score.answer`."""
-    roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
-    """From the scorer's arguments, as keywords, to the model roles that must be bound."""
-    asks_model: Callable[..., bool] = lambda **arguments: False
-    """From the scorer's arguments, as keywords, to whether it needs the evaluated model itself, or what a log holds of
-    its replies to the scorer."""
     forecasting_roles: tuple[str, ...] = ()
     """Those of its roles whose one model must give the log-probability of a given reply."""
     one_model_per_role: bool = False
     """Whether several models in one of its roles are an error."""
-    calls: Callable[..., tuple[int, int]] = lambda **arguments: (0, 0)
-    """From the scorer's arguments, as keywords, to its model calls for one answer, and once per run: those of each
-    judge, if there are several."""
     tokens_per_call: int = 500
     """Rough number of tokens read and written in one call."""
+
+    # What depends on the scorer's arguments, which each of these takes as keywords.
+    roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
+    """The model roles that must be bound."""
+    asks_model: Callable[..., bool] = lambda **arguments: False
+    """Whether it needs the evaluated model itself, or what a log holds of its replies to the scorer."""
+    calls: Callable[..., tuple[int, int]] = lambda **arguments: (0, 0)
+    """Its model calls for one answer, and once per run: those of each judge, if there are several."""
     files: Callable[..., Mapping[str, Sequence[Path]]] = lambda **arguments: {}
-    """From the scorer's arguments, as keywords, to the files and folders that each of them names."""
+    """The files and folders that each argument names."""
     needs_sandbox: Callable[..., bool] = lambda **arguments: False
-    """From the scorer's arguments, as keywords, to whether it runs code that a sandbox must isolate."""
+    """Whether it runs code that a sandbox must isolate."""
 
     def cost(self, answers: int, **arguments: object) -> tuple[int, int]:
         """Estimate the model calls and tokens of scoring so many answers, with one model in each role."""

@@ -20,10 +20,9 @@ from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, clopper_pearson, mean_estimate
+from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, clopper_pearson, mean_estimate, ratio_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.scorers.statistics.uplift import ratio_estimate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 
 EARLY = 4
@@ -64,7 +63,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     error = _share_wrong(hops)
     early, late = (ratio_estimate(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops, early.estimate, late.estimate)
-    figures = headline.headline("chain", table.share_scored) | {
+    figures = headline.main_metrics("chain", table.share_scored) | {
         "hop_error": error.estimate,
         "hop_error_lower": error.lower,
         "hop_error_upper": error.upper,
@@ -209,12 +208,7 @@ DECLARATION = ScorerDeclaration(
     better="1 is perfect; without tools 0, `answer` about 0",
     needs="`truthgym/fact_chains`",
     columns={"chain": "Chain", "hops": "Hops"},
-    headline=(
-        "chain", "stderr", "chain_lower", "chain_upper", "mde", "n", "share_scored", "hop_error", "hop_error_lower",
-        "hop_error_upper",
-    ),
     figures=summarise,
     colors={"chain": HIGHER_IS_BETTER},
-    directions={"chain": "highest", "hops": "highest", "answer": "highest"},
     show_answer=True,
-)  # fmt: skip
+)

@@ -31,7 +31,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     table = tabulate(scores, "grade", most=high, least=low)
     headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     return {
-        **headline.headline("grade", table.share_scored),
+        **headline.main_metrics("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
         "low": low,
         "high": high,
@@ -162,13 +162,10 @@ DECLARATION = ScorerDeclaration(
     better="the grader's own",
     needs="a grader: a rule, a model, a program, an OpenAI specification",
     columns={"grade": "Grade"},
-    headline=(
-        "grade", "stderr", "grade_lower", "grade_upper", "mde", "n", "share_scored", "higher_is_better", "low", "high",
-    ),
     figures=summarise,
     calls=lambda figures="headline", **arguments: (len(read_grader(**arguments).roles), 0),
     roles=lambda figures="headline", **arguments: read_grader(**arguments).roles,
     one_model_per_role=True,
     files=_files,
     needs_sandbox=lambda figures="headline", **arguments: read_grader(**arguments).sandbox,
-)  # fmt: skip
+)

@@ -19,7 +19,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores, headline first."""
     values, cluster, share = figure_table(scores, ("judge_score",))
     mean = mean_estimate(values["judge_score"], cluster)
-    return {**mean.headline("judge_score", share), **mean.cluster_metrics()}
+    return {**mean.main_metrics("judge_score", share), **mean.cluster_metrics()}
 
 
 judge_verdict = figures_metric("judge_verdict", summarise_scores)
@@ -67,10 +67,5 @@ DECLARATION = ScorerDeclaration(
     better="higher is better",
     needs="a timeline: a progress task",
     columns={"judge_score": "Judge"},
-    headline=(
-        "judge_score", "stderr", "judge_score_lower", "judge_score_upper", "mde", "n", "share_scored", "clusters",
-        "effective_clusters",
-    ),
     figures=summarise_scores,
-    directions={"judge_score": "highest"},
-)  # fmt: skip
+)

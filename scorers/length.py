@@ -32,7 +32,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
     return {
-        **means["words"].headline("words", tables["words"].share_scored),
+        **means["words"].main_metrics("words", tables["words"].share_scored),
         "asked": means["asked"].estimate,
         "achieved": means["achieved"].estimate,
         "kept": means["kept"].estimate,
@@ -117,9 +117,5 @@ DECLARATION = ScorerDeclaration(
     better="none",
     needs="",
     columns={"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
-    headline=(
-        "words", "stderr", "words_lower", "words_upper", "mde", "n", "share_scored", "asked", "achieved", "kept",
-    ),
     figures=summarise,
-    directions={"kept": "highest"},
-)  # fmt: skip
+)

@@ -16,7 +16,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import active_model
 from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import stated_belief
+from truthgym.scorers.beliefs.answer import About, about_own_answer, stated_belief
 from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
     Elicitor,
@@ -26,15 +26,12 @@ from truthgym.scorers.beliefs.elicitation import (
     Reuse,
     elicit,
 )
-from truthgym.scorers.beliefs.own_answer import About, about_own_answer
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.belief_table import belief_table
-from truthgym.scorers.statistics.martingale import summarise
+from truthgym.scorers.statistics.martingale import belief_table, summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
-from truthgym.scorers.statistics.report_flags import FLAGS
-from truthgym.scorers.statistics.verdict import CANNOT_TELL, VERDICTS
+from truthgym.scorers.statistics.verdict import CANNOT_TELL, FLAGS, VERDICTS
 from truthgym.solvers.agent_tools.tools import exact_belief
 
 CONTRAST = (
@@ -322,10 +319,6 @@ DECLARATION = ScorerDeclaration(
     better="0 is rational; above, entrenchment; below, over-correction",
     needs="a probability before and after",
     columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
-    headline=(
-        "martingale_score", "stderr", "martingale_score_lower", "martingale_score_upper", "mde", "n", "share_scored",
-        "verdict",
-    ),
     figures=summarise_scores,
     colors={
         "prior": PROBABILITY,
@@ -340,4 +333,4 @@ DECLARATION = ScorerDeclaration(
     roles=roles,
     asks_model=lambda **_: True,  # a judge, too, reads its first impression
     calls=model_calls,
-)  # fmt: skip
+)

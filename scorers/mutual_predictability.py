@@ -77,7 +77,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     table = tables[NAME]
     headline = mean_estimate(row_mean(table.values), table.cluster)
     trials = [trial for item in scores for trial in (item.score.metadata or {}).get("trials", [])]
-    figures = headline.headline(NAME, table.share_scored)
+    figures = headline.main_metrics(NAME, table.share_scored)
     means = {key: mean_estimate(row_mean(tables[key].values), table.cluster) for key in KEYS[1:]}
     figures |= {
         "uplift": means["uplift"].estimate,
@@ -264,11 +264,6 @@ DECLARATION = ScorerDeclaration(
     better="higher is better; 0 if they tell nothing, after a permutation null",
     needs="finished logs, and a predictor",
     columns={NAME: "Predictability", "uplift": "Uplift", "null_uplift": "Null"},
-    headline=(
-        NAME, "stderr", f"{NAME}_lower", f"{NAME}_upper", "mde", "n", "share_scored", "uplift", "null_uplift",
-        "share_same_family",
-    ),
     figures=summarise,
-    directions={NAME: "highest"},
     reference=0.0,
-)  # fmt: skip
+)

@@ -43,7 +43,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "own_preferred": mean_estimate(label * np.where(own == 0, np.nan, own), cluster),
     }
     share = float(np.isfinite(of["position"]).mean()) if scores else np.nan
-    figures = position.headline("position_bias", share)
+    figures = position.main_metrics("position_bias", share)
     figures |= {name: means[name].estimate for name in ("accuracy", "length_bias", "self_preference")}
     for name, mean in means.items():
         figures |= mean.metrics(name)
@@ -158,12 +158,7 @@ DECLARATION = ScorerDeclaration(
     better="a position bias near 0; accuracy: higher is better",
     needs="finished logs, and a judge",
     columns={"preferred": "Preferred", "first_is_better": "P(first)", "correct": "Correct"},
-    headline=(
-        "position_bias", "stderr", "position_bias_lower", "position_bias_upper", "mde", "n", "share_scored", "accuracy",
-        "length_bias", "self_preference",
-    ),
     figures=summarise,
     colors={"first_is_better": PROBABILITY},
-    directions={"correct": "highest"},
     reference=0.0,
-)  # fmt: skip
+)

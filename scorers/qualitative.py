@@ -35,7 +35,7 @@ from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, Probe, R
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
 from truthgym.scorers.judges.rating import RatingProtocol
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
-from truthgym.scorers.statistics.qualitative import summarise
+from truthgym.scorers.statistics.judge_reliability import summarise
 from truthgym.solvers.roles import model_fingerprint
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -331,15 +331,10 @@ DECLARATION = ScorerDeclaration(
     better="higher is better, 0 to 1",
     needs="a judge",
     columns={"quality": "Quality", "spread": "Spread"},
-    headline=(
-        "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "anchor_rank",
-        "anchor_rank_lower", "parallel_icc",
-    ),
     files=lambda rubric="built-in", **others: {} if rubric == "built-in" else {"rubric": [Path(rubric)]},
     figures=summarise,
     colors={"quality": HIGHER_IS_BETTER},
-    directions={"quality": "highest"},
     roles=lambda **_: ("judge",),
     calls=model_calls,
     tokens_per_call=TOKENS_PER_CALL,
-)  # fmt: skip
+)

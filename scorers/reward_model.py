@@ -37,7 +37,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     rewards = row_mean(tables["reward"].values)
     known = rewards[np.isfinite(rewards)]
     return {
-        **means["reward"].headline("reward", tables["reward"].share_scored),
+        **means["reward"].main_metrics("reward", tables["reward"].share_scored),
         "spread": means["spread"].estimate,
         "sd": float(known.std(ddof=1)) if known.size > 1 else np.nan,
         "epochs": tables["reward"].values.shape[1],
@@ -172,8 +172,6 @@ DECLARATION = ScorerDeclaration(
     better="higher is better, as its training data prefers",
     needs="a reward model that `truthgym train reward` wrote",
     columns={"reward": "Reward", "spread": "Spread"},
-    headline=("reward", "stderr", "reward_lower", "reward_upper", "mde", "n", "share_scored", "spread", "sd"),
     figures=summarise,
-    directions={"reward": "highest"},
     files=lambda folder=(), **others: {"folder": folders_of(folder)},
 )

@@ -18,13 +18,12 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.graders.grader import grade, grader_input
-from truthgym.scorers.rubrics.grading import Role, by_criteria
+from truthgym.scorers.rubrics.grading import Role, by_criteria, repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
 from truthgym.scorers.rubrics.rubric import is_json_file
 from truthgym.scorers.statistics.direction import Fault
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
-from truthgym.scorers.statistics.rubric_score import repeat_sd
 from truthgym.scorers.statistics.table import tabulate
 
 Extract = Mapping[str, str]
@@ -38,7 +37,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     grades = [grade for detail in details for vote in detail["grades"] for grade in vote]
     unread = sum(len(one["unread"]) for one in details)
     return {
-        **headline.headline("rubric_score", table.share_scored),
+        **headline.main_metrics("rubric_score", table.share_scored),
         "repeat_sd": repeat_sd([one["votes"] for one in details]),
         "share_missed": _share(sum(one["missed"] is not None for one in details), len(details)),
         "share_na": _share(sum(one is None for one in grades), len(grades)),
@@ -184,15 +183,10 @@ DECLARATION = ScorerDeclaration(
     better="higher is better, 0 to 1",
     needs="a judge and a rubric",
     columns={"rubric_score": "Rubric"},
-    headline=(
-        "rubric_score", "stderr", "rubric_score_lower", "rubric_score_upper", "mde", "n", "share_scored", "repeat_sd",
-        "share_missed", "share_na",
-    ),
     figures=summarise,
     colors={"rubric_score": HIGHER_IS_BETTER},
-    directions={"rubric_score": "highest"},
     roles=_roles,
     calls=_calls,
     files=_files,
     tokens_per_call=1000,
-)  # fmt: skip
+)

@@ -29,9 +29,7 @@ from truthgym.scorers.declaration import (
 )
 from truthgym.scorers.judges.reasoning_quality import QualityRating, judge_quality
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
-from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
-from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
-from truthgym.scorers.statistics.sycophancy_verdict import CANNOT_TELL, VERDICTS
+from truthgym.scorers.statistics.sycophancy import CANNOT_TELL, CHALLENGES, METRICS, VERDICTS, arrays, summarise
 from truthgym.solvers.roles import required_model
 
 
@@ -239,13 +237,8 @@ DECLARATION = ScorerDeclaration(
     better="0 is not sycophantic, if `verdict` agrees",
     needs="the task [`truthgym/sycophancy`](sycophancy.md)",
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
-    headline=(
-        "net_sycophancy", "net_sycophancy_lower", "net_sycophancy_upper", "n", "share_scored", "verdict",
-        "user_shift", "third_shift", "brier_wrong", "user_asymmetry",
-    ),
     figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
-    directions={"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
     reference=0.0,
     verdicts=VERDICTS,
     reasons={f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()},
@@ -253,4 +246,4 @@ DECLARATION = ScorerDeclaration(
     roles=roles,
     asks_model=lambda pushback=False, **_: pushback,
     calls=lambda metric="opinion", pushback=False, **_: (("quality" in parse_metrics(metric)) + 3 * pushback, 0),
-)  # fmt: skip
+)

@@ -51,7 +51,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
         return skill_score(values[key], values["start_error"], cluster).estimate
 
     return {
-        **skill.headline("skill", share),
+        **skill.main_metrics("skill", share),
         "n": int(np.isfinite(values["error"]).sum()),
         "skill_unlearned": reference("own_start_error"),
         "skill_present": reference("present_error"),
@@ -203,12 +203,7 @@ DECLARATION = ScorerDeclaration(
     better="higher is better; 1 follows perfectly, 0 is as good as never moving",
     needs="a timeline: `progress_follow`, `progress_predict`",
     columns={"skill": "Skill", "read": "Read", "original_score": "ProgressGym"},
-    headline=(
-        "skill", "stderr", "skill_lower", "skill_upper", "mde", "n", "share_scored", "skill_unlearned", "skill_present",
-        "read",
-    ),
     figures=summarise_scores,
     colors={"skill": HIGHER_IS_BETTER},
-    directions={"skill": "highest", "error": "lowest", "original_score": "highest", "movement_cosine": "highest"},
     reference=0.0,
-)  # fmt: skip
+)

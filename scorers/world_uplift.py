@@ -20,7 +20,7 @@ from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, mean_of_models
+from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, copied_share, mean_of_models
 from truthgym.scorers.forecasts.forecasting import Forecast, forecast, rephrase
 from truthgym.scorers.forecasts.investigation import (
     Investigation,
@@ -32,11 +32,10 @@ from truthgym.scorers.forecasts.investigation import (
 )
 from truthgym.scorers.forecasts.templates import PLACEBOS, Template, first_tokens, messages, placebo_text
 from truthgym.scorers.judges.asking import AsyncOnce
-from truthgym.scorers.statistics.direction import NO_OUTCOME, Best
+from truthgym.scorers.statistics.direction import NO_OUTCOME
 from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.scorers.statistics.uplift import copied_share
 from truthgym.solvers.local_model import count_tokens
 from truthgym.solvers.roles import required_model
 
@@ -63,7 +62,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     copied = every["copied"].values
     units: tuple[Per, ...] = ("observation", "token", "1000_tokens")
     return {
-        **headline.headline("world_uplift", every["uplift"].share_scored),
+        **headline.main_metrics("world_uplift", every["uplift"].share_scored),
         "verdict": verdict_of(list(over.values())),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
         "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
@@ -362,26 +361,22 @@ def _explanation(value: Mapping[str, float], text: str | None, task: str | None)
     )
 
 
-DIRECTIONS: dict[str, Best] = {"world_uplift": "highest", "uplift": "highest"}
 DECLARATION = ScorerDeclaration(
     scorer=world_uplift,
     question="Does what was written help to predict what is then observed?",
     better="higher is better; 0 says nothing, below 0 misleads",
     needs="a forecaster that gives log-probabilities of a given text, and evidence or an investigator",
     columns={"world_uplift": "Uplift", "uplift": "Raw", "placebo_uplift": "Placebo", "tokens": "Tokens"},
-    headline=(
-        "world_uplift", "stderr", "world_uplift_lower", "world_uplift_upper", "mde", "n", "share_scored",
-        "verdict", "share_copied", "world_uplift_not_copied",
-    ),
     figures=summarise,
-    directions=DIRECTIONS,
     reference=0.0,
     verdicts=VERDICTS,
     roles=lambda evidence=None, **_: ("forecaster", *(["investigator"] if evidence == "investigator" else [])),
     forecasting_roles=("forecaster",),
     calls=lambda budgets=(), template="vanilla", evidence=None, **_: (
-        2 + len(PLACEBOS) + (1 + len(PLACEBOS)) * len(_budgets(budgets))
+        2
+        + len(PLACEBOS)
+        + (1 + len(PLACEBOS)) * len(_budgets(budgets))
         + (template == "rephrase") * (2 if evidence in (None, "outcome") else 1),
         0,
     ),
-)  # fmt: skip
+)

@@ -34,7 +34,7 @@ from truthgym.scorers import (
     value_tracking,
     world_uplift,
 )
-from truthgym.scorers.beliefs.own_answer import RIGHT
+from truthgym.scorers.beliefs.answer import RIGHT
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model

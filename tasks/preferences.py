@@ -29,7 +29,7 @@ from truthgym.datasets.constitution import constitution as read_constitution
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.loading.selection import exclusion_summary, select
 from truthgym.evallog.discovery import LogFile, find_logs
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judges.asking import (
     ReasonedForm,

@@ -172,7 +172,7 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
 
 def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:
     """The values of `FEATURES`."""
-    from truthgym.scorers.statistics.leak import STYLE
+    from truthgym.scorers.statistics.wording_leak import STYLE
 
     steps, replies = sample.store.steps, own_replies(sample)
     texts = [part.text or part.reasoning or "" for message in replies for part in message.parts]

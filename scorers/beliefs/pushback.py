@@ -19,7 +19,7 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
 from truthgym.scorers.beliefs.transcript import branch, turns_of
-from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
+from truthgym.scorers.statistics.sycophancy import CHALLENGES
 from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import cut_off, failure_reason, reply_text, user_message

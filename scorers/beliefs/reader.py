@@ -11,9 +11,9 @@ from inspect_ai.model import Model
 from inspect_ai.scorer import SampleScore
 from inspect_ai.util import span
 
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request
-from truthgym.scorers.beliefs.transcript import material
 from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 

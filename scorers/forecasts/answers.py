@@ -1,5 +1,6 @@
 """Uplifts of many answers, as columns with a row for each question."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,10 +10,9 @@ from inspect_ai.scorer import SampleScore
 from numpy.typing import NDArray
 
 from truthgym.scorers.forecasts.templates import PLACEBOS
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate, ratio_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.scorers.statistics.uplift import ratio_estimate
 
 Per = Literal["observation", "token", "1000_tokens"]
 KEYS = (
@@ -22,6 +22,9 @@ KEYS = (
 """The keys of a sample's value. Those of budgets follow: `uplift_at_B`."""
 COPIED = 0.5
 """An answer with a larger share of the observation's runs of four words counts as copied."""
+COPIED_WORDS = 4
+"""Words in a row that count as copied."""
+WORD = re.compile(r"\w+")
 Floats = NDArray[np.float64]
 
 
@@ -84,3 +87,24 @@ def mean_of_models(models: Sequence[Answers]) -> Answers:
         for name in first.columns
     }
     return Answers(common, [first.cluster[row] for row in places[0]], columns)
+
+
+def copied_share(text: str, observation: str, context: str) -> float:
+    """Share of an observation's runs of four words that stand in a text and not in the context, which it could know.
+
+    A text with a large share saw the observation, or repeats a phrase that it could not know. Case and punctuation do
+    not count.
+
+    Returns:
+        In [0, 1]; NaN where the observation has no run of four words that is new.
+
+    >>> copied_share("He says the turnout was 84.6 percent.", "The turnout was 84.6 percent.", "")
+    1.0
+    """
+    new = _runs(observation) - _runs(context)
+    return len(new & _runs(text)) / len(new) if new else np.nan
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = [word.casefold() for word in WORD.findall(text)]
+    return {tuple(words[i : i + COPIED_WORDS]) for i in range(len(words) - COPIED_WORDS + 1)}

@@ -9,8 +9,8 @@ from inspect_ai.model import ChatMessage, Model
 from inspect_ai.util import span
 
 from truthgym.models.predictor import reply_logprobs
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.record import digest_of_model, digest_of_request
-from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.forecasts.templates import REPHRASE
 from truthgym.scorers.judges.asking import ask_for_text
 

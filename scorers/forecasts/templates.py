@@ -7,7 +7,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool,
 from inspect_ai.tool import ToolCall
 
 from truthgym.datasets.rated_trajectories import rated_trajectories
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 
 Template = Literal["vanilla", "rephrase", "toolcall"]
 Placebo = Literal["text", "shuffled", "question"]

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
 from truthgym.scorers.judges.asking import Form, ReasonedForm, ask, form_instruction, rating_field
 from truthgym.scorers.judges.rubric import read_text

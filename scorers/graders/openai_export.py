@@ -35,10 +35,10 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     from truthgym.scorers.graders.resolve import read_grader
 
     if name == "python_brier":
-        from truthgym.scorers.beliefs import parsing, sentences
+        from truthgym.scorers.beliefs import parsing
         from truthgym.solvers import thoughts
 
-        reader = "".join(getsource(module) for module in (thoughts, sentences, parsing))
+        reader = "".join(getsource(module) for module in (thoughts, parsing))
         reader = re.sub(r"^from truthgym\S+ import (?:\([^)]*\)|.*)\n", "", reader, flags=re.MULTILINE)
         return _python(name, reader + REWARD)
     if name == "model_brier":
@@ -112,7 +112,7 @@ def _by_rubric(model: str) -> dict[str, Any]:
 
 def _render(template: str, form: str, **more: str) -> str:
     """One of the prompts here, with OpenAI's variables in place of the texts of a sample."""
-    from truthgym.scorers.beliefs.transcript import material
+    from truthgym.scorers.beliefs.escaping import material
 
     return template.format(
         proposition="{{ item.proposition }}",

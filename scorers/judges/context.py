@@ -7,7 +7,7 @@ evaluation is never shown.
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import form_instruction
 from truthgym.scorers.judges.rubric import Rubric
 

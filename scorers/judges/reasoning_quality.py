@@ -14,7 +14,8 @@ from pydantic import Field
 
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import without_opinion
-from truthgym.scorers.beliefs.transcript import material, turns_of
+from truthgym.scorers.beliefs.escaping import material
+from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.judges.asking import (
     ReasonedForm,
     ask,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, quantile
+from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, quantile, two_sided_p
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -128,7 +128,7 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
     slope = _slope(parts, cluster, group)
     if not slope.error > 0:
         return np.inf * abs(slope.estimate) if slope.error == 0 else np.nan
-    return float(ndtri(_two_sided(slope.estimate / slope.error, slope.effective_clusters - 1) / 2) ** 2)
+    return float(ndtri(two_sided_p(slope.estimate / slope.error, slope.effective_clusters - 1) / 2) ** 2)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
@@ -228,7 +228,7 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, gr
     influence = np.zeros(cluster.max() + 1)
     influence[present] = scores / total
     return Slope(
-        estimate, lower, upper, error, _two_sided(t, effective - 1), (reach + power) * error, n, clusters, effective,
+        estimate, lower, upper, error, two_sided_p(t, effective - 1), (reach + power) * error, n, clusters, effective,
         influence,
     )  # fmt: skip
 
@@ -265,9 +265,3 @@ def _anderson_rubin(product: float, square: float, products: Floats, squares: Fl
 
 def _spread(first: Floats, second: Floats) -> float:
     return float(np.sum(first * (second - second.mean())))
-
-
-def _two_sided(t: float, degrees: float) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(degrees, -abs(t)))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress.questionnaire import DIMENSIONS, SETS, Item
+from truthgym.scorers.statistics.interval import jackknife_variance
 
 Floats = NDArray[np.float64]
 MIN_SNR = 2.0
@@ -181,8 +182,7 @@ def stderr_over_items(statistic: Callable[[NDArray[np.bool_]], float], strata: S
     total, every = 0.0, np.arange(len(codes))
     for code in range(len(number)):
         members = np.flatnonzero(codes == code)
-        without = np.array([statistic(every != i) for i in members])
-        total += (len(members) - 1) / len(members) * float(((without - without.mean()) ** 2).sum())
+        total += float(jackknife_variance(np.array([statistic(every != i) for i in members])))
     return float(np.sqrt(total))
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from truthgym.datasets.audio import LOUDNESS
 from truthgym.datasets.worlds.sound import FAULTS, acoustics, quality, synthesise
-from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.files import markdown_table
 
 LABELS = ("clean", "a fifth wrong", "the louder clip wins 40 %")

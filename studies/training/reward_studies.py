@@ -42,7 +42,7 @@ from truthgym.models.reference import BEFORE
 from truthgym.models.reward_model import chat_messages, load, penalised
 from truthgym.scorers.graders.builtin import plain
 from truthgym.scorers.graders.grader import GraderInput
-from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.confidence import cross_fitted_margins, keep_random, keep_top, length_strata
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.tiny import tiny

@@ -34,8 +34,8 @@ from examples.distil_judge import Reply
 from studies.training.reward_studies import flat, judged, make_replies, pairs_of
 from truthgym.analysis.over_optimisation import load
 from truthgym.models.reward_model import penalised
-from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.tasks import urns
 from truthgym.tasks.preferences import preferences
 

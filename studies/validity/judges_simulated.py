@@ -15,7 +15,7 @@ from truthgym.models.agents.judge import COMMENT
 from truthgym.models.agents.judge_forms import EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import BASE_QUALITY, QUALITY_RANGE
-from truthgym.scorers.statistics.qualitative import summarise
+from truthgym.scorers.statistics.judge_reliability import summarise
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,15 @@ from studies.validity.true_values import Reports, UrnCases, simulate_reports, ur
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
-from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.instrumented_slope import Codes, ols_slope
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.martingale_score import (
+    brier_gain,
+    corrected_posterior,
+    leak,
+    martingale_score,
+    movement,
+)
 from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
 
 if TYPE_CHECKING:

@@ -25,15 +25,16 @@ from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
-from truthgym.scorers.statistics.sycophancy_shifts import (
+from truthgym.scorers.statistics.sycophancy import (
     ARMS,
+    VERDICTS,
     caved,
     logit_shifts,
     opinion_shifts,
+    opinion_verdict,
     pushback_figures,
     score_changes,
 )
-from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, opinion_verdict
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from studies.validity.pages import contains_planted, planted_and_found
 from truthgym.analysis.tables.markdown import table
-from truthgym.scorers.statistics.sycophancy_verdict import MARGIN, VERDICTS
+from truthgym.scorers.statistics.sycophancy import MARGIN, VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd

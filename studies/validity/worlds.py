@@ -18,8 +18,15 @@ from studies.validity.true_values import population, true_values
 from truthgym.models.agents.belief_reports import FIRST_REPORT, PER_QUESTION, percent, reports
 from truthgym.models.agents.policies import Floats, Parameters, beliefs, is_random
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.scorers.statistics.report_flags import report_figures
-from truthgym.scorers.statistics.verdict import ENTRENCHED, OVER_CORRECTING, RATIONAL, Reports, halves, verdict
+from truthgym.scorers.statistics.verdict import (
+    ENTRENCHED,
+    OVER_CORRECTING,
+    RATIONAL,
+    Reports,
+    halves,
+    report_figures,
+    verdict,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from studies.validity.pages import main
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.models.agents.belief_reports import nearest_level
 from truthgym.models.agents.policies import Floats, Parameters, beliefs
-from truthgym.scorers.statistics.leak import area, predictions
+from truthgym.scorers.statistics.wording_leak import area, predictions
 
 CHUNK = 500
 """Questions of one seed: many seeds are drawn at once."""

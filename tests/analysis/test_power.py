@@ -10,7 +10,8 @@ from tests.analysis.answer_rows import answer_rows
 from truthgym.analysis import power
 from truthgym.analysis.power import DIFFERENCE, LEVEL, SLOPE, chart, load, report
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.interval import mean_estimate, planned_mde
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.power import planned_mde
 
 Tables = Callable[..., None]
 

@@ -10,7 +10,7 @@ from tests.analysis.made import Values, made
 from truthgym.analysis.relationship import chart, relations, report
 from truthgym.analysis.tables.measures import by_setup
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.correlation import cross_epoch_correlation
+from truthgym.scorers.statistics.regression import cross_epoch_correlation
 
 SLOPE = 0.5
 MODES = ("direct", "self_debate")

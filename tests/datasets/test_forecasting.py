@@ -12,7 +12,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, forecasting
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Source
-from truthgym.scorers.statistics.leak import wording_leak
+from truthgym.scorers.statistics.wording_leak import wording_leak
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
 READINGS = second_reading("forecasting")

@@ -15,7 +15,7 @@ from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.public_series import rows
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.leak import wording_leak
+from truthgym.scorers.statistics.wording_leak import wording_leak
 
 FILE = bundled_file("forecasting_series")
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]

@@ -19,7 +19,7 @@ from tests.models.logprobs.plain import plain
 from tests.training.smollm2_wheel import offer_wheel
 from truthgym.datasets.urns import urns
 from truthgym.models.predictor import reply_logprobs
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare

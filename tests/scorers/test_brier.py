@@ -16,9 +16,10 @@ from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
 from tests.fixtures import Run, Says, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
-from truthgym.scorers.brier import DECLARATION, brier, forecast_quality, summarise
+from truthgym.scorers.brier import brier, forecast_quality, summarise
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
@@ -187,7 +188,7 @@ def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
     assert found["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(found["brier"])
 
 
-ESTIMATE = list(DECLARATION.headline)
+ESTIMATE = list(MAIN_FIGURES["brier"])
 
 
 def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,9 +20,10 @@ from inspect_ai.solver import generate
 
 from tests.commands import call
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import DECLARATION, graded, grades, summarise
+from truthgym.scorers.graded import graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
 from truthgym.scorers.statistics.table import tabulate
@@ -31,7 +32,7 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-ESTIMATE = list(DECLARATION.headline)
+ESTIMATE = list(MAIN_FIGURES["graded"])
 FIGURES = [*ESTIMATE, "epochs"]
 EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
 

@@ -14,7 +14,8 @@ from inspect_ai.solver import Solver
 
 from tests.commands import call
 from tests.fixtures import Rain, Run, Says, metrics
-from truthgym.scorers.length import DECLARATION, KEYS, answer_length, length, summarise
+from tests.scorers.main_figures import MAIN_FIGURES
+from truthgym.scorers.length import KEYS, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -22,7 +23,7 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-ESTIMATE = list(DECLARATION.headline)
+ESTIMATE = list(MAIN_FIGURES["length"])
 ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]
 
 

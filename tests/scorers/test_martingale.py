@@ -13,14 +13,15 @@ from inspect_ai.scorer import SampleScore, Score
 
 from studies.validity.true_values import simulate_reports, true_values, urn_cases
 from tests.fixtures import Number, Run, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
-from truthgym.scorers.martingale import DECLARATION, belief_dynamics, martingale, notes
+from truthgym.scorers.martingale import belief_dynamics, martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 
-FIRST = list(DECLARATION.headline)
+FIRST = list(MAIN_FIGURES["martingale"])
 
 
 def only(n: int, **arguments: Any) -> Any:

@@ -14,6 +14,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsag
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
@@ -103,7 +104,7 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         planted = 0.1 + 0.1 * count_markers(text)
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     found = metrics(log)
-    assert list(found) == list(DECLARATION.headline)
+    assert list(found) == list(MAIN_FIGURES["qualitative"])
     assert (found["n"], found["share_scored"]) == (6, 1)
 
 

@@ -11,8 +11,9 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 
 from tests.fixtures import QUIET, Fails, Listens, Rain, Run, Says, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.models.agents.quality_markers import MARKERS, TOPICS, topic_quality
-from truthgym.scorers.rubric import DECLARATION, rubric, rubric_scores
+from truthgym.scorers.rubric import rubric, rubric_scores
 from truthgym.scorers.rubrics.grading import by_criteria
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_reward
 from truthgym.solvers.direct import direct
@@ -77,9 +78,9 @@ def test_scoring_the_log_again_gives_the_same(planted: EvalLog) -> None:
 
 def test_figures(planted: EvalLog) -> None:
     found = metrics(planted)
-    assert list(found)[: len(DECLARATION.headline)] == list(DECLARATION.headline)
+    assert list(found)[: len(MAIN_FIGURES["rubric"])] == list(MAIN_FIGURES["rubric"])
     assert (found["n"], found["share_scored"], found["share_unread"], found["share_na"]) == (6, 1, 0, 0)
-    assert set(rubric_scores()([])) == set(DECLARATION.headline)  # type: ignore[arg-type]
+    assert set(rubric_scores()([])) == set(MAIN_FIGURES["rubric"])  # type: ignore[arg-type]
 
 
 def test_votes_are_averaged_and_unread_ones_left_out(run: Run, says: Says, rain: Rain) -> None:

@@ -13,6 +13,7 @@ from inspect_ai.model import ChatMessage, Model, get_model
 
 from studies.validity.true_values_sycophancy import true_asymmetry, true_shifts
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import CAVEATS
 from truthgym.datasets.question import Question
@@ -20,7 +21,7 @@ from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
-from truthgym.scorers.sycophantic_reasoning import DECLARATION, roles, sycophantic_reasoning
+from truthgym.scorers.sycophantic_reasoning import roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
@@ -69,7 +70,7 @@ def test_the_headline_tells_who_moves_the_model(
 ) -> None:
     with caplog.at_level("WARNING"):
         found = metrics(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
-    assert tuple(found) == DECLARATION.headline
+    assert tuple(found) == MAIN_FIGURES["sycophantic_reasoning"]
     assert found["verdict"] == code
     assert f"Sycophancy verdict: {word}" in caplog.text
     truth = true_shifts(name, Parameters(noise=0.02, **planted))

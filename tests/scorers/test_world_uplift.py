@@ -16,6 +16,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
 
 from tests.fixtures import Fails, Rain, Reason, Run, Says, metrics, write_rows
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
 from truthgym.datasets.evidence import evidence as read_evidence
@@ -25,7 +26,7 @@ from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
 from truthgym.scorers.forecasts.answers import KEYS
 from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
-from truthgym.scorers.world_uplift import DECLARATION, world_uplift
+from truthgym.scorers.world_uplift import world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
@@ -78,7 +79,7 @@ def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
 
 def test_figures(log: EvalLog) -> None:
     found, each = metrics(log), values(log)
-    assert list(found)[:10] == list(DECLARATION.headline)
+    assert list(found)[:10] == list(MAIN_FIGURES["world_uplift"])
     net = [one["uplift"] for one in each]
     assert found["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
     assert found["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)

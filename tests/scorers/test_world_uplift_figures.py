@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import SampleScore, Score
 
-from truthgym.scorers.forecasts.answers import Per
-from truthgym.scorers.world_uplift import DECLARATION, summarise
+from tests.scorers.main_figures import MAIN_FIGURES
+from truthgym.scorers.forecasts.answers import Per, copied_share
+from truthgym.scorers.world_uplift import summarise
 
 
 def answer(
@@ -48,7 +49,7 @@ def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
     assert found["world_uplift"] == pytest.approx(15 / 4)
     assert found["world_uplift_not_copied"] == pytest.approx(6 / 3)
     assert found["share_copied"] == pytest.approx(1 / 3)
-    assert "share_copied" in DECLARATION.headline
+    assert "share_copied" in MAIN_FIGURES["world_uplift"]
 
 
 def test_per_1000_tokens_is_a_ratio_for_each_model_too() -> None:
@@ -68,3 +69,18 @@ def test_of_several_models_n_counts_questions() -> None:
     assert found["world_uplift a"] == pytest.approx(2.5)
     assert found["world_uplift b"] == pytest.approx(6)
     assert found["epochs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "share"),
+    [
+        ("It was 84.6 percent of the voters, I read.", "", 4 / 6),
+        ("THE TURNOUT WAS 84.6 PERCENT OF THE VOTERS!", "", 1.0),
+        ("I would say it is about 80.", "", 0.0),
+        ("The turnout was 84.6 percent of the voters.", "The turnout was 84.6 percent of the voters.", np.nan),
+    ],
+)
+def test_copied_share(text: str, known: str, share: float) -> None:
+    # The, turnout, was, 84, 6, percent, of, the, voters: six runs of four words.
+    found = copied_share(text, "The turnout was 84.6 percent of the voters.", known)
+    assert found == pytest.approx(share, nan_ok=True)

@@ -12,11 +12,11 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import QUIET, Fails, Listens, Run
+from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.scorers.statistics.direction import DIRECTIONS, direction
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
 from truthgym.tasks.forecasting import forecasting
@@ -82,19 +82,10 @@ def test_a_paradigm_asked_for_twice_is_scored_once() -> None:
 
 
 @pytest.mark.parametrize("name", SCORER_BY_NAME)
-def test_training_knows_the_directions_that_scorers_declare(name: str) -> None:
-    declared = SCORER_BY_NAME[name].directions
-    assert name not in DIRECTIONS or DIRECTIONS[name] == declared, "copy them to scorers/statistics/direction.py"
-    keys = {*declared, *SCORER_BY_NAME[name].columns}
-    assert {key: direction(name, key, {}) for key in keys} == {key: declared.get(key) for key in keys}
-
-
-@pytest.mark.parametrize("name", SCORER_BY_NAME)
-def test_headline_metrics_stand_first_in_the_log(name: str) -> None:
-    paradigm = SCORER_BY_NAME[name]
-    (metric,) = registry_info(paradigm.scorer).metadata["metrics"]
-    assert tuple(metric([]))[: len(paradigm.headline)] == paradigm.headline
-    assert len(paradigm.headline) <= 10
+def test_the_main_figures_stand_first_in_the_log(name: str) -> None:
+    (metric,) = registry_info(SCORER_BY_NAME[name].scorer).metadata["metrics"]
+    assert tuple(metric([]))[: len(MAIN_FIGURES[name])] == MAIN_FIGURES[name]
+    assert len(MAIN_FIGURES[name]) <= 10
 
 
 def test_viewer_shows_the_columns_of_the_paradigms() -> None:

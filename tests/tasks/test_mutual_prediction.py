@@ -14,6 +14,7 @@ from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, 
 from inspect_ai.scorer import SampleScore
 
 from tests.fixtures import metrics
+from tests.scorers.main_figures import MAIN_FIGURES
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
 from truthgym.datasets.errors import BadInput
@@ -155,9 +156,8 @@ def test_own_answers_as_the_seed_has_it(logs: Path, tmp_path: Path) -> None:
 
 
 def summarise_keys() -> tuple[str, ...]:
-    from truthgym.scorers.mutual_predictability import DECLARATION
 
-    return DECLARATION.headline
+    return MAIN_FIGURES["mutual_predictability"]
 
 
 def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> None:

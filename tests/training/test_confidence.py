@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.confidence import (
     Indices,
     Margins,

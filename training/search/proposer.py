@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect_ai.model import Model
 from pydantic import Field, ValidationError
 
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure
 from truthgym.scorers.rubrics.prompts import PROMPTS, Language, fill
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric

@@ -15,7 +15,7 @@ from truthgym.models.agents.judge_forms import EDGE, fields_of, planted_rating, 
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reference import NOT_A_MODEL
-from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import Form, ReasonedForm, form_instruction, parse_form, rating_field
 
 

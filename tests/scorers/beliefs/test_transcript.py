@@ -20,7 +20,8 @@ from inspect_ai.model import (
 from inspect_ai.solver import Solver, TaskState, generate
 
 from tests.fixtures import Rain, Says, Solve
-from truthgym.scorers.beliefs.transcript import Turn, as_text, material, turns_of
+from truthgym.scorers.beliefs.escaping import material
+from truthgym.scorers.beliefs.transcript import Turn, as_text, turns_of
 from truthgym.solvers.bootstrap_interview import MAIN, bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct

@@ -10,7 +10,7 @@ from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.rated_trajectories import QUALITIES
 from truthgym.scorers.judges.asking import form_instruction, parse_form
 from truthgym.scorers.judges.rubric import BUILT_IN, RESERVED, parse_rubric, read_rubric
-from truthgym.scorers.statistics.qualitative import summarise
+from truthgym.scorers.statistics.judge_reliability import summarise
 
 
 def test_the_built_in_rubric_matches_the_bundled_ratings() -> None:

@@ -14,7 +14,7 @@ from studies.validity.true_values_sycophancy import (
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.proper_scores import brier_score
-from truthgym.scorers.statistics.sycophancy_shifts import ARMS, opinion_shifts, pushback_figures, score_changes
+from truthgym.scorers.statistics.sycophancy import ARMS, opinion_shifts, pushback_figures, score_changes
 
 AGENTS = [
     ("bayesian", Parameters(noise=0.1)),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics import leak
-from truthgym.scorers.statistics.leak import STYLE, area, predictions, wording_leak
+from truthgym.scorers.statistics.wording_leak import STYLE, area, predictions, wording_leak
 
+MODULE = "truthgym.scorers.statistics.wording_leak"
 RNG = np.random.default_rng(5)
 NOUNS = [f"noun{i}" for i in range(40)]
 
@@ -51,8 +51,8 @@ def test_a_large_event_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Whether their ranks fit is one event's luck: dealing their outcomes to single questions would call it a leak.
     """
-    monkeypatch.setattr(leak, "PERMUTATIONS", 100)
-    monkeypatch.setattr(leak, "REPEATS", 1)
+    monkeypatch.setattr(f"{MODULE}.PERMUTATIONS", 100)
+    monkeypatch.setattr(f"{MODULE}.REPEATS", 1)
     found = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)

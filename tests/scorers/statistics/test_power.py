@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.interval import mean_estimate, planned_mde
-from truthgym.scorers.statistics.variance import Components, variance_components
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.power import Components, planned_mde, variance_components
 
 
 def test_components_of_a_small_table_are_those_computed_by_hand() -> None:

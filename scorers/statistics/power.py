@@ -5,13 +5,42 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.interval import cluster_codes, planned_mde_of_sizes
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, cluster_codes, satterthwaite_degrees, t_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 
 MOST_QUESTIONS = 100_000
 """The most questions that a plan names."""
+
+
+def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0) -> float:
+    r"""The `mde` to expect of a mean over questions that are yet to be answered.
+
+    $$\mathrm{SE}^2=\frac{\mathrm{sd}^2}{n^2}\sum_g n_g\big(1+(n_g-1)\rho\big)$$
+
+    with the degrees of freedom of `mean_estimate`.
+
+    Args:
+        sd: Standard deviation of the values between questions, such as of the difference of two models' Brier scores.
+        cluster: Cluster name of each question.
+        correlation: Correlation $\rho$ of two values in one cluster, in [0, 1].
+
+    Returns:
+        NaN with fewer than three effective clusters.
+
+    >>> round(planned_mde(0.1, range(200)), 3)
+    0.02
+    """
+    return planned_mde_of_sizes(sd, np.bincount(cluster_codes(cluster)), correlation)
+
+
+def planned_mde_of_sizes(sd: float, size: NDArray[np.intp], correlation: float = 0.0) -> float:
+    """`planned_mde` from the number of questions in each cluster."""
+    if size.size < 2 or round((degrees := satterthwaite_degrees(size)) + 1, 6) < MIN_CLUSTERS:
+        return np.nan
+    error = sd * float(np.sqrt(np.sum(size * (1 + (size - 1) * correlation)))) / size.sum()
+    return t_estimate(0.0, error, degrees, int(size.sum())).mde
 
 
 @dataclass(frozen=True)
