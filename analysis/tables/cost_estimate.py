@@ -17,7 +17,7 @@ from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.models.reference import WHOLE_NUMBER
-from truthgym.scorers.statistics.interval import planned_mde
+from truthgym.scorers.statistics.power import planned_mde
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
