@@ -30,10 +30,9 @@ from truthgym.scorers.declaration import (
     requested,
 )
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
-from truthgym.scorers.judges.bootstrapping import JudgeExamples, build_examples
 from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, Probe, RedTeam
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
-from truthgym.scorers.judges.rating import RatingProtocol
+from truthgym.scorers.judges.rating import JudgeExamples, RatingProtocol, build_examples
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
 from truthgym.scorers.statistics.judge_reliability import summarise
 from truthgym.solvers.roles import model_fingerprint

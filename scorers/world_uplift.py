@@ -20,8 +20,22 @@ from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, copied_share, mean_of_models
-from truthgym.scorers.forecasts.forecasting import Forecast, forecast, rephrase
+from truthgym.scorers.forecasts.forecasting import (
+    COPIED,
+    KEYS,
+    PLACEBOS,
+    Forecast,
+    Per,
+    Template,
+    answers_of,
+    copied_share,
+    first_tokens,
+    forecast,
+    mean_of_models,
+    messages,
+    placebo_text,
+    rephrase,
+)
 from truthgym.scorers.forecasts.investigation import (
     Investigation,
     check_agent,
@@ -30,7 +44,6 @@ from truthgym.scorers.forecasts.investigation import (
     investigated_outcome,
     sample_observation,
 )
-from truthgym.scorers.forecasts.templates import PLACEBOS, Template, first_tokens, messages, placebo_text
 from truthgym.scorers.judges.asking import AsyncOnce
 from truthgym.scorers.statistics.direction import NO_OUTCOME
 from truthgym.scorers.statistics.interval import Estimate

@@ -28,8 +28,7 @@ from truthgym.datasets.loading.selection import Questions, exclusion_summary, se
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.declaration import Figures
-from truthgym.scorers.forecasts.answers import Per
-from truthgym.scorers.forecasts.templates import Template
+from truthgym.scorers.forecasts.forecasting import Per, Template
 from truthgym.scorers.world_uplift import FROM_LOG, forecasting_model, has_observation, world_uplift
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.domain_task import DomainTask, domain_task, viewer

@@ -1,7 +1,10 @@
 """Runs OpenAI grader specifications locally where possible, and keeps them unchanged for that API."""
 
+import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Annotated, Any
@@ -19,11 +22,133 @@ from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.graders.builtin import ROLE, the_grader
-from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, sample_fields
 from truthgym.scorers.graders.python import DEFAULTS, ProgramOptions, python_grader
-from truthgym.scorers.graders.templates import check_template, render
 from truthgym.scorers.judges.asking import Form, ask_for_text, form_instruction, parse_form
+from truthgym.scorers.statistics.direction import Fault
+
+OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: math.pow,
+}
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": lambda *grades: min(grades),
+    "max": lambda *grades: max(grades),
+    "abs": abs,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "exp": math.exp,
+    "sqrt": math.sqrt,
+    "log": math.log,
+}
+VARIADIC = ("min", "max")
+"""Functions of one or more arguments. The others take exactly one; `log` is the natural logarithm."""
+ALLOWED = f"it can hold grades by name, numbers, + - * / ^, brackets and {', '.join(FUNCTIONS)}"
+
+Formula = Callable[[Mapping[str, float]], float]
+
+
+def read_formula(text: str, names: Collection[str], where: str) -> Formula:
+    """Read a formula such as `0.7 * exact + 0.3 * min(style, 1)`. `^` is the power, and binds as in mathematics."""
+    try:
+        if "**" in text:
+            raise SyntaxError("** is not an operator; write ^")
+        formula = _compile(ast.parse(text.strip().replace("^", "**"), mode="eval").body, names, where)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadInput(f"{where}: {text!r} is not a formula ({error}); {ALLOWED}") from None
+
+    def compute(grades: Mapping[str, float]) -> float:
+        try:
+            return float(formula(grades))
+        except (ArithmeticError, ValueError) as error:
+            raise CannotGrade(f"The formula {text!r} has no value for {dict(grades)} ({error}).", "setting") from None
+
+    return compute
+
+
+def _compile(node: ast.expr, names: Collection[str], where: str) -> Formula:
+    """Turn an expression into a function. Anything that is not listed here is refused."""
+
+    def compiled(inner: ast.expr) -> Formula:
+        return _compile(inner, names, where)
+
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            constant = float(number)
+            return lambda grades: constant
+        case ast.Name(id=name) if name in names:
+            return lambda grades: grades[name]
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            operand = compiled(inner)
+            return lambda grades: -operand(grades)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
+            return compiled(inner)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            operator, a, b = OPERATORS[type(op)], compiled(left), compiled(right)
+            return lambda grades: operator(a(grades), b(grades))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS and arguments:
+            if name not in VARIADIC and len(arguments) != 1:
+                raise BadInput(f"{where}: {name} takes one argument in {ast.unparse(node)!r}; {ALLOWED}")
+            function, values = FUNCTIONS[name], [compiled(argument) for argument in arguments]
+            return lambda grades: function(*(value(grades) for value in values))
+    raise BadInput(
+        f"{where}: {ast.unparse(node)!r} cannot be used in a formula; {ALLOWED}; the grades are {', '.join(names)}"
+    )
+
+
+VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+PATH = re.compile(r"(item|sample)((?:\.[\w-]+|\[[0-9]+\])+)")
+KEY = re.compile(r"\.([\w-]+)|\[([0-9]+)\]")
+SAMPLE_FIELDS = ("output_text", "output_json", "choices")
+"""Fields of `sample` that a template can use here. Tool calls and audio are available at OpenAI only."""
+EXAMPLES = "write {{ item.NAME }} or {{ sample.output_text }}"
+
+
+def check_template(template: str, where: str) -> None:
+    """Refuse a template that could not be rendered for any answer."""
+    for variable in VARIABLE.finditer(template):
+        path = PATH.fullmatch(variable[1].strip())
+        if not path:
+            raise BadInput(f"{where}: {variable[0]!r} is not a variable; {EXAMPLES}")
+        if path[1] == "sample" and _keys(path[2])[0] not in SAMPLE_FIELDS:
+            raise BadInput(
+                f"{where}: {variable[0]!r} is not available here; the fields of `sample` are {', '.join(SAMPLE_FIELDS)}"
+            )
+    if "{{" in VARIABLE.sub("", template):
+        raise BadInput(f"{where}: a {{{{ is not closed; {EXAMPLES}")
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Render a template that `check_template` has passed. Braces within the values are not rendered again.
+
+    Text is inserted as it is, any other value as JSON.
+    """
+
+    def value(variable: re.Match[str]) -> str:
+        path = PATH.fullmatch(variable[1].strip())
+        assert path  # `check_template` has passed it
+        current: Any = values[path[1]]
+        for key in _keys(path[2]):
+            in_object = isinstance(current, Mapping) and key in current
+            in_list = isinstance(current, list) and isinstance(key, int) and key < len(current)
+            if not (in_object or in_list):
+                known = f"; known are {', '.join(sorted(current))}" if isinstance(current, Mapping) else ""
+                fault: Fault = "answer" if path[1] == "sample" else "setting"
+                raise CannotGrade(
+                    f"The variable {variable[0]} of the grader's template has no value here{known}.", fault
+                )
+            current = current[key]
+        return current if isinstance(current, str) else json.dumps(current, ensure_ascii=False)
+
+    return VARIABLE.sub(value, template)
+
+
+def _keys(path: str) -> list[str | int]:
+    return [name or int(index) for name, index in KEY.findall(path)]
+
 
 OPERATIONS: dict[str, Callable[[str, str], bool]] = {
     "eq": lambda text, reference: text == reference,

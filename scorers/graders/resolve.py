@@ -10,9 +10,8 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.scorers.graders.builtin import by_rubric, model_brier, plain, python_brier
 from truthgym.scorers.graders.grader import Grader
-from truthgym.scorers.graders.hidden_tests import hidden_tests
 from truthgym.scorers.graders.openai import openai_grader, parse_spec
-from truthgym.scorers.graders.python import ProgramOptions, python_grader
+from truthgym.scorers.graders.python import ProgramOptions, hidden_tests, python_grader
 from truthgym.scorers.judges.rubric import read_text
 
 RANGE = ("low", "high", "higher_is_better")

@@ -15,8 +15,7 @@ from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
 from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure, models_in
 from truthgym.scorers.rubrics.extraction import extract
-from truthgym.scorers.rubrics.prompts import PROMPTS, Prompts, fill, grade_description, rubric_text
-from truthgym.scorers.rubrics.reward import RubricReward
+from truthgym.scorers.rubrics.reward import PROMPTS, Prompts, RubricReward, fill, grade_description, rubric_text
 from truthgym.scorers.rubrics.rubric import RESERVED, Rubric, applicable
 
 NA = "na"

@@ -22,7 +22,7 @@ from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.forecasts.templates import PLACEBOS, messages, placebo_text
+from truthgym.scorers.forecasts.forecasting import PLACEBOS, messages, placebo_text
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.world_uplift import VERDICTS, verdict_of
 

@@ -24,8 +24,7 @@ from truthgym.models import predictor
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
-from truthgym.scorers.forecasts.answers import KEYS
-from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
+from truthgym.scorers.forecasts.forecasting import KEYS, first_tokens, messages, placebo_text
 from truthgym.scorers.world_uplift import world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.forecasting import forecasting

@@ -5,7 +5,7 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score
 
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.scorers.forecasts.answers import Per, copied_share
+from truthgym.scorers.forecasts.forecasting import Per, copied_share
 from truthgym.scorers.world_uplift import summarise
 
 

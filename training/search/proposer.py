@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure
-from truthgym.scorers.rubrics.prompts import PROMPTS, Language, fill
+from truthgym.scorers.rubrics.reward import PROMPTS, Language, fill
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
 from truthgym.training.search.mutation import Mode, changed
 

@@ -10,9 +10,8 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier, read_grading_rubric
-from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, item_fields, sample_fields
-from truthgym.scorers.graders.templates import check_template, render
+from truthgym.scorers.graders.openai import check_template, read_formula, render
 
 
 def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> GraderInput:

@@ -13,8 +13,7 @@ from truthgym.datasets.code_repair import RepairQuestion, code_repair, find_prog
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
-from truthgym.scorers.graders.hidden_tests import hidden_tests
-from truthgym.scorers.graders.python import ProgramOptions
+from truthgym.scorers.graders.python import ProgramOptions, hidden_tests
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.code_repair import code_repair as task
 

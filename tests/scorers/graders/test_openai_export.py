@@ -12,9 +12,8 @@ from pydantic import BaseModel
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import RUBRIC, python_brier
-from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import GraderInput, grade, item_fields
-from truthgym.scorers.graders.openai import openai_grader
+from truthgym.scorers.graders.openai import openai_grader, read_formula
 from truthgym.scorers.graders.openai_export import NAMES, grader, needs_target
 from truthgym.scorers.graders.python import ProgramOptions
 from truthgym.scorers.statistics.proper_scores import brier_score

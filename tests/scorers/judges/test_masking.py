@@ -7,7 +7,7 @@ import pytest
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.reading import STATED, stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.judges.masking import HIDDEN, mask_conclusion
+from truthgym.scorers.judges.reasoning_quality import HIDDEN, mask_conclusion
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,19 @@ from inspect_ai.util import json_schema
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.extraction import TIME_LIMIT, Extraction, extract
 from truthgym.scorers.rubrics.grading import repeat_sd, reply_form, rubric_score
-from truthgym.scorers.rubrics.prompts import PLACEHOLDERS, PROMPTS, Prompts, check_template, fill
-from truthgym.scorers.rubrics.reward import Artifact, Content, RubricReward, read_artifact, read_reward, with_protocol
+from truthgym.scorers.rubrics.reward import (
+    PLACEHOLDERS,
+    PROMPTS,
+    Artifact,
+    Content,
+    Prompts,
+    RubricReward,
+    check_template,
+    fill,
+    read_artifact,
+    read_reward,
+    with_protocol,
+)
 from truthgym.scorers.rubrics.rubric import BUNDLED, Rubric, applicable, prompt_digest, rubric_json
 
 ONE = {"name": "mine", "criteria": [{"id": "a", "text": "Is good.", "weight": 2}, {"id": "b", "text": "Is short."}]}

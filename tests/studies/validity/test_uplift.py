@@ -8,7 +8,7 @@ import pytest
 from studies.validity import uplift as study
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.models.agents.forecaster import observation_logprobs
-from truthgym.scorers.forecasts.templates import messages
+from truthgym.scorers.forecasts.forecasting import messages
 
 N = 40
 
