@@ -18,33 +18,24 @@ from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import scratchpad
 from truthgym.solvers.self_debate import self_debate
 from truthgym.solvers.workers import workers
-from truthgym.tasks.agent_bench_mini import agent_bench_mini, prepare_tools
-from truthgym.tasks.almanac import almanac
-from truthgym.tasks.audio import audio
-from truthgym.tasks.cmv_binary import cmv_binary
-from truthgym.tasks.cmv_freeform import cmv_freeform
-from truthgym.tasks.code_repair import code_repair
-from truthgym.tasks.conceptual import conceptual
-from truthgym.tasks.cruxes import cruxes
-from truthgym.tasks.disclosure import disclosure
-from truthgym.tasks.fact_chains import fact_chains
-from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.gaia_mini import gaia_mini
-from truthgym.tasks.intellectual import intellectual
-from truthgym.tasks.interventions import interventions
+from truthgym.tasks.agents import agent_bench_mini, code_repair, fact_chains, gaia_mini, prepare_tools
+from truthgym.tasks.domains import (
+    cmv_binary,
+    cmv_freeform,
+    conceptual,
+    forecasting,
+    intellectual,
+    openreview,
+    questions,
+    research,
+    wildchat,
+)
 from truthgym.tasks.mutual_prediction import mutual_prediction, predict_answers
-from truthgym.tasks.openreview import openreview
 from truthgym.tasks.preferences import label_pair, preferences
-from truthgym.tasks.progress_coevolve import progress_coevolve
-from truthgym.tasks.progress_follow import progress_follow
-from truthgym.tasks.progress_predict import progress_predict
-from truthgym.tasks.questions import questions
-from truthgym.tasks.research import research
+from truthgym.tasks.progress import progress_coevolve, progress_follow, progress_predict
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.testimony import testimony
-from truthgym.tasks.urns import urns
-from truthgym.tasks.wildchat import wildchat
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
+from truthgym.tasks.worlds import almanac, audio, cruxes, disclosure, interventions, testimony, urns
 
 __all__ = [
     "agent_bench_mini",

@@ -1,6 +1,7 @@
 """The layout trap: `import datasets` is Hugging Face's, `truthgym.…` is ours, however Python is started."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ print("both right")
 
 TASK = """
 from inspect_ai import Task, task
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 {probe}
 @task
 def probe() -> Task:
@@ -65,7 +66,7 @@ def test_under_inspect_eval_from_the_root(root: Path, environment: dict[str, str
     before, after = (os.path.relpath(tmp_path / f"{name}.py", root) for name in ("before", "after"))
     arguments = ["--limit", "1", "--model", "reference/bayesian", "--display", "plain", "--log-dir", str(tmp_path)]
     solver = ["--solver", "truthgym/chain_of_thought", "-S", "steps=2"]
-    targets = [before, "tasks/urns.py", "truthgym/urns", after]
+    targets = [before, "tasks/worlds.py@urns", "truthgym/urns", after]
     said = call("inspect", "eval", *targets, *arguments, *solver, cwd=root, environment=environment)
     assert "share_scored" in said
     assert said.count("Log:") == len(targets)
@@ -74,12 +75,15 @@ def test_under_inspect_eval_from_the_root(root: Path, environment: dict[str, str
 @pytest.mark.slow
 def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -> None:
     listed = call("inspect", "list", "tasks", cwd=root, environment=environment).split()
-    tasks = [path.stem for path in (root / "tasks").glob("*.py") if "\n@task\n" in path.read_text()]
-    assert {*DOMAINS, "sycophancy", "mutual_prediction", "world_in_the_loop", "code_repair", "agent_bench_mini"} <= {
-        *tasks
+    tasks = {
+        f"tasks/{path.name}@{name}"
+        for path in (root / "tasks").glob("*.py")
+        for name in re.findall(r"^@task\n(?:@\w+\n)?def (\w+)", path.read_text(), re.M)
     }
+    own = {"sycophancy", "mutual_prediction", "world_in_the_loop", "code_repair", "agent_bench_mini"}
+    assert {*DOMAINS} | own <= {name.rpartition("@")[2] for name in tasks}
     assert sorted(name for name in listed if "@" in name) == sorted(
-        ["training/progress_examinees.py@peoples_choice", *(f"tasks/{name}.py@{name}" for name in tasks)]
+        {"training/progress_examinees.py@peoples_choice"} | tasks
     )
 
 

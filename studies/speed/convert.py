@@ -193,7 +193,7 @@ def make(said: str, place: str) -> str:
     from inspect_ai.model import get_model
 
     from truthgym.solvers.chain_of_thought import chain_of_thought
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     task = urns(n=QUESTIONS, split="train")
     task.solver = chain_of_thought(steps=3)

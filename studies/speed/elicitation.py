@@ -33,7 +33,7 @@ from truthgym.datasets.urns import UrnQuestion
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import PERCENT, PROBE
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 EPOCHS = 3
 LOGS = tempfile.TemporaryDirectory()

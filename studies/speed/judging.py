@@ -27,7 +27,7 @@ from truthgym.scorers.judges.context import PROBES, STAGES
 from truthgym.scorers.qualitative import qualitative
 from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 QUESTIONS = 3
 SHARED, OWN = 1, 2

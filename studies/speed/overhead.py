@@ -25,7 +25,7 @@ from inspect_ai.scorer import includes
 from inspect_ai.solver import Generate, Solver, TaskState, generate, prompt_template, solver, user_message
 
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 REPLY = r"I have thought about it. \finalBeliefProb{0.6}"
 

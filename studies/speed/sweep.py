@@ -127,7 +127,7 @@ def memory(counts: Sequence[int] = (100, 1_000, 10_000)) -> None:
             "samples": [[1, None]],
         }
         with tempfile.TemporaryDirectory() as name:
-            tasks = [task | {"identifier": f"tasks/urns.py@urns#{n}/mockllm/model"} for n in range(count)]
+            tasks = [task | {"identifier": f"tasks/worlds.py@urns#{n}/mockllm/model"} for n in range(count)]
             found = Captured(
                 name, [], {"options": {}, "tasks": tasks}, {"max_subprocesses": None, "tasks": [more] * count}
             )

@@ -23,7 +23,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.tasks.fact_chains import fact_chains
+from truthgym.tasks.agents import fact_chains
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert

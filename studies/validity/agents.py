@@ -88,21 +88,21 @@ def write(out: Path, n: int = 72) -> None:
 
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
     """Play the task with each agent: the numbers of each question."""
-    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+    from truthgym.tasks.agents import agent_bench_mini
 
     return _run(_columns, agent_bench_mini(n=n), {name: (name, {}) for name in agents})
 
 
 def gaia(n: int = 30) -> dict[str, Columns]:
     """The same of `gaia_mini`."""
-    from truthgym.tasks.gaia_mini import gaia_mini
+    from truthgym.tasks.agents import gaia_mini
 
     return _run(_columns, gaia_mini(n=n), {name: (name, {}) for name in PLAYERS})
 
 
 def chains(n: int = 70) -> dict[str, dict[str, float]]:
     """The figures of each agent of `CHAINS` on `fact_chains`."""
-    from truthgym.tasks.fact_chains import fact_chains
+    from truthgym.tasks.agents import fact_chains
 
     paradigms = {"fact_chain": {"figures": "all"}, "agent_answer": {}}
     return _run(_metrics, fact_chains(n=n, paradigms=paradigms), CHAINS)
@@ -110,7 +110,7 @@ def chains(n: int = 70) -> dict[str, dict[str, float]]:
 
 def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
     """The figures of two agents on chains of 2, 4 and 8 hops, by their name and the results of tools that they see."""
-    from truthgym.tasks.fact_chains import fact_chains
+    from truthgym.tasks.agents import fact_chains
 
     paradigms = {"fact_chain": {"figures": "all"}}
     return {
@@ -124,21 +124,21 @@ def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
 
 def own_answers(n: int, agents: Sequence[str]) -> dict[str, dict[str, float]]:
     """The figures of each agent's belief in its own answer, on `agent_bench_mini`."""
-    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+    from truthgym.tasks.agents import agent_bench_mini
 
     return _run(_metrics, agent_bench_mini(n=n, paradigms=OWN_ANSWER), {f"`{name}`": (name, {}) for name in agents})
 
 
 def own_walks(n: int = 70) -> dict[str, dict[str, float]]:
     """The same of the walkers of `OWN`, on `fact_chains`."""
-    from truthgym.tasks.fact_chains import fact_chains
+    from truthgym.tasks.agents import fact_chains
 
     return _run(_metrics, fact_chains(n=n, paradigms=OWN_ANSWER), OWN)
 
 
 def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
     """The figures of `martingale` on each agent, with noisy reports in two epochs."""
-    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+    from truthgym.tasks.agents import agent_bench_mini
 
     noisy = {does: (name, {"noise": NOISE} | planted) for does, (name, planted) in agents.items()}
     task = agent_bench_mini(n=n, paradigms={"martingale": {"figures": "all"}})
@@ -147,7 +147,7 @@ def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
 
 def on_the_way(n: int, agents: Agents) -> dict[str, Estimate]:
     """Mean squared distance from the exact beliefs after each call, but where all is known, for each agent."""
-    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+    from truthgym.tasks.agents import agent_bench_mini
 
     return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), agents)
 

@@ -68,7 +68,7 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: in
         number or missing in both; `difference`, the largest one of a metric; `planted`, the true slope (NaN for the
         random agent); and the log's metrics of `martingale` by their names.
     """
-    from truthgym.tasks.urns import urns as task
+    from truthgym.tasks.worlds import urns as task
 
     parameters = parameters.model_copy(update={"seed": seed})
     dataset = urns(n=n, seed=seed)

@@ -122,7 +122,7 @@ def recovered(questions: int) -> "pd.DataFrame":
     """Each judge's figures through the real scorer, beside the planted values."""
     import pandas as pd
 
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:

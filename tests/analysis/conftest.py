@@ -12,7 +12,7 @@ from inspect_ai.scorer import match
 
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:

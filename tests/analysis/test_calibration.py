@@ -12,7 +12,7 @@ from tests.fixtures import Run, metrics
 from truthgym.analysis import calibration
 from truthgym.analysis.calibration import INSIDE, OUTSIDE, chart, load, report
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.agent_bench_mini import agent_bench_mini
+from truthgym.tasks.agents import agent_bench_mini
 
 Tables = Callable[..., None]
 

@@ -19,8 +19,8 @@ from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.agent_bench_mini import agent_bench_mini
-from truthgym.tasks.urns import urns
+from truthgym.tasks.agents import agent_bench_mini
+from truthgym.tasks.worlds import urns
 
 
 def by_score(*logs: str) -> dict[str, dict[Any, Any]]:

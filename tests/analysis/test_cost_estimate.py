@@ -15,7 +15,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 STEPS = {"brier": {}, "martingale": {"per": "step", "elicitor": "both"}}
 

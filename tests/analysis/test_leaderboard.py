@@ -14,7 +14,7 @@ from truthgym.analysis.leaderboard import differences
 from truthgym.analysis.tables.policies import ACROSS
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 MEANS = {"first": 0.10, "same as first": 0.10, "second": 0.16, "third": 0.26}
 

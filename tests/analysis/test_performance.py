@@ -18,9 +18,9 @@ from truthgym.analysis.tables.score_names import best_end
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.domains import forecasting
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 if TYPE_CHECKING:
     import pandas as pd

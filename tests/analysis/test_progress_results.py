@@ -10,7 +10,7 @@ from truthgym.analysis import leaderboard
 from truthgym.analysis.progress_results import results
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.progress.judges import FollowJudge
-from truthgym.tasks.progress_follow import progress_follow
+from truthgym.tasks.progress import progress_follow
 
 
 @pytest.fixture(scope="module")

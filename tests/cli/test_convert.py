@@ -16,7 +16,7 @@ from inspect_ai.scorer import match
 from tests import commands as processes
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def call(*arguments: object) -> Result:

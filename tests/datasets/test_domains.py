@@ -16,8 +16,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.urns import urns
-from truthgym.tasks.forecasting import forecasting as forecasting_task
-from truthgym.tasks.urns import urns as urns_task
+from truthgym.tasks.domains import forecasting as forecasting_task
+from truthgym.tasks.worlds import urns as urns_task
 
 
 @cache

@@ -75,7 +75,7 @@ def entries() -> dict[str, dict[str, Any]]:
 
 def test_register_entries_are_one_task_each(entries: dict[str, dict[str, Any]]) -> None:
     assert tuple(entries) == REGISTERED
-    assert entries["urns"]["tasks"] == [{"name": "urns", "task_path": "tasks/urns.py", "dataset_samples": 300}]
+    assert entries["urns"]["tasks"] == [{"name": "urns", "task_path": "tasks/worlds.py", "dataset_samples": 300}]
     assert entries["code_repair"]["tasks"][0]["dataset_samples"] == 24
     assert "dataset_samples" not in entries["mutual_prediction"]["tasks"][0]  # depends on the logs that it is given
     assert entries["urns"]["full_title"] == "Truthgym: questions whose exact answer is known"

@@ -73,13 +73,13 @@ def test_complete_release_has_no_fault(release: dict[str, Any], root: Path) -> N
     ],
 )
 def test_fault_of_a_release_is_named(release: dict[str, Any], name: str, size: int, fault: str) -> None:
-    (found,) = release["faults"]({"truthgym-1/tasks/urns.py": 10, name: size}, ["tasks/urns.py"], "truthgym-1/")
+    (found,) = release["faults"]({"truthgym-1/tasks/worlds.py": 10, name: size}, ["tasks/worlds.py"], "truthgym-1/")
     assert found.startswith(name)
     assert fault in found
 
 
 def test_missing_data_file_is_named(release: dict[str, Any]) -> None:
-    (found,) = release["faults"]({"truthgym/tasks/urns.py": 1}, ["tasks/urns.py", "datasets/a.jsonl"], "truthgym/")
+    (found,) = release["faults"]({"truthgym/tasks/worlds.py": 1}, ["tasks/worlds.py", "datasets/a.jsonl"], "truthgym/")
     assert found.startswith("datasets/a.jsonl is missing")
 
 

@@ -33,7 +33,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.reader import LogReader
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 30
 

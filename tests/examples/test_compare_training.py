@@ -12,7 +12,7 @@ import pytest
 from inspect_ai import eval
 
 from tests.fixtures import QUIET
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.closed_loop.options import open_folder, parse_config
 
 study = runpy.run_path("examples/compare_training.py")

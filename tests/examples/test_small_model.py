@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures import Run, Says
 from truthgym import tasks
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from inspect_ai.model import get_model
 
 from tests.fixtures import Run, Says
 from truthgym.datasets.domains import GENERATED
-from truthgym.tasks.testimony import testimony
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import testimony, urns
 
 worlds = runpy.run_path("examples/worlds.py")
 

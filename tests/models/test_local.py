@@ -12,7 +12,7 @@ from tests.fixtures import Fails, Reason, Run
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.tiny import tiny
 
 pytest.importorskip("torch")

@@ -32,7 +32,7 @@ from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 FORMS = ("A", "a", "\u0120A", "\u2581A", " A", "\u010aa")
 

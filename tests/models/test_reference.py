@@ -31,7 +31,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
-from truthgym.tasks.urns import urns as task_of_urns
+from truthgym.tasks.worlds import urns as task_of_urns
 
 OTHERS_TAKE = ("strength", "leak", "slack", *sorted(judge.BIASES - {"coarse"}))
 LEARNING = [name for name, agent in AGENTS.items() if agent.update and not agent.from_start]

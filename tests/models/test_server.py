@@ -22,7 +22,7 @@ from inspect_ai.model import GenerateConfig, get_model
 
 from tests.fixtures import QUIET, Answer, Fails, Reason, Request, Run, Server
 from truthgym.scorers.qualitative import qualitative
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 for package in ("transformers", "accelerate", "fastapi", "uvicorn"):
     pytest.importorskip(package, reason=f'{package} is missing: pip install "transformers[serving]"')

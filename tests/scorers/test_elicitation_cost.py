@@ -16,7 +16,7 @@ from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 MODEL, JUDGE = "reference/bayesian", "reference/judge"
 ALL = [("both", "trajectory", True), ("both", "step", True)]

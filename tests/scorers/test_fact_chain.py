@@ -22,7 +22,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.agent_answer import process_score
 from truthgym.scorers.fact_chain import hops_right, summarise
 from truthgym.solvers.agent_tools.forgetful import REMOVED, last_results
-from truthgym.tasks.fact_chains import fact_chains as task
+from truthgym.tasks.agents import fact_chains as task
 
 
 def read(*names: str) -> list[Call]:
@@ -258,7 +258,7 @@ def test_a_context_that_is_none_is_refused(context: Any) -> None:
 
 
 def test_the_scorer_refuses_other_questions(fails: Fails, listens: Listens) -> None:
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     model, _ = listens()
     assert "relations" in fails(urns(n=1, paradigms="fact_chain"), model)

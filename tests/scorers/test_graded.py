@@ -30,7 +30,7 @@ from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 ESTIMATE = list(MAIN_FIGURES["graded"])
 FIGURES = [*ESTIMATE, "epochs"]

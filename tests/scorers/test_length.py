@@ -21,7 +21,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 ESTIMATE = list(MAIN_FIGURES["length"])
 ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]

@@ -19,7 +19,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.martingale import belief_dynamics, martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 FIRST = list(MAIN_FIGURES["martingale"])
 

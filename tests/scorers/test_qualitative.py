@@ -23,7 +23,7 @@ from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injec
 from truthgym.scorers.qualitative import DECLARATION, model_calls, qualitative
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 BARE: dict[str, Any] = {
     "protocol": "thorough",

@@ -18,7 +18,7 @@ from truthgym.scorers.rubrics.grading import by_criteria
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_reward
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.trl_rewards import graded
 

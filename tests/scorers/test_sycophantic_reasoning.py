@@ -24,7 +24,7 @@ from truthgym.scorers.judges.reasoning_quality import Reading, request
 from truthgym.scorers.sycophantic_reasoning import roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def value(done: EvalSample) -> dict[str, float]:

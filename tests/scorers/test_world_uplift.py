@@ -27,8 +27,8 @@ from truthgym.scorers.forecasts import forecasting as stage
 from truthgym.scorers.forecasts.forecasting import KEYS, first_tokens, messages, placebo_text
 from truthgym.scorers.world_uplift import world_uplift
 from truthgym.solvers.direct import direct
-from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.urns import urns
+from truthgym.tasks.domains import forecasting
+from truthgym.tasks.worlds import urns
 
 N = 12
 

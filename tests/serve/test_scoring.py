@@ -27,7 +27,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     from inspect_ai import eval
 
     from truthgym.solvers.direct import direct
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     task = urns(n=3, paradigms="brier")
     folder = str(tmp_path_factory.mktemp("logs"))

@@ -12,7 +12,7 @@ from tests.fixtures import Fails, Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.best_of_n import BestOfN, best_of_n
 from truthgym.solvers.trajectory import Trajectory
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 

@@ -13,8 +13,8 @@ from truthgym.datasets.loading.source import bundled_file
 from truthgym.solvers.code_repairer import code_repairer
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.trajectory import recorded_steps
-from truthgym.tasks.code_repair import code_repair
-from truthgym.tasks.urns import urns
+from truthgym.tasks.agents import code_repair
+from truthgym.tasks.worlds import urns
 
 ROW = next(row for _, row in read_rows(bundled_file("code_repair")) if row["id"] == "repair-window-maxima")
 CHECKS = "assert window_maxima([3, 1, 2], 2) == [3, 2], 'two neighbours'"

@@ -9,7 +9,7 @@ from tests.fixtures import Listens, Run, Says, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.critique_revise import CRITIQUES, DRAFT, critique_revise
 from truthgym.solvers.trajectory import ENDED
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def test_each_round_criticises_the_latest_answer_by_the_users_principles(

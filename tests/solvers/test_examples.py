@@ -28,7 +28,7 @@ from truthgym.solvers.examples import Example, Turn, choose_examples, examples_f
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 @pytest.fixture(scope="module")

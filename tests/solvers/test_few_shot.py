@@ -20,8 +20,8 @@ from truthgym.solvers.examples import read_examples
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
-from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.urns import urns
+from truthgym.tasks.domains import forecasting
+from truthgym.tasks.worlds import urns
 
 
 @pytest.fixture(scope="module")

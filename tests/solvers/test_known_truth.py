@@ -33,8 +33,8 @@ from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
-from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.urns import urns
+from truthgym.tasks.domains import forecasting
+from truthgym.tasks.worlds import urns
 
 
 @dataclass(frozen=True)

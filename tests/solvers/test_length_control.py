@@ -73,7 +73,7 @@ def test_lengths(text: str, unit: Any, length: int) -> None:
 
 
 def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     log = run(urns(n=1, paradigms="length"), solver=length_control(50, "tokens", 0.2), epochs=1)
     assert log.samples
@@ -205,7 +205,7 @@ def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, r
 
 
 def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
-    from truthgym.tasks.urns import urns
+    from truthgym.tasks.worlds import urns
 
     log = run(urns(n=10, paradigms="brier,length"), solver=length_control(60), epochs=1)
     found = metrics(log)

@@ -17,7 +17,7 @@ from truthgym.solvers.prepare import PRESETS, prepare, system_message
 from truthgym.solvers.roles import required_server
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> None:

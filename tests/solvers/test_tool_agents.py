@@ -15,7 +15,7 @@ from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import first_words
 from truthgym.solvers.trajectory import recorded_answer, recorded_steps
 from truthgym.solvers.workers import LABELS
-from truthgym.tasks.agent_bench_mini import agent_bench_mini
+from truthgym.tasks.agents import agent_bench_mini
 
 
 def play(run: Run, agent: str, **arguments: Any) -> tuple[EvalLog, list[EvalSample]]:

@@ -13,7 +13,7 @@ from inspect_ai._cli.main import inspect as cli
 from inspect_ai.log import write_eval_log
 
 from tests.fixtures import Run
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 pytest.importorskip("trl")
 from studies.gpu import compare

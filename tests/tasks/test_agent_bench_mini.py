@@ -13,7 +13,7 @@ from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds.question import AgentQuestion
 from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
 from truthgym.solvers.agent_tools.tools import recorded_calls
-from truthgym.tasks.agent_bench_mini import agent_bench_mini
+from truthgym.tasks.agents import agent_bench_mini
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")

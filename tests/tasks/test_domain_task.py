@@ -19,8 +19,8 @@ from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
-from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.urns import urns
+from truthgym.tasks.domains import forecasting
+from truthgym.tasks.worlds import urns
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

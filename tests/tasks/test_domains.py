@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from tests.fixtures import QUIET, Run
+from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
@@ -30,9 +30,7 @@ from truthgym.solvers.length_control import LengthControl, length_control
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 
-TASKS: dict[str, Callable[..., Task]] = {
-    name: getattr(import_module(f"truthgym.tasks.{name}"), name) for name in DOMAINS
-}
+TASKS: dict[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in DOMAINS}
 SCORERS = {name: ["brier", "martingale"] for name in TASKS} | {
     "cmv_freeform": ["martingale"],
     "conceptual": ["martingale"],

@@ -6,7 +6,7 @@ from inspect_ai.model import get_model
 
 from tests.fixtures import Run
 from truthgym.tasks.domain_task import EPOCHS
-from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.domains import forecasting
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

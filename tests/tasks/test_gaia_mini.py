@@ -5,7 +5,7 @@ from inspect_ai import eval
 from inspect_ai.log import EvalLog
 
 from tests.fixtures import Fails, Listens, metrics
-from truthgym.tasks.gaia_mini import gaia_mini
+from truthgym.tasks.agents import gaia_mini
 
 AGENTS = ("oracle", "no_tool", "inventing", "refusing")
 

@@ -20,7 +20,7 @@ from truthgym.analysis import tokens
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.predictor import Shown, read_request, request
 from truthgym.scorers.mutual_predictability import mutual_predictability, notes, summarise
-from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.domains import forecasting
 from truthgym.tasks.mutual_prediction import mutual_prediction
 
 N = 30

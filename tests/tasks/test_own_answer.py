@@ -15,11 +15,8 @@ from truthgym.datasets.question import OWN_ANSWER
 from truthgym.models.agents.chain_walker import own_belief
 from truthgym.scorers.brier import brier, summarise_scores
 from truthgym.scorers.martingale import martingale
-from truthgym.tasks.agent_bench_mini import agent_bench_mini
-from truthgym.tasks.code_repair import code_repair
-from truthgym.tasks.fact_chains import fact_chains
-from truthgym.tasks.gaia_mini import gaia_mini
-from truthgym.tasks.urns import urns
+from truthgym.tasks.agents import agent_bench_mini, code_repair, fact_chains, gaia_mini
+from truthgym.tasks.worlds import urns
 
 OWN: dict[str, Any] = {"about": "own_answer", "figures": "all"}
 TESTED: dict[str, Any] = {"grader": "hidden_tests", "trusted": True}

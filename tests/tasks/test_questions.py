@@ -20,7 +20,7 @@ from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.questions import questions
+from truthgym.tasks.domains import questions
 from truthgym.tasks.sycophancy import sycophancy
 
 ROWS = [{"id": f"bus-{k}", "question": f"Is bus {k} late?", "target": "yes" if k % 3 else "no"} for k in range(12)]

@@ -11,7 +11,7 @@ from tests.fixtures import Run, Says
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.proper_scores import RULES
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 ALL = {"brier": {"figures": "all"}}
 

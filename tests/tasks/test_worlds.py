@@ -1,27 +1,22 @@
 """Tasks of generated worlds end to end: agents without noise score what the exact and the naive formula owe them."""
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
 from tests.fixtures import Reason, Run
+from truthgym import tasks
 from truthgym.datasets.almanac import AlmanacQuestion
 from truthgym.datasets.cruxes import CruxesQuestion
 from truthgym.datasets.domains import GENERATED
 from truthgym.datasets.loading.generated import GeneratedQuestion
 from truthgym.datasets.testimony import TestimonyQuestion
-from truthgym.tasks.almanac import almanac
-from truthgym.tasks.cruxes import cruxes
-from truthgym.tasks.disclosure import disclosure
-from truthgym.tasks.testimony import testimony
+from truthgym.tasks.worlds import almanac, cruxes, disclosure, testimony
 
 
 @pytest.mark.parametrize("world", [world for world in GENERATED if world != "urns"])
 @pytest.mark.parametrize(("agent", "path"), [("bayesian", "posterior"), ("naive", "naive")])
 def test_an_agent_states_what_its_formula_gives(run: Run, world: str, agent: str, path: str) -> None:
-    task = getattr(import_module(f"truthgym.tasks.{world}"), world)
-    log = run(task(n=6), f"reference/{agent}", epochs=2)
+    log = run(getattr(tasks, world)(n=6), f"reference/{agent}", epochs=2)
     assert log.samples
     assert log.results
     owed = []

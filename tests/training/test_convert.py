@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, EvalSampleLimit
 from tests.training.converted import brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert

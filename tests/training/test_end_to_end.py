@@ -13,7 +13,7 @@ from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade, item_fields
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert

@@ -13,7 +13,7 @@ from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.tasks.urns import urns as urns_task
+from truthgym.tasks.worlds import urns as urns_task
 from truthgym.training.tiny import tiny
 from truthgym.training.tiny_model.text import FIRST_SEED, STAGES, conversations, sample_percent
 from truthgym.training.tiny_model.warm_start import rate, warm_start

@@ -15,7 +15,7 @@ from truthgym.datasets.loading.source import bundled_file
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
 from truthgym.scorers.graders.python import ProgramOptions, hidden_tests
 from truthgym.solvers.run_agent import run_agent
-from truthgym.tasks.code_repair import code_repair as task
+from truthgym.tasks.agents import code_repair as task
 
 ROWS = {row["function"]: row for _, row in read_rows(bundled_file("code_repair"))}
 ITEMS = {item.metadata_as(RepairQuestion).function: item for item in code_repair()}

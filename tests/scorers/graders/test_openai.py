@@ -17,7 +17,7 @@ from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, i
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.scorers.graders.python import ProgramOptions
 from truthgym.scorers.graders.resolve import read_grader
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 SAID = "{{ sample.output_text }}"
 MESSAGES = [{"role": "user", "content": f"Grade: {SAID}"}]

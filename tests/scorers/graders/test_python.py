@@ -16,7 +16,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def graded(completion: str = "Yes.") -> GraderInput:

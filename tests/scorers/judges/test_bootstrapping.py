@@ -15,7 +15,7 @@ from tests.fixtures import Listens, Run, metrics
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 PLAIN: dict[str, Any] = {
     "protocol": "thorough",

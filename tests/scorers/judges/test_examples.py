@@ -24,7 +24,7 @@ from truthgym.scorers.judges.examples import (
 )
 from truthgym.scorers.judges.rubric import parse_rubric, read_rubric
 from truthgym.tasks.sycophancy import sycophancy
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 RUBRIC = read_rubric("built-in")
 BUNDLED = with_ratings_by(RUBRIC, rated_trajectories(), "bundled")

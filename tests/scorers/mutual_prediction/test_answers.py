@@ -9,7 +9,7 @@ from inspect_ai import eval
 from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 
 from truthgym.scorers.mutual_prediction.answers import Answers, read_answers
-from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.domains import forecasting
 
 
 def model(name: str, reply: str) -> Any:

@@ -18,9 +18,7 @@ from truthgym.datasets.progress.questionnaire import questionnaire
 from truthgym.models.agents.respondent import CHOOSE
 from truthgym.scorers.judge_score import judge_score
 from truthgym.scorers.progress.judges import CoevolveJudge, FollowJudge, PredictJudge
-from truthgym.tasks.progress_coevolve import progress_coevolve
-from truthgym.tasks.progress_follow import progress_follow
-from truthgym.tasks.progress_predict import progress_predict
+from truthgym.tasks.progress import progress_coevolve, progress_follow, progress_predict
 
 SMALL: dict[str, Any] = {"items": 4, "eras": "C013-C016", "drift": "linear", "figures": "all"}
 LEARNS = "reference/values"

@@ -8,7 +8,7 @@ from inspect_ai.log import read_eval_log
 from examples import data_mixes
 from studies.training import train_on_top_share
 from tests.fixtures import Run, Says
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 
 def test_a_finished_evaluation_is_not_repeated(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from truthgym.analysis.tables import saving
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.judge_reliability import summarise
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 
 FAULTY = Parameters(noise=0.05, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
 

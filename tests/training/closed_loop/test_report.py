@@ -10,7 +10,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 
 from tests.fixtures import Run, Says, metrics
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
 from truthgym.training.closed_loop.measures import BRIER, PARSE_RATE, REPLY_NLL, TOKENS, WORDS, TaskMetrics, measure_log
 from truthgym.training.closed_loop.report import Comparison

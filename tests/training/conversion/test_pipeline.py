@@ -21,7 +21,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.run_agent import run_agent
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder

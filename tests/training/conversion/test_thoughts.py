@@ -12,7 +12,7 @@ from tests.fixtures import Run, Says, Thinks
 from tests.training.converted import Rows, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert

@@ -13,7 +13,7 @@ from tests.fixtures import QUIET
 from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata

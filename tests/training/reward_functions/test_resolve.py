@@ -7,7 +7,7 @@ from inspect_ai.log import EvalLog
 
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training import trl_rewards as of_text
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout

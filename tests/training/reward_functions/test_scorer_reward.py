@@ -12,7 +12,7 @@ from inspect_ai.scorer import Score
 from tests.fixtures import Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import NO_OUTCOME
-from truthgym.tasks.urns import urns
+from truthgym.tasks.worlds import urns
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.scorer_reward import ScorerReward
 

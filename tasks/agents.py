@@ -1,0 +1,155 @@
+"""Tasks whose questions need tools, several steps, or a program that runs.
+
+    inspect eval truthgym/agent_bench_mini --model reference/oracle
+    inspect eval truthgym/agent_bench_mini -T paradigms=agent_answer,brier,martingale --message-limit 60 --model ...
+    inspect eval truthgym/gaia_mini --model reference/oracle
+    inspect eval truthgym/fact_chains -T hops=2,8,16 -T context=1 --model ...
+    inspect eval truthgym/code_repair --sandbox docker --model ...
+
+`split`, `paradigms` and `system_prompt` are those of the tasks in `domains.py`. Calls, tokens and time are limited by
+Inspect's own options (`--message-limit`, `--token-limit`, `--time-limit`). The real GAIA: `pip install
+"truthgym[evals]"`, then `inspect eval inspect_evals/gaia --model ...` (docs/agents.md).
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from inspect_ai import Task, task
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from truthgym.datasets import agent_bench_mini as bench
+from truthgym.datasets import code_repair as repair
+from truthgym.datasets import fact_chains as chains
+from truthgym.datasets import gaia_mini as gaia
+from truthgym.datasets.agent_worlds.question import AgentQuestion
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import question_of
+from truthgym.solvers.agent_tools.forgetful import forgetful
+from truthgym.solvers.agent_tools.tools import check_tools
+from truthgym.solvers.roles import required_sandbox
+from truthgym.solvers.run_agent import run_agent
+from truthgym.tasks.domain_task import ScorerNames, domain_task
+
+
+@task
+def agent_bench_mini(
+    n: int = 36,
+    seed: int = 0,
+    split: str = "test",
+    kind: str = "all",
+    python: bool = False,
+    search: Literal["archive", "web"] = "archive",
+    delay: float = 0.0,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask questions that only tools can answer, some of which have no answer. Defaults: agent_answer and brier.
+
+    `n` questions are generated from `seed` (`datasets/agent_bench_mini.py`). The solver is `run_agent` with Inspect's
+    `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
+    eval. Calls, tokens and time are limited by Inspect's own options (`--message-limit`, `--token-limit`,
+    `--time-limit`).
+    """
+    questions = bench.agent_bench_mini(n, seed, split, kind, python, search, delay)
+    return domain_task(
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
+        setup=prepare_tools(), solver=run_agent(),
+    )  # fmt: skip
+
+
+@solver
+def prepare_tools() -> Solver:
+    """Check before the first call that a question's tools can work. Makes no model call.
+
+    Raises:
+        BadInput: A tool or attachment that there is none of, or the tool `python` without a sandbox that isolates.
+    """
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        question = question_of(state, AgentQuestion)
+        check_tools(question)
+        if "python" in question.tools:
+            required_sandbox("The tool python", "start the run with --sandbox docker, or without -T python=true")
+        return state
+
+    return solve
+
+
+@task
+def gaia_mini(
+    n: int = 30,
+    seed: int = 0,
+    split: str = "test",
+    level: int | Sequence[int] = (1, 2, 3),
+    python: bool = False,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask questions that need records, attached tables and a calculation. Defaults: agent_answer and brier.
+
+    `n` questions are generated from `seed`, of the levels 1 to 3 in turn. The solver is `run_agent` with Inspect's
+    `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
+    eval. Calls, tokens and time are limited by Inspect's own options.
+    """
+    questions = gaia.gaia_mini(n, seed, split, level, python)
+    return domain_task(
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
+        setup=prepare_tools(), solver=run_agent(),
+    )  # fmt: skip
+
+
+@task
+def fact_chains(
+    n: int = 70,
+    seed: int = 0,
+    split: str = "test",
+    hops: int | Sequence[int] = chains.HOPS,
+    context: int | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask to follow relations from record to record. Defaults: fact_chain and agent_answer.
+
+    `n` chains are generated from `seed`, of the lengths `hops` in turn. The solver is `run_agent` with Inspect's
+    `react`; with `context` its model sees the last so many results of tools alone, and what it wrote itself. A sample
+    ends after six messages for each hop of the longest chain, and 20 more: `--message-limit` sets another limit.
+    """
+    if context is not None and (not isinstance(context, int) or isinstance(context, bool) or context < 0):
+        raise BadInput(f"fact_chains: context={context!r} cannot be used; give a whole number of results, 0 or more")
+    questions = chains.fact_chains(n, seed, split, hops)
+    made = domain_task(
+        questions, paradigms, ["fact_chain", "agent_answer"], system_prompt, version="2-A", epochs=1,
+        setup=prepare_tools(), solver=run_agent() if context is None else run_agent(forgetful(context)),
+    )  # fmt: skip
+    made.message_limit = 20 + 6 * max(item.metadata_as(chains.ChainQuestion).budget // 2 for item in questions)
+    return made
+
+
+@task
+def code_repair(
+    source: str = "bundled",
+    split: str = "all",
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    tier: int | None = None,
+    trusted: bool = False,
+    time_limit: int = 30,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Repair a function. Default paradigm: graded by `hidden_tests`, the share whose every test passes.
+
+    The answer's program runs in the sample's sandbox after the answer is given, for at most `time_limit` seconds, so
+    the run needs `--sandbox docker` or another that isolates. With `trusted` it runs on this machine instead, behind a
+    guard against accidents, which is not a defence against malice. `tier` keeps the functions of one tier, 1 to 3.
+    docs/agents.md describes what is tested, and docs/domains.md the other arguments.
+    """
+    questions = repair.code_repair(source, split, None, n, seed, sha256, tier=tier)
+    if trusted:  # the tool python needs a sandbox
+        for item in questions:
+            item.metadata = {**(item.metadata or {}), "tools": []}
+    grader = {"graded": {"grader": "hidden_tests", "trusted": trusted, "time_limit": time_limit}}
+    return domain_task(
+        questions, grader if paradigms is None else paradigms, [], system_prompt, version="1-A", epochs=1
+    )

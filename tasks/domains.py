@@ -1,0 +1,226 @@
+"""Domains whose questions are rows of a file: bundled ones, those of a real source, or your own.
+
+    inspect eval truthgym/forecasting --model reference/bayesian
+    inspect eval truthgym/forecasting --solver truthgym/chain_of_thought -S steps=4 --model openai/gpt-5.4-mini
+    inspect eval truthgym/forecasting -T source=forecastbench -T known_after=2026-06-01 -T n=200 --model ...
+    inspect eval truthgym/questions -T source=mine.jsonl --model reference/bayesian
+
+All tasks here take the same arguments:
+
+    source: "bundled", the name of a real source, or the path of a .jsonl, .csv or .parquet file in the shape of the
+        bundled one, such as a snapshot from `truthgym fetch`.
+    split: "train", "validation", "test" or "all": a hash of the question's event decides.
+    known_after: Keeps questions whose truth became public after this day, such as 2026-06-01. Those without a day are
+        left out.
+    n: Number of questions, drawn with the seed. None: all.
+    seed: Seed of the draw.
+    sha256: SHA-256 that the file given as `source` must have.
+    paradigms: Names of scorers, in a list or with commas, or {name: {argument: value}}.
+    system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. It stays with any
+        solver.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Literal
+
+from inspect_ai import Task, task
+
+from truthgym.datasets import questions as own_questions
+from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.errors import validate_call
+from truthgym.tasks.domain_task import ScorerNames, domain_task
+
+
+@task
+def forecasting(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    part: Literal["series", "events", "all"] | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.
+
+    `source` is "bundled", "forecastbench", "halawi", or the path of a .jsonl, .csv or .parquet file, such as a snapshot
+    from `truthgym fetch`. `part` chooses bundled questions: "series" (the default), on public series that resolved from
+    March to August 2026; "events", which models may remember; or "all". docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["forecasting"](source, split, known_after, n, seed, sha256, part)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="4-A")
+
+
+@task
+def research(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask which of two answers to a science question is right. Default paradigms: brier and martingale.
+
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `research.jsonl`.
+    `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["research"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+
+
+@task
+def openreview(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask whether a paper was accepted at its venue. Default paradigms: brier and martingale.
+
+    `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl, .csv
+    or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["openreview"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+
+
+@task
+def cmv_binary(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask whether an exchange changed the view of a post's author. Default paradigms: brier and martingale.
+
+    `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl, .csv or
+    .parquet file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all
+    arguments.
+    """
+    questions = DOMAINS["cmv_binary"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
+
+
+@task
+def cmv_freeform(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask whether contested views are right; no truth is known. Default paradigm: martingale.
+
+    `source` is "bundled", "webis", "winning_args", or the path of a .jsonl, .csv or .parquet file. `known_after`
+    compares with the day of the post. docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["cmv_freeform"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")
+
+
+@task
+def conceptual(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask conceptual and philosophical questions. Default paradigm: martingale.
+
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `conceptual.jsonl`.
+    docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["conceptual"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")
+
+
+@task
+def intellectual(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask for a demonstration of thought. Default paradigm: qualitative, which needs the model role `judge`.
+
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `intellectual.jsonl`.
+    docs/domains.md describes all arguments.
+    """
+    questions = DOMAINS["intellectual"](source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
+
+
+@task
+def wildchat(
+    source: str = "bundled",
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    language: str | Sequence[str] | None = None,
+    min_words: int = 1,
+    max_words: int | None = None,
+    min_turns: int = 1,
+    max_turns: int | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Answer messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
+
+    `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
+    file. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the
+    words of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the
+    source are those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
+    """
+    questions = DOMAINS["wildchat"](
+        source, split, known_after, n, seed, sha256,
+        language=language, min_words=min_words, max_words=max_words, min_turns=min_turns, max_turns=max_turns,
+    )  # fmt: skip
+    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
+
+
+@task
+@validate_call
+def questions(
+    source: str,
+    split: str = "all",
+    known_after: date | str | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    sha256: str | None = None,
+    paradigms: ScorerNames | None = None,
+    system_prompt: str | Sequence[str] | None = None,
+) -> Task:
+    """Ask the questions of your own file. Default paradigms: brier and martingale.
+
+    `source` is the path of a .jsonl, .csv or .parquet file whose rows have an `id`, a `question` and an `outcome`.
+    docs/own_questions.md describes the file, docs/domains.md all arguments.
+    """
+    asked = own_questions.questions(source, split, known_after, n, seed, sha256)
+    return domain_task(asked, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
