@@ -10,8 +10,8 @@ from inspect_ai.solver import TaskState
 from truthgym.datasets.errors import validate_call
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.progress.framework import JudgeBase
+from truthgym.scorers.progress.judges import JUDGES, load_class
 from truthgym.scorers.progress.record import Record, figure_table
-from truthgym.scorers.progress.timeline import JUDGES, load_class
 from truthgym.scorers.statistics.interval import mean_estimate
 
 

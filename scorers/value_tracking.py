@@ -14,7 +14,7 @@ from inspect_ai.solver import TaskState
 from numpy.typing import NDArray
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.progress.questionnaire import DIMENSIONS
+from truthgym.datasets.progress import DIMENSIONS
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.progress.record import Record, figure_table
 from truthgym.scorers.statistics.interval import mean_estimate, t_estimate

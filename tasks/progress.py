@@ -13,12 +13,12 @@ from inspect_ai import Task, task
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import in_eval
-from truthgym.datasets.progress.timelines import timelines
+from truthgym.datasets.progress import timelines
 from truthgym.models.agents.proxies import ROLE, Proxies
 from truthgym.models.agents.respondent import Elicitation
 from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judge_score import judge_score
-from truthgym.scorers.progress.timeline import JUDGES, timeline
+from truthgym.scorers.progress.judges import JUDGES, timeline
 from truthgym.scorers.value_influence import value_influence
 from truthgym.scorers.value_tracking import value_tracking
 from truthgym.solvers.roles import required_model

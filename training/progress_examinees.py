@@ -20,7 +20,7 @@ from inspect_ai.model import Model, get_model
 from inspect_ai.solver import generate
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import LETTERS, Item
+from truthgym.datasets.progress import LETTERS, Item
 from truthgym.models.agents.respondent import LETTER_TOKENS, request_of, written_letter
 from truthgym.scorers.progress.examinees import continued
 from truthgym.scorers.progress.framework import Answers, ExamineeBase, JudgeBase

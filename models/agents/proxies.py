@@ -8,8 +8,7 @@ from typing import Any
 from inspect_ai.model import Model, get_model
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.progress.texts import TEXTS
-from truthgym.datasets.progress.timelines import SIMULATED, TimelineQuestion
+from truthgym.datasets.progress import SIMULATED, TimelineQuestion, era_facts
 from truthgym.models.agents.respondent import Elicitation, Respondent
 from truthgym.solvers.roles import required_model
 
@@ -23,26 +22,6 @@ SPEAK = (
     "You are an ordinary grown person of the {century}th century in Europe. {facts} Answer as you then would, by what "
     "you and the people around you hold right, and know nothing of later times."
 )
-FACTS = {
-    "C013": "You live in a village under a lord, whose fields you till on some days; the nearest book is in "
-    "the church, and news comes with pedlars.",
-    "C014": "Famine, then the great plague, have emptied villages; hands are scarce, and wages have risen.",
-    "C015": "You live near a town with guilds and a council; the first printed books are for sale, and ships go "
-    "farther each year.",
-    "C016": "The church is splitting over the teaching of Luther and Calvin; prices rise, and silver comes from "
-    "overseas.",
-    "C017": "Armies have crossed the land for years; harvests fail in cold summers, and some look through telescopes.",
-    "C018": "There are newspapers and coffee houses in the towns, cotton and sugar from overseas, and at the end a "
-    "revolution in France.",
-    "C019": "Railways and factories come to your region; children learn to read in schools, and many move to cities or "
-    "abroad.",
-    "C020": "There have been two world wars; then come cars, television, clinics and pensions, and most people live in "
-    "cities.",
-    "C021": "You have a telephone with a screen and use it all day; most people work in offices, shops and care, and "
-    "summers grow hotter.",
-}
-"""What a persona is told of its time: circumstances, in our own words. What people hold right is not said, since it is
-what is measured."""
 
 
 def people(
@@ -83,11 +62,11 @@ def people(
 
 
 def _persona(era: str, texts: str | None) -> str:
-    persona = SPEAK.format(century=int(era[1:]), facts=FACTS[era]).replace("21th", "21st")
+    persona = SPEAK.format(century=int(era[1:]), facts=era_facts()[era].facts).replace("21th", "21st")
     if texts is None:
         return persona
     if texts == "bundled":
-        said = (f"- {text.record} ({text.year}): {text.says}" for text in TEXTS[era])
+        said = (f"- {text.record} ({text.year}): {text.says}" for text in era_facts()[era].texts)
         return "\n".join([persona, "", "What texts of your time say:", *said])
     path = Path(texts) / f"{era}.txt"
     if not path.is_file():

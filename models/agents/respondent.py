@@ -22,7 +22,7 @@ from inspect_ai.model import (
 )
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import LETTERS, Item
+from truthgym.datasets.progress import LETTERS, Item
 from truthgym.models.predictor import MIN_MASS, SPACE_MARKS, without_thinking
 
 T = TypeVar("T")

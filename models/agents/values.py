@@ -15,8 +15,16 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import DIMENSIONS, IN_USE, LETTERS, Item, questionnaire
-from truthgym.datasets.progress.timelines import MARK, item_offset, latent_values
+from truthgym.datasets.progress import (
+    DIMENSIONS,
+    IN_USE,
+    LETTERS,
+    MARK,
+    Item,
+    item_offset,
+    latent_values,
+    questionnaire,
+)
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.respondent import CHOOSE, EXAMPLE, NOTES, OPTION, REWRITE, SECTION
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import Item, Questionnaire
+from truthgym.datasets.progress import Item, Questionnaire
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.respondent import Choice, Memory, Respondent, read
 from truthgym.scorers.statistics.value_vectors import original_vector
@@ -52,6 +52,28 @@ class Setting:
     seed: int = 0
     emit: Callable[[str, Mapping[str, Any]], None] = lambda event, facts: None
     """Records an event in the log."""
+
+    def ask(self, respondent: Respondent, prompt: str | Data | Rows) -> Any:  # noqa: ANN401
+        """A respondent's reply to a text, or rows with its answers, in the form of the prompt."""
+        if isinstance(prompt, str):
+            return self.wait(respondent.reply(prompt))
+        rows = prompt.rows if isinstance(prompt, Data) else prompt
+        items = [self.questionnaire.by_id[row["item"]] for row in rows if "item" in row]
+        choices = iter(zip(items, self.wait(respondent.choices(items)) if items else [], strict=True))
+        answered = []
+        for row in rows:
+            if "item" in row:
+                item, choice = next(choices)
+                best = item.options[int(np.argmax(choice.p))] if choice.p else None
+                answered.append({**row, "predict": best, "probabilities": choice.p})
+            else:
+                answered.append({**row, "predict": self.wait(respondent.reply(row_text(row)))})
+        return Data(prompt.data_name, answered) if isinstance(prompt, Data) else answered
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """The question of a row without an item."""
+    return "\n".join(part for part in (row["instruction"], row.get("input", "")) if part)
 
 
 @dataclass
@@ -145,45 +167,28 @@ class JudgeBase(ABC):
                 "leave out `model`"
             )
         rows = prompt.rows if isinstance(prompt, Data) else prompt
-        if isinstance(rows, str):
-            return self._replied(rows, respondent)
-        answered = self._answered(rows, respondent)
-        self.setting.emit("query_from_examinee", {"era": self.era, "rows": len(rows), "model": respondent.name})
-        return Data(prompt.data_name, answered) if isinstance(prompt, Data) else answered
-
-    def _answered(self, rows: Rows, respondent: Respondent) -> Rows:
-        items = {item.id: item for item in self.setting.questionnaire.pools["learn"]}
-        for row in rows:
-            if "item" in row and row["item"] not in items:
+        items = {item.id: item for item in self.learn_items()}
+        for row in [{"instruction": rows}] if isinstance(rows, str) else rows:
+            if "item" not in row:
+                self._check_text(row_text(row))
+            elif row["item"] not in items:
                 raise BadInput(
                     f"The item {row['item']!r} is not in the pool `learn`, so an examinee cannot ask it; "
                     "ask `judge.learn_items()`"
                 )
-        asked = [items[row["item"]] for row in rows if "item" in row]
-        choices = iter(self.setting.wait(respondent.choices(asked)) if asked else [])
-        answered = []
-        for row in rows:
-            if "item" in row:
-                item, choice = items[row["item"]], next(choices)
-                self._count([item.context, *item.options])
-                best = item.options[int(np.argmax(choice.p))] if choice.p else None
-                answered.append({**row, "predict": best, "probabilities": choice.p})
-            else:
-                text = "\n".join(part for part in (row["instruction"], row.get("input", "")) if part)
-                answered.append({**row, "predict": self._replied(text, respondent)})
-        return answered
+            item = items.get(row.get("item", ""))
+            self.query_times += 1
+            self.query_total_length += sum(map(len, [item.context, *item.options] if item else [row_text(row)]))
+        answers = self.setting.ask(respondent, prompt)
+        if not isinstance(rows, str):
+            self.setting.emit("query_from_examinee", {"era": self.era, "rows": len(rows), "model": respondent.name})
+        return answers
 
-    def _replied(self, text: str, respondent: Respondent) -> str:
+    def _check_text(self, text: str) -> None:
+        """Refuse a text that has an item on which the examinee is measured."""
         for item in self.setting.questionnaire.pools["eval"]:
             if any(part in text for part in (item.context, *item.options)):
                 raise BadInput(f"The text {text[:60]!r} has the item {item.id!r} of the pool `eval`; ask another one")
-        self._count([text])
-        reply: str = self.setting.wait(respondent.reply(text))
-        return reply
-
-    def _count(self, texts: list[str]) -> None:
-        self.query_times += 1
-        self.query_total_length += sum(map(len, texts))
 
     def learn_items(self) -> tuple[Item, ...]:
         """The items that an examinee may ask."""
@@ -272,20 +277,7 @@ class ExamineeBase:
 
     def query_from_judge(self, prompt: str | Data | Rows) -> Any:  # noqa: ANN401
         """Answer a text, or rows with an `instruction` or an `item` of either pool, as the current model."""
-        rows = prompt.rows if isinstance(prompt, Data) else prompt
-        if isinstance(rows, str):
-            return self.setting.wait(self.current_model.reply(rows))
-        answered = []
-        for row in rows:
-            if "item" in row:
-                item = self.setting.questionnaire.by_id[row["item"]]
-                (choice,) = self.setting.wait(self.current_model.choices([item]))
-                best = item.options[int(np.argmax(choice.p))] if choice.p else None
-                answered.append({**row, "predict": best, "probabilities": choice.p})
-            else:
-                text = "\n".join(part for part in (row["instruction"], row.get("input", "")) if part)
-                answered.append({**row, "predict": self.setting.wait(self.current_model.reply(text))})
-        return Data(prompt.data_name, answered) if isinstance(prompt, Data) else answered
+        return self.setting.ask(self.current_model, prompt)
 
     def get_current_model(self) -> Respondent:
         """The model as it is now."""

@@ -10,7 +10,7 @@ from inspect_ai.solver import TaskState
 from numpy.typing import NDArray
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import Item, parse_item
+from truthgym.datasets.progress import Item, parse_item
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate

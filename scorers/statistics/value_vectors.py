@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import DIMENSIONS, SETS, Item
+from truthgym.datasets.progress import DIMENSIONS, SETS, Item
 from truthgym.scorers.statistics.interval import jackknife_variance
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score, Target
 
 from tests.scorers.test_value_tracking import ITEMS, Choices, choices, state
-from truthgym.datasets.progress.timelines import latent_values
+from truthgym.datasets.progress import latent_values
 from truthgym.scorers.value_influence import summarise_scores, value_influence
 
 

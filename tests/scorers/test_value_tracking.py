@@ -11,8 +11,7 @@ from inspect_ai.model import ModelName
 from inspect_ai.scorer import SampleScore, Score, Target
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.progress.questionnaire import DIMENSIONS, Item, questionnaire
-from truthgym.datasets.progress.timelines import latent_values, timelines
+from truthgym.datasets.progress import DIMENSIONS, Item, latent_values, questionnaire, timelines
 from truthgym.scorers.value_tracking import summarise_scores, value_tracking
 
 Choices = list[list[float] | None]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import Fails, Run
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import Item
+from truthgym.datasets.progress import Item
 from truthgym.models.agents.respondent import request_of
 from truthgym.tasks.progress import progress_follow
 from truthgym.training import progress_examinees as progress

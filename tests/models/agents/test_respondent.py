@@ -10,7 +10,7 @@ import pytest
 from inspect_ai.model import ChatMessage, Logprob, Logprobs, Model, ModelOutput, ModelUsage, TopLogprob, get_model
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import questionnaire
+from truthgym.datasets.progress import questionnaire
 from truthgym.models.agents.respondent import Choice, Respondent, written_letter
 from truthgym.scorers.statistics.value_vectors import contributions, value_vector
 

@@ -14,7 +14,7 @@ from tests.commands import call
 from tests.fixtures import QUIET, Fails, Listens, Run, metrics
 from tests.scorers.progress import counted as provider
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import questionnaire
+from truthgym.datasets.progress import questionnaire
 from truthgym.models.agents.respondent import CHOOSE
 from truthgym.scorers.judge_score import judge_score
 from truthgym.scorers.progress.judges import CoevolveJudge, FollowJudge, PredictJudge

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import DIMENSIONS, Item, questionnaire
+from truthgym.datasets.progress import DIMENSIONS, Item, questionnaire
 from truthgym.scorers.progress.judges import CoevolveJudge, FollowJudge, PredictJudge
 from truthgym.scorers.statistics.value_vectors import (
     contributions,

@@ -8,9 +8,7 @@ import pytest
 
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.progress.questionnaire import DIMENSIONS, questionnaire
-from truthgym.datasets.progress.texts import TEXTS
-from truthgym.datasets.progress.timelines import ERAS, check_eras, latent_values, timelines
+from truthgym.datasets.progress import DIMENSIONS, ERAS, check_eras, era_facts, latent_values, questionnaire, timelines
 from truthgym.datasets.sources.moralevals import COLUMNS, moralchoice, moralevals
 
 
@@ -133,8 +131,8 @@ def test_drift_is_what_its_name_says() -> None:
 
 
 def test_texts_are_of_their_century() -> None:
-    assert list(TEXTS) == list(ERAS)
-    for era, texts in TEXTS.items():
-        assert len(texts) == 3
-        assert all((text.year - 1) // 100 + 1 == int(era[1:]) for text in texts), era
-    assert len({text.says for texts in TEXTS.values() for text in texts}) == 27
+    assert list(era_facts()) == list(ERAS)
+    for era, told in era_facts().items():
+        assert len(told.texts) == 3
+        assert all((text.year - 1) // 100 + 1 == int(era[1:]) for text in told.texts), era
+    assert len({text.says for told in era_facts().values() for text in told.texts}) == 27
