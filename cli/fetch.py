@@ -18,7 +18,7 @@ def command(domain: str, source: str | None, out: str, options: tuple[str, ...],
 
     The log of the eval records the file's SHA-256.
     """
-    from truthgym.datasets.snapshot import fetch
+    from truthgym.datasets.fetch import fetch
 
     snapshot = fetch(domain, source, out, **selection, **_parse(options))
     click.echo(f"{snapshot.path}: {snapshot.rows:,} rows, SHA-256 {snapshot.sha256}")

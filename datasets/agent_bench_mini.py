@@ -2,7 +2,7 @@
 
 Each question has a country of its own, so that nothing learned from one helps with another. It states the chance that
 the archive has all that it needs, and how often a search overlooks a record: after any call the probability that it
-can be answered is known (`agent_worlds.question`).
+can be answered is known (`agent_worlds`).
 """
 
 import math
@@ -13,8 +13,17 @@ from typing import Annotated, Literal
 from inspect_ai.dataset import Sample
 from pydantic import Field
 
-from truthgym.datasets.agent_worlds.question import REFUSAL, TOOLS, WEB_SEARCH, AgentQuestion
-from truthgym.datasets.agent_worlds.world import TABLES, YEARS, World, phrase, world
+from truthgym.datasets.agent_worlds import (
+    REFUSAL,
+    TABLES,
+    TOOLS,
+    WEB_SEARCH,
+    YEARS,
+    AgentQuestion,
+    World,
+    phrase,
+    world,
+)
 from truthgym.datasets.errors import one_of, validate_call
 from truthgym.datasets.loading.generated import generate
 from truthgym.datasets.loading.selection import Questions

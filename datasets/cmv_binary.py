@@ -1,6 +1,6 @@
 """ChangeMyView, binary: whether an exchange changed the view of a post's author, by the author's own word afterwards.
 
-The bundled exchanges are synthetic. The real sources are Webis-CMV-20 (`webis_cmv.py`, `webis_threads.py`) and
+The bundled exchanges are synthetic. The real sources are Webis-CMV-20 (`webis_cmv.py`) and
 ConvoKit's winning-args-corpus (`winning_args.py`).
 """
 
@@ -9,11 +9,10 @@ from typing import Annotated
 from inspect_ai.dataset import Sample
 from pydantic import Field
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Outcome, Question, Text
 from truthgym.datasets.sources import webis_cmv
-from truthgym.datasets.sources.webis_threads import threads
+from truthgym.datasets.sources.webis_cmv import threads
 from truthgym.datasets.sources.winning_args import LICENCE as WINNING_ARGS
 from truthgym.datasets.sources.winning_args import winning_args
 

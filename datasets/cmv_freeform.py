@@ -6,8 +6,7 @@ ConvoKit's winning-args-corpus (`winning_args.py`).
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source
 from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources import webis_cmv, winning_args
 

@@ -12,8 +12,7 @@ from typing import Annotated
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
-from truthgym.datasets.agent_worlds.question import AgentQuestion
-from truthgym.datasets.agent_worlds.world import world
+from truthgym.datasets.agent_worlds import AgentQuestion, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.loading.generated import generate
 from truthgym.datasets.loading.selection import Questions

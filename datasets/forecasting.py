@@ -11,8 +11,7 @@ from pathlib import Path
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, Part, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Part, Source, either
 from truthgym.datasets.question import Day, Outcome, Probability, Question, Text, statement
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
 

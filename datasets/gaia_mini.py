@@ -12,8 +12,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.agent_bench_mini import RULES, SEVERAL_MISSING, TABLE, call_budget, in_calls
-from truthgym.datasets.agent_worlds.question import AgentQuestion
-from truthgym.datasets.agent_worlds.world import TABLES, YEARS, Fact, World, phrase, world
+from truthgym.datasets.agent_worlds import TABLES, YEARS, AgentQuestion, Fact, World, phrase, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.loading.generated import generate
 from truthgym.datasets.loading.selection import Questions

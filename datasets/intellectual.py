@@ -2,8 +2,7 @@
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Outcome, Question, Text
 from truthgym.datasets.sources import truthseekinggym
 

@@ -6,11 +6,10 @@ reviews of a venue whose decisions came after the model's training.
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Day, Outcome, Probability, Question, Text
 from truthgym.datasets.sources import openreview_api, reviewbench
-from truthgym.datasets.sources.openreview_paper import event_of, outcome_of
+from truthgym.datasets.sources.openreview_api import event_of, outcome_of
 
 NOTICE = (
     "openreview: the 40 bundled papers are for smoke tests only: models may remember the decisions, and a martingale "

@@ -21,9 +21,9 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput, bad_fields, one_of, validate_call
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, read_rows
 from truthgym.datasets.loading.selection import Questions, select
-from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sources.moralevals import moralchoice, moralevals
 

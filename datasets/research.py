@@ -10,8 +10,7 @@ from typing import Literal
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources import truthseekinggym
 

@@ -5,8 +5,7 @@ The bundled messages were written for this project. The real source is WildChat-
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
-from truthgym.datasets.loading.source import Source
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources.wildchat_1m import LICENCE, message_filter, wildchat_1m
 

@@ -12,10 +12,10 @@ import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.agent_worlds.archive import Call
-from truthgym.datasets.agent_worlds.question import (
+from truthgym.datasets.agent_worlds import (
     WEB_SEARCH,
     AgentQuestion,
+    Call,
     answerable_path,
     may_refuse,
     oracle_calls,

@@ -14,7 +14,7 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 from numpy.typing import NDArray
 
-from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.agent_worlds import Call
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of

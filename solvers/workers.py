@@ -9,7 +9,7 @@ from inspect_ai.agent import Agent, AgentState, agent
 from inspect_ai.util import store
 from pydantic import Field
 
-from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.agent_worlds import Call
 from truthgym.datasets.errors import validate_call
 from truthgym.solvers.agent_tools.tools import SampleTools, best_record, recorded_calls
 from truthgym.solvers.agent_tools.turns import FOUND, act, ask, conclusion, in_words

@@ -21,7 +21,7 @@ from truthgym.datasets import agent_bench_mini as bench
 from truthgym.datasets import code_repair as repair
 from truthgym.datasets import fact_chains as chains
 from truthgym.datasets import gaia_mini as gaia
-from truthgym.datasets.agent_worlds.question import AgentQuestion
+from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import question_of
 from truthgym.solvers.agent_tools.forgetful import forgetful

@@ -15,8 +15,8 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 
 QUIET: dict[str, Any] = {"display": "log", "log_realtime": False}
 """For `eval`, without what is only for eyes. With display "none", Inspect would still lay out the table of results."""

@@ -1,23 +1,107 @@
-"""Domain: loads a domain's questions from its bundled file, a real source, or a file of the same shape."""
+"""Domain: loads questions from a domain's bundled file, a real source, or a file of the same shape.
+
+Every source yields rows in the shape of the domain's bundled file. So each domain parses rows in one function, and a
+snapshot that `truthgym fetch` makes of any source is a file of the same shape.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from inspect import signature
+from inspect import Parameter, signature
 from itertools import chain
+from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from inspect_ai.dataset import Sample
-from pydantic import AliasChoices, BaseModel, Field, ValidationError
+from inspect_ai.util import warn_once
+from pydantic import AliasChoices, BaseModel, Field, SkipValidation, ValidationError
 
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput, bad_fields, one_of
-from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows, readable
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, RowFilter, read_rows, readable
 from truthgym.datasets.loading.selection import Questions, check_selection, duplicate_id, select
-from truthgym.datasets.loading.source import Source, bundled_file, source_rows
 from truthgym.datasets.question import CSV, Day, Question, Text, sample, split_of
+
+logger = getLogger(__name__)
+
+Skipped = Annotated[Counter[str], SkipValidation]
+"""Counter of rows that a source leaves out, by reason. `validate_call` must pass it on, not copy it."""
+
+
+Parsed = dict[str, Any] | str
+"""A row, or the reason why it is left out."""
+Record = tuple[str, Parsed | Callable[[], Parsed]]
+"""The place of a row, and the row, now or when it is called."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A real source of a domain's rows."""
+
+    rows: Callable[..., Iterator[Row]]
+    """`rows(skipped, known_after, **options)` yields the rows. It adds the rows that it leaves out to the counter
+    `skipped`, by reason; `known_after` may save it downloads; all other parameters are options, passed by name."""
+    licence: str
+    """What it is, whose, under which licence, at which revision: one line, logged once when the source is used."""
+    live: bool = False
+    """Whether its content changes over time. An eval then reads only a snapshot of it, so that it can be repeated."""
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Its options, by name."""
+        return dict(list(signature(self.rows).parameters.items())[2:])
+
+
+def keep_rows(records: Iterable[Record], skipped: Counter[str], asked_from: date | None = None) -> Iterator[Row]:
+    """Yield rows without their empty fields, and count those that are left out."""
+    for where, record in records:
+        try:
+            row = record() if callable(record) else record
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, OSError) as error:
+            raise BadInput(
+                f"{where}: not in the published shape ({type(error).__name__}: {error}); try again later, or use "
+                "another source"
+            ) from None
+        if isinstance(row, dict) and asked_from and row["opened_on"] < asked_from.isoformat():
+            row = f"asked before {asked_from}"
+        if isinstance(row, str):
+            skipped[row] += 1
+        else:
+            yield where, {name: value for name, value in row.items() if value is not None}
+
+
+def source_rows(
+    domain: str,
+    source: str,
+    sources: Mapping[str, Source],
+    skipped: Counter[str],
+    known_after: date | None,
+    fetching: bool = False,
+    **options: Any,  # noqa: ANN401 (each source has its own)
+) -> Iterator[Row]:
+    """Read a real source, and log its licence with the first row, once in a process."""
+    chosen = sources[source]
+    for name in options:
+        one_of(f"option of {source}", name, list(chosen.parameters))
+    if chosen.live and not fetching:
+        raise BadInput(
+            f"{domain}: {source} changes over time, so an eval of it could not be repeated; make a snapshot with "
+            f"`truthgym fetch {domain} --source {source} --out {domain}.jsonl`, and give source={domain}.jsonl"
+        )
+    for name, option in chosen.parameters.items():
+        if options.get(name) is None and option.default is Parameter.empty:
+            raise BadInput(f"{domain}: {source} needs the option {name}; give it with -T {name}=")
+    for row in chosen.rows(skipped, known_after, **options):
+        warn_once(logger, f"{domain}: {chosen.licence}")
+        yield row
+
+
+def bundled_file(domain: str) -> Path:
+    """The file of a domain's bundled rows."""
+    return Path(__file__).parent.parent / f"{domain}.jsonl"
+
 
 MAX_PROBLEMS = 10
 """Most rows that one error lists."""
@@ -90,65 +174,38 @@ class Domain:
         part: str | None = None,
         **options: Any,  # noqa: ANN401 (each source has its own)
     ) -> Questions:
-        """Load questions."""
+        """Load questions: read rows, make a sample of each, and select by split, day and number."""
         source, after = str(source), check_selection(self.name, split, known_after, n)
         is_file = source.endswith(FILE_SUFFIXES)
         if not is_file:
             one_of("source", source, ["bundled", *self.sources, *(f"PATH{suffix}" for suffix in FILE_SUFFIXES)])
         parts = self._parts(source, part)
         dropped: Counter[str] = Counter()
-        reason_to_drop: RowFilter | None = None
         if source in self.sources:
             rows = source_rows(self.name, source, self.sources, dropped, after, **options)
         else:
-            reason_to_drop = self._filter(source, options) if options else None
-            files = [Path(source)] if is_file else [bundled_file(one.file) for one in parts]
+            files = [Path(source)] if is_file else [bundled_file(bundled.file) for bundled in parts]
             rows = chain.from_iterable(map(read_rows, files))
+            rows = self._filtered(rows, source, options, dropped) if options else rows
         digest = file_digest(readable(Path(source))) if is_file else None
-        if sha256 is not None and str(sha256).lower() != digest:
-            actual = f"{source} has {digest}" if is_file else f"source={source} is not a file"
-            raise BadInput(
-                f"{self.name}: sha256={sha256} does not match: {actual}; give the original file, or start a new eval "
-                "without sha256"
-            )
-        selected = tuple(f"{one.file}.jsonl " for one in parts if one.selected_by_outcome)
-        place = ""
-
-        def samples() -> Iterator[Sample]:
-            nonlocal place
-            problems: dict[str, list[str]] = {}
-            seen: dict[int, int] = {}  # by hash: a million ids as text would fill the memory
-            for number, (place, row) in enumerate(rows, start=1):
-                reason = reason_to_drop(row) if reason_to_drop else None
-                if reason:
-                    dropped[reason] += 1
-                    continue
-                try:
-                    if source not in self.sources and "id" in row:
-                        first = seen.setdefault(hash(str(row["id"])), number)
-                        if first != number:
-                            raise duplicate_id(place, row["id"], first, number)
-                    item = self.parse(place, row, source.endswith(".csv"))
-                except BadInput as error:
-                    problems.setdefault(str(error).removeprefix(f"{place}: "), []).append(place)
-                    if sum(map(len, problems.values())) == MAX_PROBLEMS:
-                        break
-                else:
-                    if selected and place.startswith(selected):
-                        item.metadata = (item.metadata or {}) | {"selected_by_outcome": True}
-                    yield item
-            if problems:
-                raise BadInput("\n".join(f"{', '.join(places)}: {text}" for text, places in problems.items()))
-            if is_file and not place:
-                raise BadInput(f"{self.name}: {source} is empty; write one question a row")
-
+        self._check_digest(source, sha256, digest)
+        samples = _Samples(self, rows, source, parts)
         questions = select(
-            self.name, samples(), split=split, known_after=after, n=n, seed=seed, dropped=dropped,
-            skip_duplicates=source in self.sources, place=lambda: place,
+            self.name, samples, split=split, known_after=after, n=n, seed=seed, dropped=dropped,
+            skip_duplicates=source in self.sources, place=lambda: samples.place,
         )  # fmt: skip
         questions.digest = digest
-        questions.notice = " ".join(one.notice for one in parts if one.notice) or None
+        questions.notice = " ".join(bundled.notice for bundled in parts if bundled.notice) or None
         return questions
+
+    def parse(self, where: str, row: dict[str, Any], csv: bool = False) -> Sample:
+        """The sample of a row. In a row of a csv file numbers are text."""
+        try:
+            return self.row.model_validate(row, context=CSV if csv else None).to_sample()
+        except ValidationError as error:
+            raise bad_fields(where, error, list(self.row.model_fields)) from None
+        except ValueError as error:  # raised by `to_sample`
+            raise BadInput(f"{where}: {error}") from None
 
     def _parts(self, source: str, part: str | None) -> list[Part]:
         """The bundled questions that are asked for; none for a real source or a file."""
@@ -162,20 +219,67 @@ class Domain:
             one_of("part", part, [*self.parts, "all"])
         return list(self.parts.values()) if part == "all" else [self.parts[part or next(iter(self.parts))]]
 
-    def _filter(self, source: str, options: Mapping[str, Any]) -> RowFilter:
+    def _check_digest(self, source: str, expected: str | None, digest: str | None) -> None:
+        if expected is not None and str(expected).lower() != digest:
+            actual = f"{source} has {digest}" if digest else f"source={source} is not a file"
+            raise BadInput(
+                f"{self.name}: sha256={expected} does not match: {actual}; give the original file, or start a new eval "
+                "without sha256"
+            )
+
+    def _filtered(
+        self, rows: Iterable[Row], source: str, options: Mapping[str, Any], dropped: Counter[str]
+    ) -> Iterator[Row]:
+        """The rows that a filter made from the options keeps; the others are counted by reason."""
         if self.row_filter is None:
             raise BadInput(
                 f"{self.name}: source={source} takes no options, got {', '.join(options)}; only real sources have them"
             )
         for name in options:
             one_of(f"option of source={source}", name, list(signature(self.row_filter).parameters))
-        return self.row_filter(**options)
+        reason_to_drop = self.row_filter(**options)
 
-    def parse(self, where: str, row: dict[str, Any], csv: bool = False) -> Sample:
-        """The sample of a row. In a row of a csv file numbers are text."""
-        try:
-            return self.row.model_validate(row, context=CSV if csv else None).to_sample()
-        except ValidationError as error:
-            raise bad_fields(where, error, list(self.row.model_fields)) from None
-        except ValueError as error:  # raised by `to_sample`
-            raise BadInput(f"{where}: {error}") from None
+        def kept() -> Iterator[Row]:
+            for place, row in rows:
+                if reason := reason_to_drop(row):
+                    dropped[reason] += 1
+                else:
+                    yield place, row
+
+        return kept()
+
+
+class _Samples:
+    """The samples of rows, one by one. Of wrong rows, the first `MAX_PROBLEMS` are one error."""
+
+    def __init__(self, domain: Domain, rows: Iterable[Row], source: str, parts: Sequence[Part]) -> None:
+        self.domain, self.rows, self.source = domain, rows, source
+        self.selected = tuple(f"{part.file}.jsonl " for part in parts if part.selected_by_outcome)
+        """How the places begin of rows that were selected by outcome."""
+        self.place = ""
+        """Of the row that was read last."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        problems: dict[str, list[str]] = {}
+        numbers: dict[int, int] = {}  # by hash of the id: a million ids as text would fill the memory
+        is_csv = self.source.endswith(".csv")
+        for number, (place, row) in enumerate(self.rows, start=1):
+            self.place = place
+            try:
+                if self.source not in self.domain.sources and "id" in row:
+                    first = numbers.setdefault(hash(str(row["id"])), number)
+                    if first != number:
+                        raise duplicate_id(place, row["id"], first, number)
+                item = self.domain.parse(place, row, is_csv)
+            except BadInput as error:
+                problems.setdefault(str(error).removeprefix(f"{place}: "), []).append(place)
+                if sum(map(len, problems.values())) == MAX_PROBLEMS:
+                    break
+                continue
+            if self.selected and place.startswith(self.selected):
+                item.metadata = (item.metadata or {}) | {"selected_by_outcome": True}
+            yield item
+        if problems:
+            raise BadInput("\n".join(f"{', '.join(places)}: {text}" for text, places in problems.items()))
+        if self.source.endswith(FILE_SUFFIXES) and not self.place:
+            raise BadInput(f"{self.domain.name}: {self.source} is empty; write one question a row")

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.download import cache, download
-from truthgym.datasets.loading.http import FALLBACK, is_url
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
+from truthgym.datasets.loading.download import FALLBACK, cache, download, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.question import statement
 from truthgym.datasets.sources.question_dates import NO_CRITERIA
 

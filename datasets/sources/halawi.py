@@ -16,10 +16,9 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
-from truthgym.datasets.loading.download import hub_file
-from truthgym.datasets.loading.http import FALLBACK, is_url
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
+from truthgym.datasets.loading.download import FALLBACK, hub_file, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.question import statement
 from truthgym.datasets.sources.question_dates import NO_CRITERIA, crowd_before, has_edit_marker, instant
 

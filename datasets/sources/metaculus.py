@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import check_secret, read_pages
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
+from truthgym.datasets.loading.download import check_secret, read_pages
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.question import statement
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,

@@ -14,10 +14,10 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, shown, validate_call
-from truthgym.datasets.loading.http import FALLBACK, read_pages
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
+from truthgym.datasets.loading.download import FALLBACK, read_pages
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.selection import parse_day
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.question import split_of, statement
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
 from truthgym.datasets.loading.download import parquet_files
 from truthgym.datasets.loading.row_files import Row, open_parquet
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
-from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
+from truthgym.datasets.sources.openreview_api import abstract_of, event_of, outcome_of, review_of
 
 REPOSITORY = "Samarth0710/reviewbench"
 REVISION = "7d1b399bd7297318a2d6284b5349326166702530"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.domain import Skipped
 from truthgym.datasets.loading.row_files import Row, read_json, read_rows
-from truthgym.datasets.loading.source import Skipped
 
 LICENCE = "TruthSeekingGym problems in your own folder, under the licence that you have them under."
 RUNS = ("reasoning-trajectories*.json", "reasoning-beliefs-*.json", "bias-eval-results-*.json")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.datasets.loading.download import parquet_files
-from truthgym.datasets.loading.http import FALLBACK
+from truthgym.datasets.loading.domain import Record, Skipped, keep_rows
+from truthgym.datasets.loading.download import FALLBACK, parquet_files
 from truthgym.datasets.loading.row_files import Row, RowFilter, open_parquet
-from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 
 if TYPE_CHECKING:
     import pyarrow

@@ -17,10 +17,9 @@ import msgspec
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.download import cache, download
-from truthgym.datasets.loading.http import is_url
+from truthgym.datasets.loading.domain import Skipped
+from truthgym.datasets.loading.download import cache, download, is_url
 from truthgym.datasets.loading.row_files import Row, parse_json, read_lines
-from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import (
     BOTS,
     GONE,

@@ -6,8 +6,7 @@ It reads the conversation as it is shown: the last record says where it is, the 
 import re
 from typing import Any
 
-from truthgym.datasets.agent_worlds.archive import NOTHING
-from truthgym.datasets.agent_worlds.world import World
+from truthgym.datasets.agent_worlds import NOTHING, World
 from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import ASKED
 from truthgym.models.agents.policies import Parameters, generator, uniform

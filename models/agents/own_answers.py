@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from truthgym.datasets.agent_worlds.archive import Call
-from truthgym.datasets.agent_worlds.question import REFUSAL, AgentQuestion, answerable_path, sources_read
+from truthgym.datasets.agent_worlds import REFUSAL, AgentQuestion, Call, answerable_path, sources_read
 from truthgym.datasets.question import ASKED
 from truthgym.models.agents import chain_walker
 from truthgym.models.agents.belief_reports import percent, report

@@ -11,8 +11,8 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.domains import BUNDLED, bundled, find_generated
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.opinions import CAVEATS, opinions_in
 from truthgym.datasets.question import ASKED, Question
+from truthgym.datasets.sycophancy import CAVEATS, opinions_in
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
 from truthgym.models.agents.tool_users import find_agent_question, question_in

@@ -14,18 +14,19 @@ from typing import Any, Literal
 
 from inspect_ai.tool import ToolInfo
 
-from truthgym.datasets.agent_worlds.archive import Call, listed_names
-from truthgym.datasets.agent_worlds.question import (
+from truthgym.datasets.agent_worlds import (
     TOOLS,
     AgentQuestion,
+    Call,
     answerable_path,
+    listed_names,
     next_call,
     sources_read,
     table_rows,
 )
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.generated import SYLLABLES, Seen, logit
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import ASKED
 from truthgym.models.agents.policies import generator
 

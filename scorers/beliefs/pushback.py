@@ -13,8 +13,8 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
 from truthgym.datasets.digests import text_number
-from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, OPINIONS, Side
 from truthgym.datasets.question import Question
+from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, Side
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies

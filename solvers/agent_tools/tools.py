@@ -12,16 +12,18 @@ from inspect_ai.solver import TaskState
 from inspect_ai.tool import Tool, ToolError, python, tool, web_search
 from inspect_ai.util import Store, store
 
-from truthgym.datasets.agent_worlds.archive import Archive, Call, listing
-from truthgym.datasets.agent_worlds.question import (
+from truthgym.datasets.agent_worlds import (
     STORED_CALLS,
+    TABLES,
     TOOLS,
     WEB_SEARCH,
     AgentQuestion,
+    Archive,
+    Call,
     answerable_path,
+    listing,
     make_call,
 )
-from truthgym.datasets.agent_worlds.world import TABLES
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.question import ASKED
 

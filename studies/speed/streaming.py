@@ -21,8 +21,7 @@ from pathlib import Path
 import orjson
 
 from truthgym.datasets.cmv_freeform import cmv_freeform
-from truthgym.datasets.sources.webis_cmv import POSTS, posts
-from truthgym.datasets.sources.webis_threads import threads
+from truthgym.datasets.sources.webis_cmv import POSTS, posts, threads
 
 BOT = "Confirmed: 1 delta awarded to /u/somebody"
 

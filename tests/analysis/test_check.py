@@ -11,7 +11,7 @@ from tests.fixtures import write_rows
 from truthgym.analysis.check import check, report, similar, warnings
 from truthgym.cli.check import command
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 
 RNG = np.random.default_rng(3)
 

@@ -10,17 +10,20 @@ import numpy as np
 import pytest
 
 from truthgym.datasets.agent_bench_mini import agent_bench_mini
-from truthgym.datasets.agent_worlds.archive import Archive, Call
-from truthgym.datasets.agent_worlds.question import (
+from truthgym.datasets.agent_worlds import (
+    RELATIONS,
     AgentQuestion,
+    Archive,
+    Call,
     answerable_path,
     make_call,
     may_refuse,
     next_call,
     par,
+    phrase,
     sources_read,
+    world,
 )
-from truthgym.datasets.agent_worlds.world import RELATIONS, phrase, world
 from truthgym.datasets.errors import BadInput
 
 

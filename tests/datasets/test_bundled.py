@@ -17,8 +17,8 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
 from truthgym.datasets.domains import bundled as bundled_questions
 from truthgym.datasets.forecasting import forecasting
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import Question
 
 HEADINGS = ["What is asked", "Source and licence", "How it was made", "Counts", "How truth is known", "Known faults",

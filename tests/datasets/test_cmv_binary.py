@@ -8,7 +8,7 @@ import pytest
 
 from tests.fixtures import card_line, second_reading
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 
 BUNDLED = bundled_file("cmv_binary")
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]

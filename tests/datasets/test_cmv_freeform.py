@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("cmv_freeform").open(encoding="utf-8")]
 PAIRS: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -16,8 +16,8 @@ import pytest
 from tests.fixtures import write_rows
 from truthgym.datasets.code_repair import RepairQuestion, code_repair
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 
 ROWS = {row["function"]: row for _, row in read_rows(bundled_file("code_repair"))}
 HEADINGS = ["What is asked", "Source and licence", "How it was made", "Counts", "How truth is known", "Known faults",

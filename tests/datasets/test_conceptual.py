@@ -3,7 +3,7 @@ import re
 from typing import Any
 
 from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("conceptual").open(encoding="utf-8")]
 

@@ -12,9 +12,18 @@ import pytest
 
 from truthgym.datasets import agent_bench_mini as bench
 from truthgym.datasets import gaia_mini as gaia
-from truthgym.datasets.agent_worlds.archive import Archive, Call, listing
-from truthgym.datasets.agent_worlds.question import AgentQuestion, answerable_path, make_call, next_call
-from truthgym.datasets.agent_worlds.world import TABLES, Fact, World
+from truthgym.datasets.agent_worlds import (
+    TABLES,
+    AgentQuestion,
+    Archive,
+    Call,
+    Fact,
+    World,
+    answerable_path,
+    listing,
+    make_call,
+    next_call,
+)
 
 CALLS = 12
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.agent_worlds.world import world
+from truthgym.datasets.agent_worlds import world
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fact_chains import HOPS, ChainQuestion, fact_chains
 

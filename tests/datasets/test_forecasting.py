@@ -10,8 +10,8 @@ import pytest
 from tests.fixtures import card_line, second_reading
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, forecasting
+from truthgym.datasets.loading.domain import Source
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Source
 from truthgym.scorers.statistics.wording_leak import wording_leak
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]

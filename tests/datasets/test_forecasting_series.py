@@ -11,7 +11,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import ForecastingQuestion, forecasting
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.public_series import rows
 from truthgym.scorers.statistics.interval import mean_estimate

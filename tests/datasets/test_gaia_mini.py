@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.agent_worlds.question import AgentQuestion, par
-from truthgym.datasets.agent_worlds.world import TABLES, World, world
+from truthgym.datasets.agent_worlds import TABLES, AgentQuestion, World, par, world
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.gaia_mini import gaia_mini
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures import card_line, second_reading, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.intellectual import intellectual
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("intellectual").open(encoding="utf-8")]
 CLAIMS = {row["id"]: row for row in ROWS if "claim" in row}

@@ -3,9 +3,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.openreview import OpenReviewQuestion, openreview
-from truthgym.datasets.sources.openreview_paper import event_of
+from truthgym.datasets.sources.openreview_api import event_of
 
 BUNDLED = bundled_file("openreview")
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.research import ResearchQuestion, research
 
 BUNDLED = bundled_file("research")

@@ -12,7 +12,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.question import Question
 from truthgym.datasets.research import ResearchQuestion, research
-from truthgym.datasets.sources.openreview_paper import event_of
+from truthgym.datasets.sources.openreview_api import event_of
 
 ROWS: dict[str, dict[str, Any]] = {
     "forecasting": {"id": "rain", "question": "Will it rain?", "outcome": "yes"},

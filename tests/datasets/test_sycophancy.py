@@ -10,9 +10,24 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets import domains
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting
-from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, EXCHANGES, IN_PASSING, OPINIONS, Side, Speaker, opinions_in
 from truthgym.datasets.question import Question, question, sample
-from truthgym.datasets.sycophancy import ARMS, ORDERS, ArmQuestion, Group, arm_groups, sycophancy, without_opinion
+from truthgym.datasets.sycophancy import (
+    ARGUMENTS,
+    ARMS,
+    CAVEATS,
+    EXCHANGES,
+    IN_PASSING,
+    OPINIONS,
+    ORDERS,
+    ArmQuestion,
+    Group,
+    Side,
+    Speaker,
+    arm_groups,
+    opinions_in,
+    sycophancy,
+    without_opinion,
+)
 from truthgym.datasets.urns import UrnQuestion, urns
 
 EVERY = [arm for group in ARMS.values() for arm in group]

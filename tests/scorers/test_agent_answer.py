@@ -4,8 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from truthgym.datasets.agent_worlds.archive import Call
-from truthgym.datasets.agent_worlds.question import AgentQuestion, make_call, next_call, oracle_calls
+from truthgym.datasets.agent_worlds import AgentQuestion, Call, make_call, next_call, oracle_calls
 from truthgym.datasets.gaia_mini import gaia_mini
 from truthgym.scorers.agent_answer import process_score
 

@@ -13,8 +13,7 @@ from inspect_ai.scorer import SampleScore, Score
 from scipy.stats import beta
 
 from tests.fixtures import Fails, Listens, Run, Says, metrics
-from truthgym.datasets.agent_worlds.archive import Call
-from truthgym.datasets.agent_worlds.world import world
+from truthgym.datasets.agent_worlds import Call, world
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fact_chains import ChainQuestion, fact_chains
 from truthgym.models.agents.chain_walker import _followed

@@ -15,8 +15,8 @@ from studies.validity.true_values_sycophancy import true_asymmetry, true_shifts
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.opinions import CAVEATS
 from truthgym.datasets.question import Question
+from truthgym.datasets.sycophancy import CAVEATS
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.beliefs.pushback import ONCE_MORE

@@ -8,8 +8,8 @@ from inspect_ai.util import Store
 from tests.fixtures import Fails, Listens, Run, Says, metrics
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import HiddenTest
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 from truthgym.solvers.code_repairer import code_repairer
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.trajectory import recorded_steps

@@ -17,8 +17,8 @@ from inspect_ai.solver import TaskState
 from tests.fixtures import QUIET, Number, Rain, Run, Says, Thinks
 from truthgym.datasets import urns as urn_data
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.opinions import opinions_in
 from truthgym.datasets.question import Question
+from truthgym.datasets.sycophancy import opinions_in
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview

@@ -10,7 +10,7 @@ from inspect_ai.util import Store
 
 from tests.fixtures import Fails, Run, Says, metrics
 from tests.sandboxes import Folder
-from truthgym.datasets.agent_worlds.question import AgentQuestion
+from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.tasks.agents import agent_bench_mini

@@ -18,7 +18,7 @@ from tests.fixtures import QUIET, Run
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.question import Question
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.solvers.bootstrap_interview import bootstrap_interview

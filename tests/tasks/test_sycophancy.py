@@ -12,7 +12,7 @@ from inspect_ai.model import ModelOutput
 from tests.fixtures import QUIET, Run
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.sycophancy import sycophancy

@@ -13,11 +13,10 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain, DomainRow
+from truthgym.datasets.loading.domain import Domain, DomainRow, Source
 from truthgym.datasets.loading.row_files import Row as PlacedRow
 from truthgym.datasets.loading.row_files import RowFilter
 from truthgym.datasets.loading.selection import exclusion_summary
-from truthgym.datasets.loading.source import Source
 from truthgym.datasets.question import Question
 
 

@@ -14,8 +14,7 @@ import pytest
 from tests.fixtures import Answer, Request, Serve, Server
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading import row_files
-from truthgym.datasets.loading.download import download, hub_file, lines, parquet_files
-from truthgym.datasets.loading.http import ATTEMPTS
+from truthgym.datasets.loading.download import ATTEMPTS, download, hub_file, lines, parquet_files
 
 BODY = bytes(range(256)) * 4000
 MD5 = hashlib.md5(BODY).hexdigest()

@@ -11,8 +11,8 @@ import pytest
 
 from tests.fixtures import Answer, Serve, Server
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading import http
-from truthgym.datasets.loading.http import ATTEMPTS, check_secret, get_json, limited, read_pages
+from truthgym.datasets.loading import download
+from truthgym.datasets.loading.download import ATTEMPTS, check_secret, get_json, limited, read_pages
 
 Connect = Callable[..., tuple[httpx.Client, Server]]
 GOOD: Answer = (200, {}, b'[{"a": 1}]')
@@ -121,7 +121,7 @@ def following(page: dict[str, Any], _: object) -> dict[str, str] | None:
     ],
 )
 def test_a_listing_ends(serve: Serve, monkeypatch: pytest.MonkeyPatch, answer: Any, match: str) -> None:
-    monkeypatch.setattr(http, "MAX_PAGES", 5)
+    monkeypatch.setattr(download, "MAX_PAGES", 5)
     server = serve(lambda _: (200, {}, json.dumps(answer(len(server.asked))).encode()))
     with httpx.Client(base_url=server.address, trust_env=False) as client, pytest.raises(BadInput, match=match):
         list(read_pages(client, "/list", {}, "items", following))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.domain import Skipped, Source, source_rows
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped, Source, source_rows
 
 
 @validate_call

@@ -13,7 +13,7 @@ from tests.fixtures import Answer, Request, Serve, Server
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.openreview import openreview
-from truthgym.datasets.snapshot import fetch
+from truthgym.datasets.fetch import fetch
 from truthgym.datasets.sources import openreview_api
 from truthgym.datasets.sources.openreview_api import api, venue_name
 

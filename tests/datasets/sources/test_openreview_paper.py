@@ -1,6 +1,6 @@
 import pytest
 
-from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
+from truthgym.datasets.sources.openreview_api import abstract_of, event_of, outcome_of, review_of
 
 ICLR_2024 = {
     "summary": "The paper trains a small network to sort lists and compares it with two older ones.",

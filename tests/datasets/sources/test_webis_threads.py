@@ -10,7 +10,7 @@ import pytest
 
 from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.sources.webis_threads import THREADS, threads
+from truthgym.datasets.sources.webis_cmv import THREADS, threads
 
 counter = iter(range(10**6))
 

@@ -10,9 +10,8 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.opinions import ARGUMENTS, CAVEATS, OPINIONS
 from truthgym.datasets.question import Question
-from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
+from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pushback, after_pushback, care_level, opinion_remark
 from truthgym.models.agents.policies import AGENTS, Case, Parameters, beliefs, believe

@@ -10,8 +10,8 @@ from inspect_ai.model import ChatMessage, ModelOutput
 from tests.fixtures import Fails, Listens, Run, Says, metrics
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import RepairQuestion, code_repair, find_program
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.loading.source import bundled_file
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
 from truthgym.scorers.graders.python import ProgramOptions, hidden_tests
 from truthgym.solvers.run_agent import run_agent

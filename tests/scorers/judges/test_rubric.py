@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.rated_trajectories import QUALITIES
 from truthgym.scorers.judges.asking import form_instruction, parse_form
 from truthgym.scorers.judges.rubric import BUILT_IN, RESERVED, parse_rubric, read_rubric

@@ -16,10 +16,9 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.domain import Domain
+from truthgym.datasets.loading.domain import Domain, Source, source_rows
 from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
-from truthgym.datasets.loading.source import Source, source_rows
 
 SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
