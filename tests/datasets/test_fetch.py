@@ -15,11 +15,11 @@ from inspect_ai.dataset import Sample
 from truthgym.cli.fetch import command
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.fetch import fetch
 from truthgym.datasets.loading.domain import Domain, DomainRow, Skipped, Source
 from truthgym.datasets.loading.row_files import Row as PlacedRow
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question
-from truthgym.datasets.fetch import fetch
 
 
 class Row(DomainRow):

@@ -11,9 +11,9 @@ import pytest
 
 from tests.fixtures import Answer, Request, Serve
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.fetch import fetch
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.question import split_of
-from truthgym.datasets.fetch import fetch
 from truthgym.datasets.sources.polymarket import polymarket
 
 YES, NO = "1824040059679406526", "4704484575345002204"

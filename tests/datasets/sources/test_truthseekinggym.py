@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.fetch import fetch
 from truthgym.datasets.intellectual import intellectual
 from truthgym.datasets.research import ResearchQuestion, research
-from truthgym.datasets.fetch import fetch
 from truthgym.datasets.sources.truthseekinggym import problems_with_answers, prompts
 
 TWO = {"question": "Which is it?", "options": ["This", "That"], "correct_option": 1}
