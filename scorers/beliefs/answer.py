@@ -7,7 +7,7 @@ from inspect_ai.model import Model
 from inspect_ai.scorer import Score
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.agent_worlds.question import REFUSAL
+from truthgym.datasets.agent_worlds import REFUSAL
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import OWN_ANSWER, AnyQuestion, Question
 from truthgym.scorers.beliefs.parsing import read_belief
