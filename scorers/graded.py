@@ -29,14 +29,14 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
     low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
     table = tabulate(scores, "grade", most=high, least=low)
-    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
+    mean = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     return {
-        **headline.main_metrics("grade", table.share_scored),
+        **mean.main_metrics("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
         "low": low,
         "high": high,
         "epochs": table.values.shape[1],
-        **headline.cluster_metrics(),
+        **mean.cluster_metrics(),
     }
 
 
@@ -104,7 +104,7 @@ def graded(
         OpenAI, Graders guide (developers.openai.com/api/docs/guides/graders): the forms of specifications.
         Brier (1950). Monthly Weather Review 78.
     """
-    chosen = read_grader(
+    rater = read_grader(
         grader,
         rubric=rubric,
         file=file,
@@ -115,9 +115,9 @@ def graded(
         time_limit=time_limit,
         cache=cache,
     )
-    if chosen.function is None:
+    if rater.function is None:
         raise BadInput(
-            f"The grader {chosen.name} runs at OpenAI only: text_similarity and label_model need its own libraries and "
+            f"The grader {rater.name} runs at OpenAI only: text_similarity and label_model need its own libraries and "
             "models. Send its specification to that API, or use string_check, score_model, python or multi here"
         )
 
@@ -127,19 +127,19 @@ def graded(
         value, explanation = np.nan, None
         fault: Fault | None = "answer"
         if text is not None:
-            result = await grade(chosen, grader_input(state, question, target, text))
+            result = await grade(rater, grader_input(state, question, target, text))
             reason, explanation, fault = result.reason, result.explanation, result.fault
             value = np.nan if result.value is None else result.value
         return Score(
             value={"grade": value},
-            explanation=reason or f"{chosen.name}: {value:.4g}. {explanation or ''}".strip(),
+            explanation=reason or f"{rater.name}: {value:.4g}. {explanation or ''}".strip(),
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
-                "grader": chosen.name,
-                "low": chosen.low,
-                "high": chosen.high,
-                "higher_is_better": chosen.higher_is_better,
+                "grader": rater.name,
+                "low": rater.low,
+                "high": rater.high,
+                "higher_is_better": rater.higher_is_better,
                 "reason": reason,
                 "fault": fault if reason else None,
             }
@@ -153,7 +153,7 @@ def _files(
     grader: object = "python_brier", rubric: str | None = None, file: str | None = None, **others: object
 ) -> dict[str, list[Path]]:
     program = grader if isinstance(grader, str) and grader.endswith((".py", ".json")) else None
-    return {name: [Path(one)] for name, one in (("grader", program), ("rubric", rubric), ("file", file)) if one}
+    return {name: [Path(path)] for name, path in (("grader", program), ("rubric", rubric), ("file", file)) if path}
 
 
 DECLARATION = ScorerDeclaration(

@@ -66,8 +66,8 @@ def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Estimate]:
         for predicted, values in pairs.items():
             cells[metadata["source"], predicted].append((finite_mean(np.array(values)), metadata["event"]))
     return {
-        pair: mean_estimate([value for value, _ in found], [event for _, event in found])
-        for pair, found in sorted(cells.items())
+        pair: mean_estimate([value for value, _ in observations], [event for _, event in observations])
+        for pair, observations in sorted(cells.items())
     }
 
 
@@ -75,9 +75,9 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
     tables = {key: tabulate(scores, key, most=math.inf, least=-math.inf) for key in KEYS}
     table = tables[NAME]
-    headline = mean_estimate(row_mean(table.values), table.cluster)
+    score = mean_estimate(row_mean(table.values), table.cluster)
     trials = [trial for item in scores for trial in (item.score.metadata or {}).get("trials", [])]
-    figures = headline.main_metrics(NAME, table.share_scored)
+    figures = score.main_metrics(NAME, table.share_scored)
     means = {key: mean_estimate(row_mean(tables[key].values), table.cluster) for key in KEYS[1:]}
     figures |= {
         "uplift": means["uplift"].estimate,
@@ -88,12 +88,12 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         figures |= mean.metrics(key)
     sources = sorted({str((item.score.metadata or {}).get("source")) for item in scores})
     for source in sources if len(sources) > 1 else []:
-        own = [item for item in scores if (item.score.metadata or {}).get("source") == source]
-        part = tabulate(own, NAME, most=math.inf, least=-math.inf)
+        source_scores = [item for item in scores if (item.score.metadata or {}).get("source") == source]
+        part = tabulate(source_scores, NAME, most=math.inf, least=-math.inf)
         figures |= mean_estimate(row_mean(part.values), part.cluster).metrics(f"of {source}")
     for (source, predicted), mean in matrix(scores).items():
         figures |= mean.metrics(f"{source} > {predicted}")
-    figures |= headline.cluster_metrics()
+    figures |= score.cluster_metrics()
     if _other_targets(scores):  # several samples share a predicted answer, and one sample has several
         figures |= {name: np.nan for name in figures if name.endswith(("stderr", "_lower", "_upper", "mde"))}
     return figures
@@ -117,9 +117,9 @@ def notes(scores: list[SampleScore], figures: Mapping[str, float]) -> Iterable[s
             f"{NAME}: there is no interval, since the predicted answers are to other questions than the samples'; use "
             "-T target_question=evaluated_question for one"
         )
-    other = {(item.score.metadata or {}).get("scoring") for item in scores} - {"uplift", None}
-    if other:
-        yield f"{NAME}: with scoring={', '.join(sorted(map(str, other)))} it is not comparable with that of uplift"
+    scorings = {(item.score.metadata or {}).get("scoring") for item in scores} - {"uplift", None}
+    if scorings:
+        yield f"{NAME}: with scoring={', '.join(sorted(map(str, scorings)))} it is not comparable with that of uplift"
 
 
 predictability = figures_metric("predictability", summarise, notes)
@@ -192,8 +192,8 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
             return _unread("The prediction was cut short.", state.epoch, facts)
         trials = state.store.get(RESULTS)
         scoring = cast(Scoring, facts["scoring"])
-        each = [trial_values(trial, scoring) for trial in trials]
-        value = {key: finite_mean(np.array([one[key] for one in each])) for key in KEYS}
+        values_of_trials = [trial_values(trial, scoring) for trial in trials]
+        value = {key: finite_mean(np.array([values[key] for values in values_of_trials])) for key in KEYS}
         reason = None
         if not np.isfinite(value[NAME]):
             none = f"The evaluated model: {facts['unread']}." if facts.get("unread") else "There is no trial."

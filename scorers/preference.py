@@ -26,7 +26,7 @@ KEYS = ("margin", "preferred", "first_is_better", "correct", "position", "paddin
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
     facts = [item.score.metadata or {} for item in scores]
-    cluster = [str(one.get("event", item.sample_id)) for one, item in zip(facts, scores, strict=True)]
+    cluster = [str(fact.get("event", item.sample_id)) for fact, item in zip(facts, scores, strict=True)]
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
     gold, longer, own = (np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own"))
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)

@@ -69,9 +69,9 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
         )
     if figures["discriminates"] == 0 and anchors:
         rank, lower, upper = (figures[f"anchor_rank{end}"] for end in ("", "_lower", "_upper"))
-        found = f"anchor_rank = {rank:.2f} [{lower:.2f}, {upper:.2f}]" if np.isfinite(rank) else "it rates all alike"
+        order = f"anchor_rank = {rank:.2f} [{lower:.2f}, {upper:.2f}]" if np.isfinite(rank) else "it rates all alike"
         yield (
-            f"The judge was not shown to tell good reasoning from bad on {anchors} texts with known ratings ({found}): "
+            f"The judge was not shown to tell good reasoning from bad on {anchors} texts with known ratings ({order}): "
             "do not use its ratings"
         )
     if figures["injection_gain_lower"] > 0:
@@ -194,19 +194,19 @@ def qualitative(
         raise BadInput(f"bootstrap_from={bootstrap_from} needs bootstrap_rounds of 1 to 6, got 0")
     parsed_rubric = read_rubric(rubric)
     defaults = PROTOCOLS[protocol]
-    chosen = _parse_probes(defaults.probes if probes is None else probes)
+    probe_names = _parse_probes(defaults.probes if probes is None else probes)
     most_orders = defaults.orders if orders is None else orders
-    shown, held_out = choose_examples(parsed_rubric, few_shot, shots, examples, seed)
+    prompt_examples, held_out = choose_examples(parsed_rubric, few_shot, shots, examples, seed)
     rating = RatingProtocol(
         rubric=parsed_rubric,
         self_answer=defaults.self_answer if self_answer is None else self_answer,
         red_team=red_team or defaults.red_team,
         orders=most_orders if few_shot == "permuted" else 1,
         rounds=rounds,
-        probes=chosen,
+        probes=probe_names,
         seed=seed,
         cache=cache,
-        examples=shown,
+        examples=prompt_examples,
         held_out=held_out,
         bootstrap_rounds=bootstrap_rounds,
         bootstrap_permuted=bootstrap_permuted,
@@ -218,11 +218,11 @@ def qualitative(
     async def judge_item(judge: Model, item: JudgedItem, epoch: int) -> dict[str, Any]:
         record = {"judge": str(judge), "family": model_vendor(str(judge))}
         try:
-            built = await prepared.get(model_fingerprint(judge), lambda: build_examples(rating, judge))
-            ratings = await rating.judge_item(judge, built.examples, item, epoch)
+            prompt = await prepared.get(model_fingerprint(judge), lambda: build_examples(rating, judge))
+            ratings = await rating.judge_item(judge, prompt.examples, item, epoch)
         except Exception as error:
             return {**record, **rating.no_ratings(judge_failure(judge, error))}
-        return {**record, **ratings, "held_out": vars(built.held_out)}
+        return {**record, **ratings, "held_out": vars(prompt.held_out)}
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
@@ -266,14 +266,16 @@ def model_calls(
 ) -> tuple[int, int]:
     """Calls of each judge: for one answer, and once per run with the bundled examples, without bootstrapping."""
     defaults = PROTOCOLS[protocol]
-    chosen = _parse_probes(defaults.probes if probes is None else probes)
+    probe_names = _parse_probes(defaults.probes if probes is None else probes)
     stages = STAGES[red_team or defaults.red_team]
     notes = len(stages) + (defaults.self_answer if self_answer is None else self_answer)
     examples = 0 if few_shot == "disabled" else shots
     most = (defaults.orders if orders is None else orders) if few_shot == "permuted" else 1
     ratings = min(most, factorial(min(examples, 20))) * (rounds if examples else 1)
-    probe_calls = sum(name in chosen for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1))))
-    return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in chosen)
+    probe_calls = sum(
+        name in probe_names for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1)))
+    )
+    return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in probe_names)
 
 
 def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:

@@ -35,11 +35,11 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
     means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     rewards = row_mean(tables["reward"].values)
-    known = rewards[np.isfinite(rewards)]
+    finite = rewards[np.isfinite(rewards)]
     return {
         **means["reward"].main_metrics("reward", tables["reward"].share_scored),
         "spread": means["spread"].estimate,
-        "sd": float(known.std(ddof=1)) if known.size > 1 else np.nan,
+        "sd": float(finite.std(ddof=1)) if finite.size > 1 else np.nan,
         "epochs": tables["reward"].values.shape[1],
         **means["spread"].metrics("spread"),
         **means["reward"].cluster_metrics(),
@@ -159,7 +159,7 @@ class _Batches:
                 # An earlier holder may have taken this request with it, and have been cancelled.
                 batch = [request, *(other for other in self.waiting if other is not request)]
                 self.waiting = []
-                texts, starts = [one for one, _, _ in batch], [at for _, at, _ in batch]
+                texts, starts = [text for text, _, _ in batch], [at for _, at, _ in batch]
                 found: Any = await anyio.to_thread.run_sync(self.model.read, texts, starts)
                 for (_, _, place), reading in zip(batch, found, strict=True):
                     place.append(reading)

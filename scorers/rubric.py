@@ -32,18 +32,18 @@ Extract = Mapping[str, str]
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores; NaN where there are too few."""
     table = tabulate(scores, "rubric_score")
-    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
+    score = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
     details = [found for item in scores if (found := (item.score.metadata or {}).get("details"))]
     grades = [grade for detail in details for vote in detail["grades"] for grade in vote]
-    unread = sum(len(one["unread"]) for one in details)
+    unread = sum(len(detail["unread"]) for detail in details)
     return {
-        **headline.main_metrics("rubric_score", table.share_scored),
-        "repeat_sd": repeat_sd([one["votes"] for one in details]),
-        "share_missed": _share(sum(one["missed"] is not None for one in details), len(details)),
-        "share_na": _share(sum(one is None for one in grades), len(grades)),
-        "share_unread": _share(unread, unread + sum(len(one["votes"]) for one in details)),
+        **score.main_metrics("rubric_score", table.share_scored),
+        "repeat_sd": repeat_sd([detail["votes"] for detail in details]),
+        "share_missed": _share(sum(detail["missed"] is not None for detail in details), len(details)),
+        "share_na": _share(sum(grade is None for grade in grades), len(grades)),
+        "share_unread": _share(unread, unread + sum(len(detail["votes"]) for detail in details)),
         "epochs": table.values.shape[1],
-        **headline.cluster_metrics(),
+        **score.cluster_metrics(),
     }
 
 
@@ -120,9 +120,9 @@ def rubric(
         Gunjal et al. (2025). Rubrics as Rewards. arXiv:2507.17746. Zhang et al. (2025). Chasing the Tail.
         arXiv:2509.21500.
     """
-    read, artifact = read_reward(rubric)
+    base_reward, artifact = read_reward(rubric)
     reward = with_protocol(
-        read, artifact, votes=votes, language=language, template=template, judged=judged, extraction=extraction
+        base_reward, artifact, votes=votes, language=language, template=template, judged=judged, extraction=extraction
     )
     of_role = by_criteria(reward, role, cache)
     own = by_criteria(reward, role, cache, [judge.load() for judge in reward.judges]) if reward.judges else of_role

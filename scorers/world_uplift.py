@@ -65,8 +65,8 @@ VERDICTS: dict[float, str] = {
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores, headline first. NaN if there are too few."""
     metadata = [item.score.metadata or {} for item in scores]
-    per: Per = next((one["per"] for one in metadata if one.get("per")), "token")
-    budgets: list[int] = next((one["budgets"] for one in metadata if one.get("budgets")), [])
+    per: Per = next((details["per"] for details in metadata if details.get("per")), "token")
+    budgets: list[int] = next((details["budgets"] for details in metadata if details.get("budgets")), [])
     models = answers_of(scores, budgets)
     answers = mean_of_models(list(models.values()))
     headline = answers.mean("net", per)
@@ -90,16 +90,16 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         **headline.cluster_metrics(),
         **{
             key: figure
-            for model, one in (models if len(models) > 1 else {}).items()
-            for key, figure in one.mean("net", per).metrics(f"world_uplift {model}").items()
+            for model, uplifts in (models if len(models) > 1 else {}).items()
+            for key, figure in uplifts.mean("net", per).metrics(f"world_uplift {model}").items()
         },
     }
 
 
 def verdict_of(over: Sequence[Estimate]) -> float:
     """A key of `VERDICTS`, from the net uplift over each placebo. NaN if one has no interval."""
-    lower, upper = min(one.lower for one in over), max(one.upper for one in over)
-    if np.isnan([one.lower for one in over]).any():
+    lower, upper = min(estimate.lower for estimate in over), max(estimate.upper for estimate in over)
+    if np.isnan([estimate.lower for estimate in over]).any():
         return np.nan
     return float(lower > 0) - float(upper < 0)
 
@@ -270,7 +270,8 @@ def world_uplift(
             control = _strongest(arms, "")
             uplift, placebo = arms["with"].total - base, arms[control].total - base
             shares = [
-                copied_share(answer, one, f"{request_text} {task}") for one in (text, investigation.observation or text)
+                copied_share(answer, part, f"{request_text} {task}")
+                for part in (text, investigation.observation or text)
             ]
             value |= {
                 "world_uplift": (uplift - placebo) / (count if per == "token" else 1),
@@ -359,7 +360,7 @@ def _earlier(state: TaskState, source: str) -> tuple[Investigation | None, dict[
 
 def _budgets(budgets: int | str | Sequence[int]) -> list[int]:
     try:
-        numbers = sorted({int(one) for one in names_in(budgets)})
+        numbers = sorted({int(budget) for budget in names_in(budgets)})
     except ValueError:
         numbers = [0]
     if any(number < 1 for number in numbers):

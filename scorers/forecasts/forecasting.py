@@ -162,7 +162,7 @@ def mean_of_models(models: Sequence[Answers]) -> Answers:
     common = [question for question in first.question if all(question in row for row in rows)]
     places = [[row[question] for question in common] for row in rows]
     columns = {
-        name: np.mean([one.columns[name][place] for one, place in zip(models, places, strict=True)], axis=0)
+        name: np.mean([model.columns[name][place] for model, place in zip(models, places, strict=True)], axis=0)
         for name in first.columns
     }
     return Answers(common, [first.cluster[row] for row in places[0]], columns)
@@ -230,7 +230,7 @@ async def forecast(
         return Forecast(np.nan, 0, (), request, NOT_YET)
     async with span("forecast", type="truthgym.forecast"):
         logprobs = await reply_logprobs(model, messages, replies, "teacher_forced")
-    reason = next((f"The forecaster: {one.reason}" for one in logprobs if np.isnan(one.total)), None)
+    reason = next((f"The forecaster: {reply.reason}" for reply in logprobs if np.isnan(reply.total)), None)
     total = np.nan if reason else logprobs[0].total
     if opposite and not reason:
         total -= np.logaddexp(logprobs[0].total, logprobs[1].total)

@@ -76,14 +76,14 @@ class Investigation:
 
 def sample_observation(rows: Sequence[Observation], *key: object) -> Investigation:
     """Draw one of a question's observations. The same key draws the same one."""
-    one = Random(repr(key)).choice(list(rows))
-    return Investigation(one.task, one.observation, one.recorded)
+    row = Random(repr(key)).choice(list(rows))
+    return Investigation(row.task, row.observation, row.recorded)
 
 
 def investigated_outcome(question: str, proposition: str, target: str) -> Investigation:
     """A question's outcome, "yes" or "no", as an observation with its opposite."""
-    one = outcome(question, proposition, target)
-    return Investigation(one.task, one.observation, one.recorded, OUTCOMES["no" if target == "yes" else "yes"])
+    report = outcome(question, proposition, target)
+    return Investigation(report.task, report.observation, report.recorded, OUTCOMES["no" if target == "yes" else "yes"])
 
 
 def evidence_digest(
@@ -108,7 +108,7 @@ async def investigate(
     request = PROPOSE.format(question=question, n=tasks, form=form_instruction(Tasks))
     try:
         proposal = await ask(model, request, Tasks, epoch=1, name="investigation")
-        proposals = [one.strip() for one in proposal.form.tasks if one.strip()] if proposal.form else []
+        proposals = [task.strip() for task in proposal.form.tasks if task.strip()] if proposal.form else []
         if not proposals:
             return Investigation(None, None, reason=proposal.reason or "The investigator proposed no task.")
         task = Random(repr((seed, question))).choice(proposals)

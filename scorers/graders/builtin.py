@@ -85,12 +85,12 @@ def python_brier() -> Grader:
     A pure function without a model call. Several markers must agree. Without a marker there is no grade.
     """
 
-    def function(given: GraderInput) -> Grade:
-        outcome = _outcome(given)
-        belief = read_belief(given.completion) if "finalBeliefProb" in given.completion else None
+    def function(case: GraderInput) -> Grade:
+        outcome = _outcome(case)
+        belief = read_belief(case.completion) if "finalBeliefProb" in case.completion else None
         if belief is None:
             raise CannotGrade(
-                rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {given.completion[-80:]!r}",
+                rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {case.completion[-80:]!r}",
                 "answer",
             )
         return _brier(belief, outcome)
@@ -114,8 +114,8 @@ def plain() -> Grader:
     weight, and compare with `truthgym.analysis.composite`.
     """
 
-    def function(given: GraderInput) -> Grade:
-        text = re.sub(r"\\finalBeliefProb\{[^}]*\}", " ", given.completion)
+    def function(case: GraderInput) -> Grade:
+        text = re.sub(r"\\finalBeliefProb\{[^}]*\}", " ", case.completion)
         words = re.findall(r"[^\W_]+", text.lower())
         hollow = opens_hollow(text)
         short = min(1.0, len(set(words)) / LEAST_WORDS)
@@ -129,18 +129,18 @@ def plain() -> Grader:
 def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
     """Brier score of the belief that a model reads in the answer. 0 to 1, lower is better. One model call."""
 
-    async def function(given: GraderInput) -> Grade:
-        outcome = _outcome(given)
-        if not given.question.proposition:
+    async def function(case: GraderInput) -> Grade:
+        outcome = _outcome(case)
+        if not case.question.proposition:
             raise CannotGrade("The question has no proposition to state a probability for.", "setting")
         text = EXTRACT.format(
-            proposition=given.question.proposition,
-            question=material("question", given.prompt),
-            text=material("text", given.completion),
+            proposition=case.question.proposition,
+            question=material("question", case.prompt),
+            text=material("text", case.completion),
             form=form_instruction(StatedBelief),
         )
         reader = model or the_grader()
-        answer = await ask(reader, text, StatedBelief, epoch=given.epoch, name="stated belief", cache=cache)
+        answer = await ask(reader, text, StatedBelief, epoch=case.epoch, name="stated belief", cache=cache)
         if answer.form is None:
             raise CannotGrade(str(answer.reason), "judge")
         form = answer.form
@@ -159,14 +159,14 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
     """A model's grade by a rubric, 0 to 1, higher is better. One model call."""
     text_of_rubric = RUBRIC if rubric is None else read_grading_rubric(rubric)
 
-    async def function(given: GraderInput) -> Grade:
+    async def function(case: GraderInput) -> Grade:
         text = GRADE.format(
             rubric=text_of_rubric,
-            question=material("question", given.prompt),
-            text=material("text", given.trajectory),
+            question=material("question", case.prompt),
+            text=material("text", case.trajectory),
             form=form_instruction(RubricGrade),
         )
-        answer = await ask(model or the_grader(), text, RubricGrade, epoch=given.epoch, name="rubric", cache=cache)
+        answer = await ask(model or the_grader(), text, RubricGrade, epoch=case.epoch, name="rubric", cache=cache)
         if answer.form is None:
             raise CannotGrade(str(answer.reason), "judge")
         return Grade(answer.form.grade / 100, explanation=answer.form.reasons)
@@ -187,8 +187,8 @@ def read_grading_rubric(path: str) -> str:
     return "\n".join(text.strip().splitlines())
 
 
-def _outcome(given: GraderInput) -> float:
-    outcome = binary_outcome(given.target)
+def _outcome(case: GraderInput) -> float:
+    outcome = binary_outcome(case.target)
     if outcome is None:
         raise CannotGrade(NO_OUTCOME, "setting")
     return outcome

@@ -99,7 +99,7 @@ class Grader:
             )
 
 
-async def grade(grader: Grader, given: GraderInput) -> Grade:
+async def grade(grader: Grader, case: GraderInput) -> Grade:
     """Run a grader and validate its result. No fault of a grader makes it fail.
 
     Where a grader that asks no model gives no grade, as when a program raises, the fault is the answer's: otherwise
@@ -109,7 +109,7 @@ async def grade(grader: Grader, given: GraderInput) -> Grade:
         raise BadInput(f"The grader {grader.name} runs at OpenAI only; use another kind here")
     own: Fault = "judge" if grader.roles else "answer"
     try:
-        result = grader.function(given)
+        result = grader.function(case)
         validated = _validated(grader, await result if isawaitable(result) else result)
         return validated if validated.value is not None else replace(validated, fault=validated.fault or own)
     except (PrerequisiteError, LimitExceededError):
@@ -162,20 +162,20 @@ def item_fields(metadata: Mapping[str, Any], prompt: str, target: str, sample_id
     return {**metadata, "id": sample_id, "question": prompt, "input": prompt, **truth}
 
 
-def sample_fields(given: GraderInput) -> dict[str, Any]:
+def sample_fields(case: GraderInput) -> dict[str, Any]:
     """The answer in OpenAI's format for graders: `output_text`, `output_json` if it is valid JSON, `choices`, ...
 
     `trajectory`, the whole conversation as text, is an addition to OpenAI's format.
     """
-    message = {"role": "assistant", "content": given.completion}
+    message = {"role": "assistant", "content": case.completion}
     fields: dict[str, Any] = {
-        "output_text": given.completion,
+        "output_text": case.completion,
         "output_tools": [],
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "trajectory": given.trajectory,
+        "trajectory": case.trajectory,
     }
     try:
-        return fields | {"output_json": json.loads(given.completion)}
+        return fields | {"output_json": json.loads(case.completion)}
     except (ValueError, RecursionError):
         return fields
 

@@ -248,8 +248,8 @@ def _string_check(name: str, fields: dict[str, Any]) -> Grader:
         check_template(fields[field], f"grader {name}, {field}")
     operation = OPERATIONS[fields["operation"]]
 
-    def function(given: GraderInput) -> Grade:
-        values = _values(given)
+    def function(case: GraderInput) -> Grade:
+        values = _values(case)
         text, reference = (render(fields[field], values) for field in ("input", "reference"))
         result = operation(text, reference)
         explanation = f"{_short(text)} {fields['operation']} {_short(reference)} is {str(result).lower()}."
@@ -266,8 +266,8 @@ def _score_model(name: str, fields: dict[str, Any], cache: bool) -> Grader:
     config = _config(fields.get("sampling_params") or {})
     instruction = f"The score is a number from {low:g} to {high:g}.\n\n{form_instruction(ModelScore)}"
 
-    async def function(given: GraderInput) -> Grade:
-        values = _values(given)
+    async def function(case: GraderInput) -> Grade:
+        values = _values(case)
         messages = [(role, render(template, values)) for role, template in templates]
         if messages[-1][0] == "user":
             messages[-1] = ("user", f"{messages[-1][1]}\n\n{instruction}")
@@ -276,7 +276,7 @@ def _score_model(name: str, fields: dict[str, Any], cache: bool) -> Grader:
         reply, reason = await ask_for_text(
             the_grader(),
             [_message(role, text) for role, text in messages],
-            epoch=given.epoch,
+            epoch=case.epoch,
             name=f"score model {name}",
             cache=cache,
             config=config,
@@ -305,10 +305,10 @@ def _multi(name: str, fields: dict[str, Any], program: ProgramOptions, cache: bo
             raise BadInput(f"grader {name}: its part {part} is of type {spec['type']}, which runs at OpenAI only")
     compute = read_formula(fields["calculate_output"], parts, f"grader {name}, calculate_output")
 
-    async def function(given: GraderInput) -> Grade:
+    async def function(case: GraderInput) -> Grade:
         values = {}
         for part, grader in parts.items():
-            result = await grade(grader, given)
+            result = await grade(grader, case)
             if result.value is None:
                 raise CannotGrade(f"{part}: {result.reason}", result.fault)
             values[part] = result.value
@@ -364,8 +364,8 @@ def _config(sampling: Mapping[str, Any]) -> GenerateConfig:
     )
 
 
-def _values(given: GraderInput) -> dict[str, Any]:
-    return {"item": dict(given.item), "sample": sample_fields(given)}
+def _values(case: GraderInput) -> dict[str, Any]:
+    return {"item": dict(case.item), "sample": sample_fields(case)}
 
 
 def _short(text: str) -> str:

@@ -57,8 +57,8 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
     """
     _check(name, source)
 
-    async def function(given: GraderInput) -> float:
-        message = {"source": source, "sample": sample_fields(given), "item": dict(given.item)}
+    async def function(case: GraderInput) -> float:
+        message = {"source": source, "sample": sample_fields(case), "item": dict(case.item)}
         match await _run(f"The grader {name}", message, options):
             case {"grade": int() | float() as number} if not isinstance(number, bool):
                 return float(number)
@@ -206,9 +206,9 @@ def hidden_tests(options: ProgramOptions) -> Grader:
     as it was.
     """
 
-    async def function(given: GraderInput) -> Grade:
-        task = RepairQuestion.model_validate(dict(given.item))
-        program = find_program(given.completion, task.function)
+    async def function(case: GraderInput) -> Grade:
+        task = RepairQuestion.model_validate(dict(case.item))
+        program = find_program(case.completion, task.function)
         if program is None:
             return Grade(0, explanation=f"The answer has no Python program with a function {task.function}.")
         try:
@@ -222,5 +222,5 @@ def hidden_tests(options: ProgramOptions) -> Grader:
     return Grader("hidden_tests", function, sandbox=not options.trusted)
 
 
-def _same(one: object, other: object) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def _same(reply: object, other: object) -> bool:
+    return json.dumps(reply, sort_keys=True) == json.dumps(other, sort_keys=True)

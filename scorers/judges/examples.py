@@ -32,8 +32,8 @@ def choose_examples(
     rubric: Rubric, few_shot: FewShot, shots: int, source: str | None, seed: int
 ) -> tuple[list[RatedTrajectory], list[RatedTrajectory]]:
     """Choose the examples that judges are shown, and the held-out trajectories."""
-    shown, others = split_examples(read_sources(source, rubric), shots, seed) if source else ([], [])
-    if not (source and source.endswith(".jsonl") and len(others) >= MIN_HELD_OUT):
+    examples, held_out = split_examples(read_sources(source, rubric), shots, seed) if source else ([], [])
+    if not (source and source.endswith(".jsonl") and len(held_out) >= MIN_HELD_OUT):
         try:
             bundled = with_ratings_by(rubric, rated_trajectories(), "The bundled examples")
         except BadInput:
@@ -41,9 +41,9 @@ def choose_examples(
                 raise
             bundled = []  # the rubric has other qualities than the bundled ratings
         count = min(shots, len(bundled)) if source or few_shot == "disabled" else shots
-        first, others = split_examples(bundled, count, seed)
-        shown = shown if source else first
-    return ([] if few_shot == "disabled" else shown), others
+        first, held_out = split_examples(bundled, count, seed)
+        examples = examples if source else first
+    return ([] if few_shot == "disabled" else examples), held_out
 
 
 def _with_evidence(state: TaskState, question: str) -> str:
@@ -172,10 +172,10 @@ def split_examples(
     if shots > len(pool):
         raise BadInput(f"shots={shots}: there are only {len(pool)} rated examples; ask for fewer, or add more")
     ranked = sorted(pool, key=lambda item: (mean_rating(item), item.id))
-    shown = evenly_spaced(ranked, shots)
-    others = [item for item in ranked if item not in shown]
-    random.Random(seed).shuffle(shown)
-    return shown, evenly_spaced(others, min(MAX_HELD_OUT, len(others)))
+    examples = evenly_spaced(ranked, shots)
+    rest = [item for item in ranked if item not in examples]
+    random.Random(seed).shuffle(examples)
+    return examples, evenly_spaced(rest, min(MAX_HELD_OUT, len(rest)))
 
 
 def evenly_spaced(ranked: Sequence[RatedTrajectory], count: int) -> list[RatedTrajectory]:
@@ -197,5 +197,5 @@ def orders_of(count: int, limit: int, seed: int) -> list[tuple[int, ...]]:
 def same_question(example: RatedTrajectory, item: JudgedItem) -> bool:
     """Whether an example is about the judged question, even if only one of the two includes the evidence."""
     texts = (example.question, item.neutral_question or item.question)
-    one, other = (" ".join(text.lower().split()) for text in texts)
-    return one.startswith(other) or other.startswith(one)
+    first, other = (" ".join(text.lower().split()) for text in texts)
+    return first.startswith(other) or other.startswith(first)

@@ -137,24 +137,26 @@ class RatingProtocol:
         self, judge: Model, examples: Sequence[RatedTrajectory], item: JudgedItem, epoch: int
     ) -> dict[str, Any]:
         """Everything that one judge says about one item, as recorded in the score's metadata."""
-        shown = [example for example in examples if not same_question(example, item)]
-        orders = self.order_list(len(shown))
-        rounds = range(self.rounds if shown else 1)
+        others_examples = [example for example in examples if not same_question(example, item)]
+        orders = self.order_list(len(others_examples))
+        rounds = range(self.rounds if others_examples else 1)
         notes = await self.write_notes(judge, item, epoch)
         calls = [
-            self.rate(judge, [shown[i] for i in order], item, notes, epoch, f"order {k + 1}, round {r + 1}", r)
+            self.rate(
+                judge, [others_examples[i] for i in order], item, notes, epoch, f"order {k + 1}, round {r + 1}", r
+            )
             for r in rounds
             for k, order in enumerate(orders)
         ]
-        probes = self._probes(judge, shown, item, notes, epoch)
+        probes = self._probes(judge, others_examples, item, notes, epoch)
         replies = await collect(*calls, *probes.values())
         ratings, probed = replies[: len(calls)], dict(zip(probes, replies[len(calls) :], strict=True))
         by_round = [ratings[r * len(orders) : (r + 1) * len(orders)] for r in rounds]
         return {
             "ratings": [[_numbers(rating) for rating in row] for row in by_round],
-            "last": [round(mean_rating(shown[order[-1]]), 4) for order in orders] if shown else [],
-            "examples": [example.id for example in shown],
-            "orders": [list(order) for order in orders] if shown else [],
+            "last": [round(mean_rating(others_examples[order[-1]]), 4) for order in orders] if others_examples else [],
+            "examples": [example.id for example in others_examples],
+            "orders": [list(order) for order in orders] if others_examples else [],
             "probes": {name: _numbers(rating) for name, rating in probed.items()},
             "reasons": [rating.reasons for rating in ratings if rating.reasons][:2],
             "unread": [rating.unread for rating in replies if rating.unread][:2],
@@ -169,7 +171,7 @@ class RatingProtocol:
         return {"ratings": [[None] * orders] * rounds, "last": [], "probes": {}, "reasons": [], "unread": [reason]}
 
     def _probes(
-        self, judge: Model, shown: Sequence[RatedTrajectory], item: JudgedItem, notes: JudgeNotes, epoch: int
+        self, judge: Model, examples: Sequence[RatedTrajectory], item: JudgedItem, notes: JudgeNotes, epoch: int
     ) -> dict[str, Coroutine[Any, Any, Rating]]:
         """The calls of the requested probes, each in the first order of the examples."""
         variants = {
@@ -181,7 +183,7 @@ class RatingProtocol:
         if not notes.swappable:
             del variants["swap"]
         return {
-            name: self.rate(judge, shown, variant, its_notes, epoch, f"probe {name}", 0, draw)
+            name: self.rate(judge, examples, variant, its_notes, epoch, f"probe {name}", 0, draw)
             for name, (variant, its_notes, draw) in variants.items()
             if name in self.probes
         }
@@ -222,8 +224,8 @@ async def build_examples(protocol: RatingProtocol, judge: Model) -> JudgeExample
     held_out = HeldOut([mean_rating(example) for example in protocol.held_out])
     await _rate_held_out(protocol, judge, examples, held_out)
     for round in range(protocol.bootstrap_rounds):
-        drawn = _draw_candidates(protocol.candidates, examples, f"{protocol.seed} {round}")
-        rated = await collect(*(_rate_candidate(protocol, judge, examples, candidate) for candidate in drawn))
+        candidates = _draw_candidates(protocol.candidates, examples, f"{protocol.seed} {round}")
+        rated = await collect(*(_rate_candidate(protocol, judge, examples, candidate) for candidate in candidates))
         examples = examples + [candidate for candidate in rated if candidate]
         await _rate_held_out(protocol, judge, examples, held_out)
     return JudgeExamples(examples, held_out)
@@ -236,9 +238,9 @@ async def rate_anchors(
 
     async def rate(anchor: RatedTrajectory) -> float | None:
         item = JudgedItem(anchor.question, anchor.trajectory)
-        others = [example for example in examples if not same_question(example, item)]
+        other_examples = [example for example in examples if not same_question(example, item)]
         notes = await protocol.notes_on_example(judge, anchor, 0)
-        rating = await protocol.rate(judge, others, item, notes, SHARED, f"held out {anchor.id}")
+        rating = await protocol.rate(judge, other_examples, item, notes, SHARED, f"held out {anchor.id}")
         return None if rating.mean is None else round(rating.mean, 4)
 
     return await collect(*(rate(anchor) for anchor in protocol.held_out))
@@ -251,12 +253,12 @@ def _draw_candidates(
     questions = {_normalised(example.question) for example in examples}
     order = sorted(candidates, key=lambda candidate: (candidate.id, candidate.trajectory))
     random.Random(seed).shuffle(order)
-    drawn: list[RatedTrajectory] = []
+    selection: list[RatedTrajectory] = []
     for candidate in order:
-        if _normalised(candidate.question) not in questions and len(drawn) < len(examples):
+        if _normalised(candidate.question) not in questions and len(selection) < len(examples):
             questions.add(_normalised(candidate.question))
-            drawn.append(candidate)
-    return drawn
+            selection.append(candidate)
+    return selection
 
 
 def _normalised(question: str) -> str:

@@ -125,11 +125,11 @@ class Answers:
             tasks = {_setting(log) for log in respondent.logs}
             absent: dict[str, list[str]] = defaultdict(list)
             logs: dict[str, LogFile] = {}
-            seen = set(respondent.uuids)
+            answered_ids = set(respondent.uuids)
             for other in self.respondents:
                 for name, log in other.asked_in.items():
-                    if name not in seen and _setting(log) in tasks:
-                        seen.add(name)
+                    if name not in answered_ids and _setting(log) in tasks:
+                        answered_ids.add(name)
                         logs[log.path] = log
                         absent[log.path].append(name)
             commands += [
@@ -146,22 +146,22 @@ class Answers:
         short replies, and forms that the model uses for several questions.
         """
         pairs = {}
-        for one, other in combinations(self.respondents, 2):
-            common = one.answers.keys() & other.answers.keys()
+        for first, second in combinations(self.respondents, 2):
+            common = first.answers.keys() & second.answers.keys()
             same = sum(
-                any(is_copy(one, a, other, b) for a in one.answers[name] for b in other.answers[name])
+                any(is_copy(first, a, second, b) for a in first.answers[name] for b in second.answers[name])
                 for name in common
             )
-            if one.model != other.model and common and same / len(common) >= COPIES:
-                pairs[frozenset((one.name, other.name))] = same / len(common)
+            if first.model != second.model and common and same / len(common) >= COPIES:
+                pairs[frozenset((first.name, second.name))] = same / len(common)
         return pairs
 
 
-def is_copy(one: Respondent, reply: Answer, other: Respondent, answer: Answer) -> bool:
+def is_copy(first: Respondent, first_reply: Answer, second: Respondent, second_reply: Answer) -> bool:
     """Whether two replies to one question have the same words, which neither model uses for other questions."""
-    wording = reply.wording
-    unique = one.wordings[wording] <= 1 and other.wordings[wording] <= 1
-    return wording == answer.wording and unique and len(wording.split()) >= MIN_WORDS
+    wording = first_reply.wording
+    unique = first.wordings[wording] <= 1 and second.wordings[wording] <= 1
+    return wording == second_reply.wording and unique and len(wording.split()) >= MIN_WORDS
 
 
 def read_answers(places: Sequence[str], form: Form) -> Answers:
@@ -176,9 +176,9 @@ def read_answers(places: Sequence[str], form: Form) -> Answers:
             continue
         key = repr((run.model, run.model_args, run.model_base_url, log.solver, _generate_config(log), _setting(log)))
         _add(settings.setdefault(key, Respondent(run.model, run.model)), log, form, questions, left_out)
-    respondents = _named([setting for setting in settings.values() if setting.uuids])
+    respondents = _name_by_setting([setting for setting in settings.values() if setting.uuids])
     if not any(respondent.answers for respondent in respondents):
-        unread = left_out + Counter(reason for one in respondents for reason in one.unread.values())
+        unread = left_out + Counter(reason for respondent in respondents for reason in respondent.unread.values())
         reasons = "; ".join(f"{number} {reason}" for reason, number in unread.items())
         raise BadInput(
             f"answers={','.join(places)}: no answer can be read in these logs ({reasons or 'they have no samples'}); "
@@ -188,18 +188,18 @@ def read_answers(places: Sequence[str], form: Form) -> Answers:
 
 
 def _add(
-    one: Respondent,
+    respondent: Respondent,
     log: LogFile,
     form: Form,
     questions: dict[str, tuple[str, Question]],
     left_out: Counter[str],
 ) -> None:
     """Add what a log says, except answers to questions that a newer log has."""
-    one.logs.append(log)
+    respondent.logs.append(log)
     for item in read_eval_log(log.path, exclude_fields={"events", "attachments"}).samples or []:
         reason = _unusable(item)
         name = str(item.id)
-        if not reason and one.asked_in.get(name, log) is not log:
+        if not reason and respondent.asked_in.get(name, log) is not log:
             reason = "answers of which there are newer ones"
         if not reason:
             text = item.input if isinstance(item.input, str) else item.input[-1].text
@@ -211,14 +211,14 @@ def _add(
         if reason:
             left_out[reason] += 1
             continue
-        one.asked_in[name] = log
-        one.uuids[name].append(str(item.uuid))
+        respondent.asked_in[name] = log
+        respondent.uuids[name].append(str(item.uuid))
         reason, answer = _answer(item, form)
         if answer:
-            one.answers[name].append(answer)
-            one.unread.pop(name, None)
-        elif name not in one.answers:
-            one.unread[name] = reason
+            respondent.answers[name].append(answer)
+            respondent.unread.pop(name, None)
+        elif name not in respondent.answers:
+            respondent.unread[name] = reason
 
 
 def _unusable(item: EvalSample) -> str:
@@ -270,7 +270,7 @@ def _options(flag: str, arguments: Mapping[str, Any]) -> list[str]:
     return [f"{flag} {shlex.quote(word)}" for word in _words(arguments)]
 
 
-def _named(respondents: list[Respondent]) -> list[Respondent]:
+def _name_by_setting(respondents: list[Respondent]) -> list[Respondent]:
     """Name respondents of the same model by their settings."""
     counts = Counter(respondent.model for respondent in respondents)
     for one in respondents:

@@ -61,12 +61,14 @@ class Trial(BaseModel, frozen=True):
         return past + [Shown(question, [(SOURCE, answer)]) for question, answer in pairs]
 
 
-def draw_trials(answers: Answers, source: Respondent, asked: str, design: Design, skipped: Counter[str]) -> list[Trial]:
+def draw_trials(
+    answers: Answers, source: Respondent, asked_id: str, design: Design, skipped: Counter[str]
+) -> list[Trial]:
     """Draw the trials of one question that the evaluated model answered. The same arguments give the same trials."""
     trials = []
     for number in range(design.trials):
-        rng = generator("mutual prediction", design.seed, source.name, asked, number)
-        trial = _draw(answers, source, asked, design, rng)
+        rng = generator("mutual prediction", design.seed, source.name, asked_id, number)
+        trial = _draw(answers, source, asked_id, design, rng)
         if isinstance(trial, str):
             skipped[trial] += 1
         else:
@@ -74,37 +76,37 @@ def draw_trials(answers: Answers, source: Respondent, asked: str, design: Design
     return trials
 
 
-def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng: np.random.Generator) -> Trial | str:
-    target = _target_question(answers, asked, design, rng)
+def _draw(answers: Answers, source: Respondent, asked_id: str, design: Design, rng: np.random.Generator) -> Trial | str:
+    target = _target_question(answers, asked_id, design, rng)
     if target is None:
         return "no other question"
     pool = candidates(answers, source, target, design)
     if not pool:
         return "no other model answered the question"
     predicted = pool[rng.integers(len(pool))]
-    answer = _one(predicted.answers[target], rng)
+    answer = _draw_answer(predicted.answers[target], rng)
     text, question = answers.questions[target]
     if design.context_questions == "evaluated_question":
-        chosen = [asked]
-        if predicted is source and asked == target:
+        context_ids = [asked_id]
+        if predicted is source and asked_id == target:
             return "the answer itself would be shown"
-        if asked not in source.answers:
-            return source.unread.get(asked, "no answer to show")
+        if asked_id not in source.answers:
+            return source.unread.get(asked_id, "no answer to show")
     else:
-        chosen = _others(answers, source, question, {asked, target}, design.k_context, rng)
-        if len(chosen) < design.k_context:
+        context_ids = _draw_other_questions(answers, source, question, {asked_id, target}, design.k_context, rng)
+        if len(context_ids) < design.k_context:
             return f"fewer than {design.k_context} other questions"
-    shown = [_one(source.answers[name], rng) for name in chosen]
-    elsewhere = _others(answers, source, question, {asked, target, *chosen}, len(chosen), rng)
-    if len(elsewhere) < len(chosen):
+    context_answers = [_draw_answer(source.answers[name], rng) for name in context_ids]
+    null_ids = _draw_other_questions(answers, source, question, {asked_id, target, *context_ids}, len(context_ids), rng)
+    if len(null_ids) < len(context_ids):
         return "no other answers for the permutation null"
     behavior: list[str] = []
     if design.behavior_examples:
-        used = {asked, target, *chosen, *elsewhere}
-        behavior = _others(answers, predicted, question, used, design.behavior_examples, rng)
+        excluded = {asked_id, target, *context_ids, *null_ids}
+        behavior = _draw_other_questions(answers, predicted, question, excluded, design.behavior_examples, rng)
         if len(behavior) < design.behavior_examples:
             return f"fewer than {design.behavior_examples} examples of the predicted model"
-    texts = [answers.questions[name][0] for name in chosen]
+    texts = [answers.questions[name][0] for name in context_ids]
     return Trial(
         predicted=predicted.name,
         predicted_model=predicted.model,
@@ -113,61 +115,68 @@ def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng:
         event=question.event,
         answer=answer.shown,
         respondent=SOURCE if predicted is source else OTHER,
-        context=[(text, one.shown) for text, one in zip(texts, shown, strict=True)],
-        null=[(text, _one(source.answers[name], rng).shown) for text, name in zip(texts, elsewhere, strict=True)],
-        behavior=[(answers.questions[name][0], _one(predicted.answers[name], rng).shown) for name in behavior],
+        context=[(text, answer.shown) for text, answer in zip(texts, context_answers, strict=True)],
+        null=[
+            (text, _draw_answer(source.answers[name], rng).shown) for text, name in zip(texts, null_ids, strict=True)
+        ],
+        behavior=[(answers.questions[name][0], _draw_answer(predicted.answers[name], rng).shown) for name in behavior],
         same_family=predicted is not source and predicted.family == source.family,
     )
 
 
 def candidates(answers: Answers, source: Respondent, target: str, design: Design) -> list[Respondent]:
     """Whose answer to a question can be predicted: another model's, unless it repeats the evaluated one."""
-    others = [
+    peers = [
         respondent
         for respondent in answers.respondents
         if respondent.model != source.model and frozenset((respondent.name, source.name)) not in answers.copies
     ]
     if design.same_family == "exclude":
-        others = [one for one in others if one.family != source.family]
-    pool = {"evaluated": [source], "random_non_evaluated": others, "random_any": [source, *others]}[design.predicted]
-    return [one for one in pool if target in one.answers]
+        peers = [peer for peer in peers if peer.family != source.family]
+    pool = {"evaluated": [source], "random_non_evaluated": peers, "random_any": [source, *peers]}[design.predicted]
+    return [respondent for respondent in pool if target in respondent.answers]
 
 
-def _target_question(answers: Answers, asked: str, design: Design, rng: np.random.Generator) -> str | None:
+def _target_question(answers: Answers, asked_id: str, design: Design, rng: np.random.Generator) -> str | None:
     if design.target_question == "evaluated_question":
-        return asked
-    shown = answers.questions[asked][1]
+        return asked_id
+    asked_question = answers.questions[asked_id][1]
     names = [
         name
         for name, (_, question) in answers.questions.items()
-        if question.event != shown.event
+        if question.event != asked_question.event
         and (
             design.context_questions != "evaluated_question"
-            or may_be_shown_with(question, shown.event, shown.proposition, shown.opened_on)
+            or may_be_shown_with(question, asked_question.event, asked_question.proposition, asked_question.opened_on)
         )
     ]
-    names += [asked] * (design.target_question == "random_any_question")
+    names += [asked_id] * (design.target_question == "random_any_question")
     return names[rng.integers(len(names))] if names else None
 
 
-def _others(
-    answers: Answers, one: Respondent, question: Question, used: set[str], number: int, rng: np.random.Generator
+def _draw_other_questions(
+    answers: Answers,
+    respondent: Respondent,
+    question: Question,
+    excluded: set[str],
+    number: int,
+    rng: np.random.Generator,
 ) -> list[str]:
     """Questions that a respondent answered and that tell nothing of another one: of other events, and not later."""
 
     def fits(name: str) -> bool:
         other = answers.questions[name][1]
-        return name not in used and may_be_shown_with(question, other.event, other.proposition, other.opened_on)
+        return name not in excluded and may_be_shown_with(question, other.event, other.proposition, other.opened_on)
 
-    names = list(one.answers)
-    drawn: list[str] = []
+    names = list(respondent.answers)
+    selection: list[str] = []
     for index in rng.permutation(len(names)):  # most draws need to look at few of them
-        if len(drawn) == number:
+        if len(selection) == number:
             break
         if fits(names[index]):
-            drawn.append(names[index])
-    return drawn
+            selection.append(names[index])
+    return selection
 
 
-def _one(answers: Sequence[Answer], rng: np.random.Generator) -> Answer:
+def _draw_answer(answers: Sequence[Answer], rng: np.random.Generator) -> Answer:
     return answers[int(rng.integers(len(answers)))]

@@ -182,6 +182,6 @@ def repeat_sd(votes: Sequence[Sequence[float | None]]) -> float:
     Args:
         votes: Of each answer, the score of each vote; None where it graded nothing.
     """
-    read = [[vote for vote in one if vote is not None] for one in votes]
-    variances = [np.var(one, ddof=1) for one in read if len(one) > 1]
+    groups = [[vote for vote in group if vote is not None] for group in votes]
+    variances = [np.var(group, ddof=1) for group in groups if len(group) > 1]
     return float(np.sqrt(np.mean(variances))) if variances else np.nan

@@ -143,15 +143,15 @@ SECRET_VALUE = re.compile(r"(sk-|Bearer |hf_\w{8}|ghp_|AKIA)|.*://[^/@\s]*:[^/@\
 
 def refuse_secrets(where: str, value: object) -> None:
     """Refuse settings of a model with what looks like a key, by its name or its form: they are written to files."""
-    for name, one in value.items() if isinstance(value, Mapping) else []:
+    for name, item in value.items() if isinstance(value, Mapping) else []:
         words = re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", str(name)).lower())
-        if SECRET_WORDS & {word.removesuffix("s") for word in words if word != "tokens"} and isinstance(one, str):
+        if SECRET_WORDS & {word.removesuffix("s") for word in words if word != "tokens"} and isinstance(item, str):
             raise _secret(where, name)
-        if isinstance(one, str) and SECRET_VALUE.match(one):
+        if isinstance(item, str) and SECRET_VALUE.match(item):
             raise _secret(where, name)
-        refuse_secrets(f"{where}, {name}", one)
-    for one in value if isinstance(value, list | tuple) else []:
-        refuse_secrets(where, one)
+        refuse_secrets(f"{where}, {name}", item)
+    for item in value if isinstance(value, list | tuple) else []:
+        refuse_secrets(where, item)
 
 
 def _secret(where: str, name: object) -> Exception:
@@ -175,12 +175,12 @@ class ModelSpec(Data):
         if not isinstance(data, Mapping):
             return data
         refuse_secrets(f"model {data.get('model')}", data)
-        settings = {name: one for name, one in data.items() if name in GenerateConfig.model_fields}
+        settings = {name: value for name, value in data.items() if name in GenerateConfig.model_fields}
         config = {**(data.get("config") or {}), **settings}
         unknown = next((name for name in config if name not in GenerateConfig.model_fields), None)
         if unknown:
             raise ValueError(f"{unknown} is no setting of generation; see `inspect eval --help`")
-        return {name: one for name, one in data.items() if name not in settings} | (
+        return {name: value for name, value in data.items() if name not in settings} | (
             {"config": config} if config else {}
         )
 
@@ -295,6 +295,8 @@ def with_protocol(reward: RubricReward, artifact: str | None, **given: object) -
     try:
         protocol = Protocol.model_validate(reward.protocol.model_dump() | changed)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc']))}={one['input']!r}: {one['msg']}" for one in error.errors()]
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}={problem['input']!r}: {problem['msg']}" for problem in error.errors()
+        ]
         raise BadInput(f"rubric: {'; '.join(problems)}") from None
     return reward.model_copy(update={"protocol": protocol})

@@ -81,7 +81,7 @@ class Rubric(Data):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         ids = [criterion.id for criterion in self.criteria]
-        twice = next((one for one in ids if ids.count(one) > 1), None)
+        twice = next((name for name in ids if ids.count(name) > 1), None)
         if twice:
             raise ValueError(f"two criteria have the id {twice!r}; rename one")
         if (self.scale == "ordinal") != (len(self.levels) > 1):
@@ -111,9 +111,9 @@ def rubric_json(value: object) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -145,7 +145,7 @@ def check_places(rubrics: Sequence[Rubric], where: str) -> None:
 
 def rubrics_in(data: object, where: str) -> tuple[Rubric, ...]:
     """Read the rubric, or the list of rubrics, in JSON data."""
-    rubrics = tuple(model_from(Rubric, one, where) for one in (data if isinstance(data, list) else [data]))
+    rubrics = tuple(model_from(Rubric, item, where) for item in (data if isinstance(data, list) else [data]))
     check_places(rubrics, where)
     return rubrics
 
