@@ -4,25 +4,27 @@ python -m truthgym.analysis.agreement LOGS OUT.md      (also .csv, .html, .svg a
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
+import msgspec
 
-from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.answers import SAMPLE, answers, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.beliefs import beliefs
-from truthgym.analysis.tables.judges import judges
-from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.markdown import chart_section, intervals, number_range, page, section, table
+from truthgym.analysis.tables.panels import GREEN, heading, interval_panel, labels
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import main_keys, score_name
-from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.judge_reliability import agreement_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 QUESTION = "Do scores agree across scorers, judges, elicitors and setups?"
 FEWEST_UNITS = 10
@@ -48,7 +50,7 @@ def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
 
     Args:
         logs: Logs and folders of logs.
-        scorer: Compare the scores of this paradigm only. "": of all scorers.
+        scorer: Compare the scores of this scorer only. "": of all scorers.
         key: Compare this key of the scores. "": of each scorer the first with a better end, such as `brier_score`, or
             else the viewer's first column.
 
@@ -58,13 +60,13 @@ def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
     Raises:
         BadInput: No log of a finished eval; nothing was scored twice.
     """
-    recorded: dict[str, pd.DataFrame] = {}
-    for kind, read in (("elicitors", beliefs), ("judges", judges)):
+    records: list[pd.DataFrame | None] = []
+    for read in (beliefs, ratings_of_judges):
         try:
-            recorded[kind] = read(logs, **({"scorer": scorer} if scorer else {}))
+            records.append(read(logs, **({"scorer": scorer} if scorer else {})))
         except BadInput:  # no such record
-            continue
-    return agreements(answers(logs, scorer=scorer), recorded.get("elicitors"), recorded.get("judges"), key)
+            records.append(None)
+    return agreements(answers(logs, scorer=scorer), *records, key)
 
 
 def agreements(
@@ -78,7 +80,7 @@ def agreements(
     Args:
         answers: A row for each answer and number, as `tables.answers` returns.
         beliefs: A row for each belief, as `tables.beliefs` returns.
-        judges: A row for each answer and judge, as `tables.judges` returns.
+        judges: A row for each answer and judge, as `ratings_of_judges` returns.
         key: As in `load`.
 
     Returns:
@@ -110,34 +112,32 @@ def agreements(
         if twice.sum() < FEWEST_UNITS:
             notes.append(f"{name}: {twice.sum()} units have two numbers, and {FEWEST_UNITS} are needed.")
             continue
-        headline = agreement_estimate(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
-        if math.isnan(headline.estimate):
+        alpha = agreement_estimate(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
+        if math.isnan(alpha.estimate):
             notes.append(f"{name}: all numbers are equal, and alpha says nothing about them.")
             continue
         shared = float(twice.mean())
         if shared < LEAST_SHARE_SCORED:
-            notes.append(
-                f"{name}: only {100 * shared:.0f} % of the units have two numbers; the others may differ more."
-            )
+            share = f"only {100 * shared:.0f} % of the units have two numbers"
+            notes.append(f"{name}: {share}; the others may differ more.")
+        facts = {"kind": kind, "measure": measure, "where": where}
         rows.append(
-            {"kind": kind, "measure": measure, "where": where, "raters": ", ".join(raters), "alpha": headline.estimate}
-            | {"lower": headline.lower, "upper": headline.upper, "n": headline.n, "clusters": headline.clusters}
-            | {"shared": shared}
+            facts
+            | {"raters": ", ".join(raters), "alpha": alpha.estimate, "lower": alpha.lower, "upper": alpha.upper}
+            | {"n": alpha.n, "clusters": alpha.clusters, "shared": shared}
         )
-        worst += [{"kind": kind, "measure": measure, "where": where, **one} for one in _worst(ratings[twice])]
+        worst += [facts | unit for unit in _worst(ratings[twice])]
     if not rows:
         raise BadInput(
             f"Nothing was scored twice{': ' + notes[0] if notes else '.'} Score a log with other options "
             "(inspect score LOG --scorer truthgym/brier -S read=token --action append), or run more epochs or modes"
         )
     frame = pd.DataFrame(rows)
-    order = [list(KINDS).index(kind) for kind in frame["kind"]]
-    frame = frame.assign(order=order).sort_values(["order", "alpha"], ascending=[True, False], ignore_index=True)
-    frame = frame.drop(columns="order")
+    frame = frame.sort_values("alpha", ascending=False)
+    frame = frame.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable", ignore_index=True)
     if "epochs" not in set(frame["kind"]):
         notes.append("One epoch: nothing says how well a policy agrees with itself, with which all else is compared.")
-    notes = [*answers.attrs.get("notes", []), *notes]
-    frame.attrs.update(notes=list(dict.fromkeys(notes)), worst=worst)
+    frame.attrs.update(notes=list(dict.fromkeys([*answers.attrs.get("notes", []), *notes])), worst=worst)
     return frame
 
 
@@ -154,60 +154,38 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
-    rows = rows.assign(name=rows["measure"] + ", " + rows["where"])
-    title = "Krippendorff's alpha (1: full agreement, 0: chance)"
-    y = alt.Y("name:N", sort=alt.EncodingSortField("alpha", order="descending"), title=None, axis={"labelLimit": 460})
-    base = alt.Chart(rows).encode(y=y)
-    rules = [
-        alt.Chart().mark_rule(strokeDash=[4, 4], color=color).encode(x=alt.datum(value))
-        for value, color in ((0, "gray"), (TENTATIVE, "#E69F00"), (RELIABLE, "#009E73"))
-    ]
+def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart:
     low = min(0.0, float(rows[["alpha", "lower"]].min().min()))
-    scale, axis = alt.Scale(domain=[low, 1]), alt.Axis(tickCount=8)
-    interval = base.transform_filter("isValid(datum.lower)").mark_rule(strokeWidth=2, color="#0072B2")
-    point = base.mark_point(filled=True, size=60, opacity=1, color="#0072B2")
-    layers = [
-        *rules,
-        interval.encode(x=alt.X("lower:Q", title=title, scale=scale, axis=axis), x2="upper:Q"),
-        point.encode(x=alt.X("alpha:Q", title=title, scale=scale, axis=axis), tooltip=[*rows.columns.drop("name")]),
-    ]
-    fewest, most = rows["n"].min(), rows["n"].max()
-    units = f"{fewest if fewest == most else f'{fewest} to {most}'} units"
-    heading = alt.Title(f"{kind}: {KINDS[kind]}", subtitle=units, anchor="start", frame="group")
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
-        width=420, height={"step": 18}, title=heading
+    alpha = alt.X("alpha:Q", title="Krippendorff's alpha (1: full agreement, 0: chance)", axis=alt.Axis(tickCount=8))
+    return interval_panel(
+        rows.assign(name=rows["measure"] + ", " + rows["where"]),
+        alpha.scale(domain=[low, 1]),
+        dashed={0: "gray", TENTATIVE: "#E69F00", RELIABLE: GREEN},
+        y=labels("name", alt.EncodingSortField("alpha", order="descending"), 460),
+        tooltip=[*rows.columns],
+    ).properties(
+        width=420, height={"step": 18}, title=heading(f"{kind}: {KINDS[kind]}", f"{number_range(rows['n'])} units")
     )
-    return layered
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The agreement of each kind as Markdown, with the questions that disagree most and the notes.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The agreement of each kind as Markdown, with the questions that disagree most and the notes."""
     import pandas as pd
 
-    shown = frame.assign(
-        interval=intervals(frame),
-        shared=[f"{100 * share:.0f} %" for share in frame["shared"]],
-    )
+    comparisons = frame.assign(interval=intervals(frame), shared=[f"{100 * share:.0f} %" for share in frame["shared"]])
     sections = []
-    for kind, rows in shown.groupby("kind", sort=False):
+    for kind, rows in comparisons.groupby("kind", sort=False):
         columns = ("measure", "where", "raters", "alpha", "interval", "n", "clusters", "shared")
-        sections.append(f"### {kind}: {KINDS[str(kind)]}\n\n{table(rows, columns, LABELS)}")
-        units = pd.DataFrame([one for one in frame.attrs.get("worst", []) if one["kind"] == kind])
+        parts = [table(rows, columns, LABELS)]
+        units = pd.DataFrame([unit for unit in frame.attrs.get("worst", []) if unit["kind"] == kind])
         if len(units):
             units = units.sort_values("spread", ascending=False, kind="stable").head(MOST_LISTED)
-            heading = "The questions that disagree most:\n\n"
-            sections.append(heading + table(units, ("measure", "model", "question", "spread", "ratings")))
-    if figure:
-        fewest, most = frame["n"].min(), frame["n"].max()
-        text = f"Krippendorff's alpha with 95 % intervals by event, of {fewest} to {most} units. Dashed: 0, 0.667, 0.8."
-        sections.append(f"### Chart\n\n![Agreement]({figure})\n\n*{text}*\n")
-    return "\n".join(sections) + listed(frame)
+            worst = table(units, ("measure", "model", "question", "spread", "ratings"))
+            parts += ["The questions that disagree most:", worst]
+        sections.append(section(f"{kind}: {KINDS[str(kind)]}", *parts))
+    sizes = f"{frame['n'].min()} to {frame['n'].max()} units"
+    caption = f"Krippendorff's alpha with 95 % intervals by event, of {sizes}. Dashed: 0, 0.667, 0.8."
+    return page([*sections, chart_section(figure, "Agreement", caption)], frame)
 
 
 def _comparisons(
@@ -217,17 +195,16 @@ def _comparisons(
     bases = answers["scorer"].map(bare_name)
     setting = (answers["task"] + " " + answers["mode"]).str.strip()
     for base, part in answers.assign(base=bases, setting=setting).groupby("base", sort=True):
-        chosen = key or main_keys(part)[str(part["scorer"].iloc[0])]
-        rows = part[part["key"] == chosen]
-        yield from _split("scorers", score_name(str(base), chosen), rows, ["domain"], ANSWER, "scorer")
+        main_key = key or main_keys(part)[str(part["scorer"].iloc[0])]
+        rows = part[part["key"] == main_key]
+        yield from _split("scorers", score_name(str(base), main_key), rows, ["domain"], ANSWER, "scorer")
         for scorer, own in rows.groupby("scorer"):
-            name, question = score_name(str(scorer), chosen), ["domain", "model", "sample_id"]
-            yield from _split("setups", name, own, ["domain", "model"], question, "setting")
+            name = score_name(str(scorer), main_key)
+            yield from _split("setups", name, own, ["domain", "model"], ["domain", "model", "sample_id"], "setting")
             yield from _split("epochs", name, own, ["domain"], ["setup", "model", "eval_id", "sample_id"], "epoch")
     if judges is not None:
-        yield from _split(
-            "judges", "quality", judges.assign(value=judges["rating"]), ["domain", "model"], ANSWER, "judge"
-        )
+        rated = judges.assign(value=judges["rating"])
+        yield from _split("judges", "quality", rated, ["domain", "model"], ANSWER, "judge")
     if beliefs is not None:
         wording = beliefs["stage"].str.fullmatch("prior 2")
         by_stage = beliefs.assign(
@@ -252,16 +229,49 @@ def _split(
 def _worst(ratings: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     spread = (ratings.max(axis=1) - ratings.min(axis=1)).sort_values(ascending=False, kind="stable").head(WORST)
     for unit, row in ratings.loc[spread.index[spread > 0]].iterrows():
-        numbers, size = row.dropna(), row.max() - row.min()
         facts = dict(zip(ratings.index.names, unit if isinstance(unit, tuple) else (unit,), strict=True))
-        words = ", ".join(f"{rater} {value:.3g}" for rater, value in numbers.items())
-        epoch = f" (epoch {facts['epoch']})" if "epoch" in facts else ""
-        yield {
-            "model": facts["model"],
-            "question": f"{facts['sample_id']}{epoch}",
-            "spread": float(size),
-            "ratings": words,
-        }
+        ratings_text = ", ".join(f"{rater} {value:.3g}" for rater, value in row.dropna().items())
+        question = f"{facts['sample_id']}" + (f" (epoch {facts['epoch']})" if "epoch" in facts else "")
+        size = float(row.max() - row.min())
+        yield {"model": facts["model"], "question": question, "spread": size, "ratings": ratings_text}
+
+
+class _Record(msgspec.Struct, gc=False):
+    """The part of a judge's record that is a column."""
+
+    judge: str
+    ratings: list[list[list[float] | None]] = []
+    """Rounds x orders x qualities, from 0 to 100."""
+
+
+class _Details(msgspec.Struct, gc=False):
+    judges: list[_Record] = []
+
+
+DETAILS = msgspec.json.Decoder(_Details)
+
+
+def ratings_of_judges(logs: Places, *, scorer: str = "qualitative") -> "pd.DataFrame":
+    """A row for each answer and judge of a scorer: `judge` and `rating`, the mean over qualities in [0, 1]."""
+    evals = runs(logs)
+    frame = tabulate(evals, (*SAMPLE, "scorer", "judge", "rating"), lambda run: _ratings(run, scorer))
+    if frame.empty:
+        raise no_scores(evals, scorer)
+    return frame
+
+
+def _ratings(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
+    for _, sample in run.log.reader.outcomes():
+        for label, score in labelled(run, sample).items():
+            if bare_name(label) != scorer:
+                continue
+            times = Counter[str]()
+            for record in DETAILS.decode(score.metadata).judges:
+                times[record.judge] += 1
+                again = f" ({times[record.judge]})" * (times[record.judge] > 1)  # one model with other arguments
+                numbers = [number for orders in record.ratings for ratings in orders for number in ratings or []]
+                mean = sum(numbers) / len(numbers) / 100 if numbers else math.nan
+                yield (*sample_facts(sample), label, record.judge + again, mean)
 
 
 if __name__ == "__main__":

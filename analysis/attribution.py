@@ -11,9 +11,9 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.design import ASSIGNED, OBSERVED, Design, Term, settings, with_trajectories
-from truthgym.analysis.tables.markdown import intervals, table, with_interval
-from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.markdown import chart_section, intervals, page, section, table, with_interval
+from truthgym.analysis.tables.panels import BLUE, ORANGE, SHAPES, heading, interval_panel, labels, scale
+from truthgym.analysis.tables.regression_design import ASSIGNED, FEATURES, OBSERVED, Design, settings, with_trajectories
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places
@@ -25,6 +25,7 @@ from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clust
 if TYPE_CHECKING:
     import pandas as pd
 
+
 QUESTION = "What explains a score: the model, the setup, or the trajectory?"
 ROWS_PER_TERM = 10
 """Answers for each column of the design below which there is no regression."""
@@ -32,13 +33,14 @@ MOST_MIXED = 1000
 """Questions above which no mixed-effects model is fitted: it takes too long."""
 MOST_VIF = 10.0
 """Variance inflation above which two features can hardly be told apart."""
-COLORS = {ASSIGNED: "#0072B2", OBSERVED: "#D55E00"}
+COLORS = {ASSIGNED: BLUE, OBSERVED: ORANGE}
 LABELS = {
     "interval": "95 % interval",
     "p_adjusted": "p (Holm)",
     "explains": "share of variance",
     "mixed": "mixed effects [95 %]",
 }
+NOT_LINEAR = "not linear: the effects are averages over a curve or interaction"
 CAUTION = (
     "An assigned factor was set by whoever ran the evals, and all of its levels answered the same questions: its "
     "effect is what changing it does on these questions, by whatever it does to the trajectories. An observed feature "
@@ -52,7 +54,7 @@ def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
 
     Args:
         logs: Logs and folders of logs.
-        scorer: Explain the scores of this paradigm only. "": of all scorers.
+        scorer: Explain the scores of this scorer only. "": of all scorers.
         key: Explain this key of the scores. "": of each scorer the first with a better end, such as `brier_score`.
 
     Returns:
@@ -102,13 +104,12 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
             notes.append(f"{name}: all scores are equal, so there is nothing to explain.")
             continue
         first = settings(read)
-        known = read.dropna(subset=["confidence"]) if read["confidence"].notna().any() else read
-        names = [one for one in ("characters", "steps", "hedges", "numbers", "confidence") if known[one].notna().all()]
-        second = with_trajectories(settings(known), known, names)
-        events = (known["domain"] + " " + known["event"].astype(str)).nunique()
-        if events < MIN_CLUSTERS_REGRESSED or len(known) < ROWS_PER_TERM * (len(second.terms) + 1):
+        whole = read.dropna(subset=["confidence"]) if read["confidence"].notna().any() else read
+        second = with_trajectories(settings(whole), whole, [name for name in FEATURES if whole[name].notna().all()])
+        events = _events(whole).nunique()
+        if events < MIN_CLUSTERS_REGRESSED or len(whole) < ROWS_PER_TERM * (len(second.terms) + 1):
             notes.append(
-                f"{name}: {len(known)} answers about {events} events are too few for {len(second.terms)} effects; "
+                f"{name}: {len(whole)} answers about {events} events are too few for {len(second.terms)} effects; "
                 f"{ROWS_PER_TERM} answers for each and {MIN_CLUSTERS_REGRESSED} events are needed."
             )
             continue
@@ -119,10 +120,12 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         if read["epoch"].nunique() == 1:
             notes.append(f"{name}: one epoch, so the noise of an answer is not told apart from its question.")
         terms = [*_terms(read, first, range(len(first.terms)))]
-        terms += _terms(known, second, range(len(first.terms), len(second.terms)))
+        terms += _terms(whole, second, range(len(first.terms), len(second.terms)))
         corrected = holm([term["p"] for term in terms])
-        rows += [{"score": name, "best": best, **one, "p_adjusted": p} for one, p in zip(terms, corrected, strict=True)]
-        checks += [{"score": name, **check} for check in _checks(known, second)]
+        rows += [
+            {"score": name, "best": best, **term, "p_adjusted": p} for term, p in zip(terms, corrected, strict=True)
+        ]
+        checks += [{"score": name, **check} for check in _checks(whole, second)]
     if not rows:
         raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more setups")
     explained = pd.DataFrame(rows)
@@ -146,92 +149,71 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     score, best = rows[["score", "best"]].iloc[0]
-    rows = rows.assign(name=rows["feature"] + ": " + rows["level"])
-    title = f"effect on {score} ({'below' if best == 'lowest' else 'above'} 0 is better)"
-    scale = alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
     legend = alt.Legend(orient="top", symbolOpacity=1, symbolFillColor=None)
-    base = alt.Chart(rows).encode(
-        y=alt.Y(
-            "name:N", sort=alt.EncodingSortField("effect", order="ascending"), title=None, axis={"labelLimit": 460}
-        ),
-        color=alt.Color("kind:N", title=None, scale=scale, legend=legend),
+    fill = alt.Color("kind:N", scale=scale(list(COLORS), COLORS), legend=None)
+    return interval_panel(
+        rows.assign(name=rows["feature"] + ": " + rows["level"]),
+        alt.X("effect:Q", title=f"effect on {score} ({'below' if best == 'lowest' else 'above'} 0 is better)"),
+        color=alt.Color("kind:N", title=None, scale=scale(list(COLORS), COLORS), legend=legend),
+        y=labels("name", alt.EncodingSortField("effect", order="ascending"), 460),
+        shape=alt.Shape("kind:N", title=None, scale=scale(list(COLORS), SHAPES), legend=legend),
+        fill=alt.condition("datum.real", fill, alt.value("white")),
+        tooltip=[*rows.columns],
+    ).properties(
+        width=420,
+        height={"step": 18},
+        title=heading(score, f"{rows['n'].min():,} answers about {rows['clusters'].min()} events"),
     )
-    shapes = alt.Scale(domain=list(COLORS), range=["circle", "square"])
-    layers = [
-        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0)),
-        base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=title), x2="upper:Q"),
-        base.mark_point(size=60, opacity=1, strokeWidth=2).encode(
-            x="effect:Q",
-            shape=alt.Shape("kind:N", title=None, scale=shapes, legend=legend),
-            fill=alt.condition("datum.real", alt.Color("kind:N", scale=scale, legend=None), alt.value("white")),
-            tooltip=[*rows.columns.drop("name")],
-        ),
-    ]
-    subtitle = f"{rows['n'].min():,} answers about {rows['clusters'].min()} events"
-    heading = alt.Title(score, subtitle=subtitle, anchor="start", frame="group")
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
-        width=420, height={"step": 18}, title=heading
-    )
-    return layered
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The effects on each score as Markdown, with the checks, the caution and the notes.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The effects on each score as Markdown, with the checks, the caution and the notes."""
     import pandas as pd
 
-    shown = frame.assign(
+    effects = frame.assign(
         interval=intervals(frame),
         mixed=[with_interval(*row) for row in frame[["mixed", "mixed_lower", "mixed_upper"]].to_numpy(dtype=float)],
     )
     sections = [CAUTION + "\n"]
     checks = pd.DataFrame(frame.attrs.get("checks", []))
-    for score, rows in shown.groupby("score", sort=False):
+    for score, rows in effects.groupby("score", sort=False):
         better = "Lower" if rows["best"].iloc[0] == "lowest" else "Higher"
         columns = ("feature", "level", "kind", "effect", "interval", "p_adjusted", "explains", "mixed", "n", "clusters")
-        sections.append(f"### {score}\n\n{better} is better.\n\n{table(rows, columns, LABELS)}")
+        parts = [f"{better} is better.", table(rows, columns, LABELS)]
         if len(checks):
-            sections.append("Checks:\n\n" + table(checks[checks["score"] == score], ("check", "result", "verdict")))
-    if figure:
-        text = f"Effects with 95 % intervals, clustered by event, of {frame['n'].min():,} answers or more."
-        text += " Hollow: not distinguishable from 0 at 5 % after Holm's correction."
-        sections.append(f"### Chart\n\n![Effects on each score]({figure})\n\n*{text}*\n")
-    return "\n".join(sections) + listed(frame)
+            parts += ["Checks:", table(checks[checks["score"] == score], ("check", "result", "verdict"))]
+        sections.append(section(str(score), *parts))
+    caption = (
+        f"Effects with 95 % intervals, clustered by event, of {frame['n'].min():,} answers or more. Hollow: not "
+        "distinguishable from 0 at 5 % after Holm's correction."
+    )
+    return page([*sections, chart_section(figure, "Effects on each score", caption)], frame)
+
+
+def _events(frame: "pd.DataFrame") -> "pd.Series[str]":
+    return frame["domain"] + " " + frame["event"].astype(str)
 
 
 def _terms(frame: "pd.DataFrame", design: Design, which: range) -> Iterator[dict[str, Any]]:
     """The rows of some columns of a design."""
     y, matrix = frame["value"].to_numpy(dtype=float), design.matrix(len(frame))
-    fit = clustered_fit(y, matrix, list(frame["domain"] + " " + frame["event"].astype(str)))
+    fit = clustered_fit(y, matrix, list(_events(frame)))
     mixed = _mixed(frame, matrix) if len(which) else None
     total = float(np.sum(np.square(y - y.mean())))
+    kept = float(np.sum(np.square(y - fit.fitted)))
     for i in which:
-        term: Term = design.terms[i]
+        term = design.terms[i]
         without = np.delete(matrix, i + 1, axis=1)
         lost = np.sum(np.square(y - without @ np.linalg.lstsq(without, y, rcond=None)[0]))
-        kept = np.sum(np.square(y - fit.fitted))
+        estimate, lower, upper = mixed[i + 1] if mixed is not None else (np.nan,) * 3
         yield {
-            "feature": term.feature,
-            "level": term.level,
-            "kind": term.kind,
-            **{name: float(getattr(fit, of)[i + 1]) for name, of in _FIGURES.items()},
+            **{"feature": term.feature, "level": term.level, "kind": term.kind, "effect": float(fit.estimate[i + 1])},
+            **{"lower": float(fit.lower[i + 1]), "upper": float(fit.upper[i + 1]), "p": float(fit.p[i + 1])},
             "explains": float((lost - kept) / total),
-            **dict(
-                zip(("mixed", "mixed_lower", "mixed_upper"), mixed[i + 1] if mixed is not None else _NONE, strict=True)
-            ),
-            "n": fit.n,
-            "clusters": fit.clusters,
+            **{"mixed": estimate, "mixed_lower": lower, "mixed_upper": upper, "n": fit.n, "clusters": fit.clusters},
         }
-
-
-_FIGURES = {"effect": "estimate", "lower": "lower", "upper": "upper", "p": "p"}
-_NONE = (np.nan, np.nan, np.nan)
 
 
 def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]") -> Any:  # noqa: ANN401
@@ -250,7 +232,7 @@ def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]
             except (np.linalg.LinAlgError, ValueError):
                 return None
         if fit.converged and np.isfinite(fit.bse_fe).all():
-            alone = (frame["domain"] + " " + frame["event"].astype(str)).nunique() == questions.nunique()
+            alone = _events(frame).nunique() == questions.nunique()
             bounds = fit.conf_int()[: matrix.shape[1]] if alone else np.full((matrix.shape[1], 2), np.nan)
             return np.column_stack([fit.fe_params, bounds])
     return None
@@ -263,34 +245,29 @@ def _checks(frame: "pd.DataFrame", design: Design) -> Iterator[dict[str, Any]]:
     from statsmodels.stats.outliers_influence import variance_inflation_factor
 
     y, matrix = frame["value"].to_numpy(dtype=float), design.matrix(len(frame))
-    names = [term.feature for term in design.terms]
-    events = frame["domain"] + " " + frame["event"].astype(str)
+    events = _events(frame)
     codes = events.astype("category").cat.codes.to_numpy(dtype=int)
-    plain = OLS(y, matrix).fit()
-    reset = linear_reset(plain, power=2, use_f=True, cov_type="cluster", cov_kwds={"groups": codes})
+    reset = linear_reset(OLS(y, matrix).fit(), power=2, use_f=True, cov_type="cluster", cov_kwds={"groups": codes})
     p = float(reset.pvalue)
-    yield _check(
-        "linear (RESET, p)", f"{p:.3f}", p >= ALPHA, "not linear: the effects are averages over a curve or interaction"
-    )
-    inflation = {name: float(variance_inflation_factor(matrix, i + 1)) for i, name in enumerate(names)}
-    worst = max(inflation, key=inflation.__getitem__)
-    yield _check(
-        "features vary apart (largest variance inflation)",
-        f"{inflation[worst]:.1f} ({worst})",
-        inflation[worst] <= MOST_VIF,
-        "two features hardly vary apart: their intervals are wide, and their shares of the effect uncertain",
-    )
-    largest = events.value_counts(normalize=True)
-    yield _check(
-        "no event dominates (share of the largest)",
-        f"{100 * largest.iloc[0]:.0f} % of {len(largest)} events",
-        largest.iloc[0] <= 0.2,
-        "the answer depends on one event",
-    )
-
-
-def _check(name: str, result: str, passed: bool, otherwise: str) -> dict[str, Any]:
-    return {"check": name, "result": result, "verdict": "yes" if passed else otherwise}
+    inflation = {term.feature: float(variance_inflation_factor(matrix, i)) for i, term in enumerate(design.terms, 1)}
+    feature, largest = max(inflation.items(), key=lambda item: item[1])
+    shares = events.value_counts(normalize=True)
+    for check, result, passed, otherwise in (
+        ("linear (RESET, p)", f"{p:.3f}", p >= ALPHA, NOT_LINEAR),
+        (
+            "features vary apart (largest variance inflation)",
+            f"{largest:.1f} ({feature})",
+            largest <= MOST_VIF,
+            "two features hardly vary apart: their intervals are wide, and their shares of the effect uncertain",
+        ),
+        (
+            "no event dominates (share of the largest)",
+            f"{100 * shares.iloc[0]:.0f} % of {len(shares)} events",
+            shares.iloc[0] <= 0.2,
+            "the answer depends on one event",
+        ),
+    ):
+        yield {"check": check, "result": result, "verdict": "yes" if passed else otherwise}
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, notes, read_enough
+from truthgym.analysis.tables.answers import UNREAD, answers, epochs_by_question, read_enough
+from truthgym.analysis.tables.markdown import by_reason, intervals, notes, table
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import FEW_QUESTIONS

@@ -12,8 +12,8 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import labelled, no_scores, sample_facts
-from truthgym.analysis.tables.markdown import table, with_interval
-from truthgym.analysis.tables.questions import by_reason, notes
+from truthgym.analysis.tables.markdown import by_reason, page, picture, section, table, with_interval
+from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.scorer import SampleScore
 
+
 QUESTION = "How did beliefs move?"
 RUN = ["setup", "model", "scorer", "log"]
 """The columns that name a panel."""
@@ -35,7 +36,7 @@ BINS = 8
 FEWEST_DRAWN = 30
 """Questions below which the update against the prior is not drawn."""
 ONE_EPOCH = "in one epoch a prior's error is in its own update too, so that the two do not show a trend"
-TRUTH = alt.Scale(domain=["yes", "no", "unknown"], range=["#0072B2", "#D55E00", "#999999"])
+TRUTH = alt.Scale(domain=["yes", "no", "unknown"], range=[BLUE, ORANGE, GRAY])
 LEGEND_OF_TRUTH = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=2)
 LABELS = {"stated": "answers", "moved": "mean step", "brier": "Brier score [95 % interval]"}
 
@@ -74,10 +75,10 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     steps = sorted((name for name in map(str, frame) if name.startswith("step ")), key=lambda name: int(name[5:]))
     last = [*steps, "posterior", "corrected"]
     frame = frame[[name for name in frame.columns if name not in last] + last]
-    runs_of_one = [f"{one[1]} in {one[0]}" for one, part in frame.groupby(RUN) if part["epoch"].nunique() < 2]
+    single = [f"{run[1]} in {run[0]}" for run, part in frame.groupby(RUN) if part["epoch"].nunique() < 2]
     frame.attrs["notes"] = [
         *by_reason(refused, "No martingale score"),
-        *by_reason({ONE_EPOCH: runs_of_one}, "Update against prior not drawn"),
+        *by_reason({ONE_EPOCH: single}, "Update against prior not drawn"),
     ]
     return frame
 
@@ -87,9 +88,6 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
 
     Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
     at 0 for beliefs whose updates cannot be predicted. Blue: the slope from prior to posterior.
-
-    Args:
-        frame: From `load`.
 
     Raises:
         BadInput: There is nothing to draw.
@@ -102,30 +100,22 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """Beliefs by stage as Markdown tables, a table for each run and elicitor.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """Beliefs by stage as Markdown tables, a table for each run and elicitor."""
     parts = []
     for (setup, model, scorer, _, elicitor), rows in frame.groupby([*RUN, "elicitor"], sort=True):
-        heading = f"### {setup}: {model}, `{scorer}`, {elicitor}\n\n"
         first = rows.iloc[0]
-        numbers = {"Martingale score": "score", "slope from prior to posterior": "slope"}
         slopes = "".join(
             f"{words} {with_interval(*(first[f'{name}{side}'] for side in ('', '_lower', '_upper')))}, "
-            for words, name in numbers.items()
+            for words, name in (("Martingale score", "score"), ("slope from prior to posterior", "slope"))
         )
-        n = f"{rows['question'].nunique()} questions, epochs: {rows['epoch'].nunique()}.\n\n"
+        n = f"{rows['question'].nunique()} questions, epochs: {rows['epoch'].nunique()}."
         stages = table(_by_stage(rows), ("stage", "stated", "belief", "moved", "brier"), LABELS)
-        parts.append(heading + slopes * bool(np.isfinite(first["slope"])) + n + stages)
-    parts.append(LEGEND)
-    if figure:
-        counts = frame.groupby([*RUN, "elicitor"])["question"].nunique()
-        more = f" Not drawn: {len(counts) - MOST_RUNS} more runs." * (len(counts) > MOST_RUNS)
-        parts.append(f"![Belief paths]({figure})\n\n*{CAPTION.format(least=counts.min(), most=counts.max())}{more}*\n")
-    return "\n".join([*parts, notes(frame)])
+        title = f"{setup}: {model}, `{scorer}`, {elicitor}"
+        parts.append(section(title, slopes * bool(np.isfinite(first["slope"])) + n, stages))
+    counts = frame.groupby([*RUN, "elicitor"])["question"].nunique()
+    more = f" Not drawn: {len(counts) - MOST_RUNS} more runs." * (len(counts) > MOST_RUNS)
+    caption = CAPTION.format(least=counts.min(), most=counts.max()) + more
+    return page([*parts, LEGEND, picture(figure, "Belief paths", caption)], frame)
 
 
 LEGEND = (
@@ -173,29 +163,23 @@ def _rows(
             if belief["stage"] != "view":  # a first impression, which is text
                 paths.setdefault(belief["elicitor"], {})[belief["stage"]] = belief.get("value")
         facts = {"setup": run.setup, "model": run.model, "scorer": name, "log": run.log.path, "question": question}
-        facts |= {
-            "epoch": epoch,
-            "domain": metadata.get("domain", ""),
-            "event": event,
-            "outcome": metadata.get("outcome"),
-        }
+        facts |= {"epoch": epoch, "domain": metadata.get("domain", ""), "event": event}
+        facts |= {"outcome": metadata.get("outcome")}
         for elicitor, path in paths.items():
             own = elicitor == beliefs.first
             slope = (slope_score.estimate, slope_score.lower, slope_score.upper) if own else (np.nan,) * 3
-            row = facts | {
-                "elicitor": elicitor,
-                **dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True)),
-                **dict(zip(("score", "score_lower", "score_upper"), logged, strict=True)),
-            }
+            row = facts | {"elicitor": elicitor}
+            row |= dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True))
+            row |= dict(zip(("score", "score_lower", "score_upper"), logged, strict=True))
             yield row | path | {"corrected": corrected[place[question], epoch - 1] if own else np.nan}
 
 
 def _logged(run: Run, name: str) -> tuple[float, ...]:
-    """The headline of a scorer in a log, with its interval."""
+    """The estimate of a scorer in a log, with its interval."""
     results = run.log.header.results
     figures = {run.scorer_label(score): score.metrics for score in results.scores if score.metrics} if results else {}
-    headline = next(iter(figures.get(name, {})), "")
-    values = [figures[name].get(f"{headline}{side}") if headline else None for side in ("", "_lower", "_upper")]
+    estimate = next(iter(figures.get(name, {})), "")
+    values = [figures[name].get(f"{estimate}{side}") if estimate else None for side in ("", "_lower", "_upper")]
     return tuple(np.nan if value is None or value.value is None else value.value for value in values)
 
 
@@ -230,8 +214,9 @@ def _run(rows: "pd.DataFrame") -> alt.HConcatChart:
 
 def _paths(rows: "pd.DataFrame") -> alt.Chart:
     stages = _stages(rows)
-    shown = rows.head(MOST_LINES)
-    long = shown.melt(["question", "epoch", "outcome"], stages, "stage", "belief").dropna(subset="belief")
+    long = (
+        rows.head(MOST_LINES).melt(["question", "epoch", "outcome"], stages, "stage", "belief").dropna(subset="belief")
+    )
     long["path"] = long["question"] + " / " + long["epoch"].astype(str)
     long["truth"] = long["outcome"].map({1.0: "yes", 0.0: "no"}).fillna("unknown")
     lines: alt.Chart = (
@@ -249,43 +234,36 @@ def _paths(rows: "pd.DataFrame") -> alt.Chart:
     return lines
 
 
-def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart | alt.FacetChart]:
+def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart]:
     """The panel of the update against the prior. None with one epoch or few questions."""
     import pandas as pd
 
     values = rows.assign(update=rows["posterior"].astype(float) - rows["prior"].astype(float))
     own = values.groupby(["log", "question"])["prior"]
     others = (own.transform("sum") - values["prior"]) / (own.transform("count") - 1)
-    values = values.assign(other=others.astype(float).replace([np.inf, -np.inf], np.nan)).dropna(
-        subset=["other", "update"]
-    )
+    values["other"] = others.astype(float).replace([np.inf, -np.inf], np.nan)
+    values = values.dropna(subset=["other", "update"])
     if rows["epoch"].nunique() < 2 or values["question"].nunique() < FEWEST_DRAWN:
         return []
     values["bin"] = pd.qcut(values["other"].rank(method="first"), BINS, labels=False)
     points = []
     for _, part in values.groupby("bin"):
         mean = mean_estimate(part["update"], part["event"].tolist())
-        points.append({"prior": part["other"].mean(), "update": mean.estimate, "lower": mean.lower,
-                       "upper": mean.upper, "answers": len(part)})  # fmt: skip
+        bounds = {"update": mean.estimate, "lower": mean.lower, "upper": mean.upper}
+        points.append({"prior": part["other"].mean(), **bounds, "answers": len(part)})
     x = alt.X("prior:Q", title="prior (of another epoch)", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("update:Q", title="posterior minus prior")
-    base = alt.Chart(pd.DataFrame(points)).encode(x=x)
-    layers: list[alt.Chart] = [
-        alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(strokeDash=[4, 4], color="gray").encode(y="zero:Q"),
-        base.mark_rule(strokeWidth=2, color="black").encode(
-            y=alt.Y("lower:Q", title="posterior minus prior"), y2="upper:Q"
-        ),
-        base.mark_point(filled=True, color="black", opacity=1, size=45).encode(
-            y=y, tooltip=["prior", "update", "lower", "upper", "answers"]
-        ),
-    ]
+    lines = []
     slope = rows["slope"].iloc[0]
     if np.isfinite(slope):
-        centre, middle = values["prior"].astype(float).mean(), values["update"].mean()
-        ends = np.array([values["prior"].astype(float).min(), values["prior"].astype(float).max()])
-        line = pd.DataFrame({"prior": ends, "update": middle + slope * (ends - centre)})
-        layers.insert(1, alt.Chart(line).mark_line(color="#0072B2").encode(x=x, y=y))
-    return [alt.layer(*layers).properties(width=260, height=220)]
+        prior = values["prior"].astype(float)
+        ends = np.array([prior.min(), prior.max()])
+        line = pd.DataFrame({"prior": ends, "update": values["update"].mean() + slope * (ends - prior.mean())})
+        lines.append(alt.Chart(line).mark_line(color=BLUE).encode(x=x, y=y))
+    tooltip = ["prior", "update", "lower", "upper", "answers"]
+    point = {"size": 45}
+    panel = interval_panel(pd.DataFrame(points), y, color="black", point=point, layers=lines, x=x, tooltip=tooltip)
+    return [panel.properties(width=260, height=220)]
 
 
 if __name__ == "__main__":

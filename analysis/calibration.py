@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
+from truthgym.analysis.tables.answers import UNREAD, answers, by_question
+from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table
+from truthgym.analysis.tables.panels import BLUE, ORANGE, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+
 QUESTION = "Do events happen as often as a model says?"
 RUN = ["setup", "model", "scorer"]
 """The columns that name a diagram."""
@@ -40,6 +41,7 @@ NOT_DRAWN = (
 )
 INSIDE, OUTSIDE = "within the band", "outside the band"
 LABELS = {"n": "questions", "share": "read", "ece": "ECE", "ece_null": "ECE if calibrated"}
+LABELS["outside"] = "bins outside the band"
 
 
 def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
@@ -110,20 +112,20 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return panels
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     import pandas as pd
 
-    scale = alt.Scale(domain=[0, 1])
+    unit = alt.Scale(domain=[0, 1])
     ends = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
-    base = alt.Chart(rows).encode(x=alt.X("forecast:Q", title="forecast", scale=scale))
-    frequency = alt.Y("lower:Q", title="frequency (on the diagonal: calibrated)", scale=scale)
+    base = alt.Chart(rows).encode(x=alt.X("forecast:Q", title="forecast", scale=unit))
+    frequency = alt.Y("lower:Q", title="frequency (on the diagonal: calibrated)", scale=unit)
     band = base.mark_rule(strokeWidth=7, opacity=0.35, color="gray").encode(y=frequency, y2="upper:Q")
     bands, legend = [INSIDE, OUTSIDE], alt.Legend(orient="top", title=None)
     points = base.mark_point(filled=True, size=60, opacity=1).encode(
         y="frequency:Q",
-        color=alt.Color("band:N", legend=legend, scale=alt.Scale(domain=bands, range=["#0072B2", "#D55E00"])),
-        shape=alt.Shape("band:N", legend=legend, scale=alt.Scale(domain=bands, range=["circle", "diamond"])),
+        color=alt.Color("band:N", legend=legend, scale=scale(bands, (BLUE, ORANGE))),
+        shape=alt.Shape("band:N", legend=legend, scale=scale(bands, ("circle", "diamond"))),
         tooltip=["forecast", "frequency", "lower", "upper", "questions"],
     )
     run = rows.iloc[0]
@@ -132,23 +134,14 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The figures of each diagram as a Markdown table, with a legend and what cannot be concluded.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The figures of each diagram as a Markdown table, with a legend and what cannot be concluded."""
     runs = frame.drop_duplicates(RUN).assign(
         outside=[f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)],
         share=lambda rows: [f"{100 * share:.0f} %" for share in rows["share_read"]],
     )
     columns = (*RUN, "n", "epochs", "share", "slope", "reliability", "resolution", "ece", "ece_null", "outside")
-    parts = [table(runs, columns, LABELS | {"outside": "bins outside the band"}), LEGEND]
-    if figure:
-        least, most = runs["n"].min(), runs["n"].max()
-        n = f"{least}" if least == most else f"{least} to {most}"
-        parts.append(f"![Reliability diagrams]({figure})\n\n*{CAPTION.format(n=n)}*\n")
-    return "\n".join([*parts, notes(frame)])
+    diagrams = picture(figure, "Reliability diagrams", CAPTION.format(n=number_range(runs["n"])))
+    return page([table(runs, columns, LABELS), LEGEND, diagrams], frame)
 
 
 LEGEND = (

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import altair as alt
 
 from truthgym.analysis import performance
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.answers import UNREAD
+from truthgym.analysis.tables.markdown import by_reason, notes, table
 from truthgym.analysis.tables.panels import COLORS, SHAPES
 from truthgym.analysis.tables.prices import money_of, prices_in
-from truthgym.analysis.tables.questions import UNREAD, by_reason, notes
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput, positive

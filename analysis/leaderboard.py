@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.panels import left_out_sentence, left_out_title
-from truthgym.analysis.tables.policies import ACROSS, Names, Pairs, relabelled, without
-from truthgym.analysis.tables.questions import UNREAD, Caveat, Rows, grouped, notes, read_enough
+from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough
+from truthgym.analysis.tables.markdown import (
+    Caveat,
+    chart_section,
+    grouped,
+    intervals,
+    number_range,
+    page,
+    section,
+    table,
+)
+from truthgym.analysis.tables.models import ACROSS, Names, Pairs, relabelled, without
+from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_title, interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places
@@ -26,6 +34,7 @@ from truthgym.scorers.statistics.paired import paired_difference
 if TYPE_CHECKING:
     import pandas as pd
 
+
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
 FEWEST_QUESTIONS = 10
@@ -35,6 +44,7 @@ WITHOUT_DIRECTION = (
     "questions, as of martingale"
 )
 OTHER_KEY = "key={key} names none of its numbers that has a better end"
+TOOLTIP = ["model", "rank", "gap", "lower", "upper", "n"]
 LABELS = {
     "p_adjusted": "p (Holm)",
     "n": "questions",
@@ -50,7 +60,7 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
 
     Args:
         logs: Logs and folders of logs.
-        scorer: Compare by this paradigm only. "": by all scorers.
+        scorer: Compare by this scorer only. "": by all scorers.
         key: Compare by this key of the scores. "": of each scorer by its first, such as `brier_score`.
         labels: Names to show: a part of a model's name and the text, as in "qwen=Qwen,llama=Llama".
         exclude: Models and setups to leave out: parts of their names. The chart says which.
@@ -93,46 +103,38 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    doubts: list[Caveat] = []
+    caveats: list[Caveat] = []
     rows: list[dict[str, Any]] = []
     compared_by = set()
     for name, best, scores in directed_scores(frame, key):
         compared_by |= set(scores["scorer"])
         enough = read_enough(scores, ["setup", "model"])
-        unread = scores[~enough].drop_duplicates(["setup", "model"])
-        doubts += [
-            Caveat("Not compared", f"{name} of {row['model']} in {row['setup']}", UNREAD)
-            for row in unread.to_dict("records")
+        unread = scores.loc[~enough, ["setup", "model"]].drop_duplicates()
+        caveats += [
+            Caveat("Not compared", f"{name} of {row.model} in {row.setup}", UNREAD) for row in unread.itertuples()
         ]
         scores = scores[enough]
         if scores.empty:
             continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
-        doubts += _caveats(name, scores, setups)
+        caveats += _caveats(name, scores, setups)
         every = set.intersection(*(set(means.columns) for means in setups.values()))
         if len(setups) > 1 and len(every) > 1:
             setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            doubts.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
+            caveats.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():
-            for row in _pairs(means, best):
-                rows.append({"setup": setup, "score": name, "best": best, **row})
-    doubts += [
-        Caveat("Not compared", str(scorer), OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION)
-        for scorer in sorted(set(frame["scorer"]) - compared_by)
-    ]
+            rows += [{"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best)]
+    why = OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION
+    caveats += [Caveat("Not compared", str(scorer), why) for scorer in sorted(set(frame["scorer"]) - compared_by)]
+    why = f"{FEWEST_QUESTIONS} that both have a score of are needed"
+    for row in rows:
+        if row["n"] < FEWEST_QUESTIONS:
+            what = f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions"
+            caveats.append(Caveat("Not compared", what, why))
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
-    few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
-    doubts += [
-        Caveat(
-            "Not compared",
-            f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions",
-            f"{FEWEST_QUESTIONS} that both have a score of are needed",
-        )
-        for row in few
-    ]
     if compared.empty:
-        causes = grouped(doubt for doubt in doubts if doubt.consequence.startswith("Not compared"))
+        causes = grouped(caveat for caveat in caveats if caveat.consequence.startswith("Not compared"))
         raise BadInput(
             f"No two models can be compared. {' '.join(causes) or 'No two have a score of one setup.'} Two or more "
             f"models need {FEWEST_QUESTIONS} questions in common, in one setup and with a score that has a better end."
@@ -140,17 +142,13 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     compared["p_adjusted"] = float("nan")
     for _, family in compared.groupby(["score", compared["setup"] == ACROSS]):
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
-    real = compared["p_adjusted"] < ALPHA
     tested = compared["p"].notna()
-    compared["better"] = compared["model"].where(real, "").where(tested, NOT_TESTED)
-    doubts += [
-        Caveat(
-            "Not tested", f"{row['model']} and {row['other']} in {row['setup']}", "fewer than three independent events"
-        )
-        for row in compared[~tested].to_dict("records")
-    ]
-    compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(doubts)]
-    compared.attrs["ranks"] = Rows(leaderboard(compared).to_dict("records"))
+    compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
+    why = "fewer than three independent events"
+    for row in compared[~tested].itertuples():
+        caveats.append(Caveat("Not tested", f"{row.model} and {row.other} in {row.setup}", why))
+    compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(caveats)]
+    compared.attrs["ranks"] = SharedRows(leaderboard(compared).to_dict("records"))
     return compared
 
 
@@ -179,19 +177,16 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]
-            gap = (0.0, 0.0, 0.0) if name == order[0] else (float("nan"),) * 3
+            gap = (0.0, 0.0, 0.0) if name == order[0] else (math.nan,) * 3
             if len(first):
                 gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
             low, high = ranges[name]
-            ranks: dict[str, object] = {
-                "best_rank": low,
-                "worst_rank": high,
-                "rank": str(low) if low == high else f"{low}-{high}",
-            }
+            ranks: tuple[Any, ...] = (low, high, str(low) if low == high else f"{low}-{high}")
             if (own["better"] == NOT_TESTED).all():
-                ranks = {"best_rank": math.nan, "worst_rank": math.nan, "rank": ""}
+                ranks = (math.nan, math.nan, "")
             rows.append(
-                {"score": score, "setup": setup, "model": name, **ranks}
+                {"score": score, "setup": setup, "model": name}
+                | dict(zip(("best_rank", "worst_rank", "rank"), ranks, strict=True))
                 | dict(zip(("gap", "lower", "upper"), gap, strict=True))
                 | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
             )
@@ -210,67 +205,58 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     if board.empty:
         raise BadInput("No two models share three independent events, so no rank can be drawn; ask about more events")
     panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
-    title = left_out_title(frame.attrs.get("excluded", []))
-    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24, title=title).configure_axis(titleLimit=500)
-    return charts
+    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
+    return charts.configure_axis(titleLimit=500)
 
 
 def _panel(rows: "pd.DataFrame") -> alt.HConcatChart:
     score, setup, best = rows[["score", "setup", "best"]].iloc[0]
     order = list(rows["model"])
-    y = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
-    shown = ["model", "rank", "gap", "lower", "upper", "n"]
-    ends = rows.assign(left=rows["best_rank"] - 0.3, right=rows["worst_rank"] + 0.3)
-    ranks = (
-        alt.Chart(ends)
-        .mark_bar(height=10, cornerRadius=3, color="#0072B2")
-        .encode(
-            y=y,
-            x=alt.X(
-                "left:Q",
-                title="rank (1 is best; bars that overlap are ties)",
-                scale=alt.Scale(domain=[0.5, len(order) + 0.5], nice=False),
-                axis=alt.Axis(values=list(range(1, len(order) + 1)), format="d"),
-            ),
-            x2="right:Q",
-            tooltip=shown,
-        )
-        .properties(width=240, height={"step": 18})
+    bounds = rows.assign(left=rows["best_rank"] - 0.3, right=rows["worst_rank"] + 0.3)
+    rank = alt.X(
+        "left:Q",
+        title="rank (1 is best; bars that overlap are ties)",
+        scale=alt.Scale(domain=[0.5, len(order) + 0.5], nice=False),
+        axis=alt.Axis(values=list(range(1, len(order) + 1)), format="d"),
     )
-    hidden = alt.Y("model:N", sort=order, title=None, axis=None)
+    names = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
+    bars = alt.Chart(bounds).mark_bar(height=10, cornerRadius=3, color=BLUE)
+    ranks = bars.encode(y=names, x=rank, x2="right:Q", tooltip=TOOLTIP).properties(width=240, height={"step": 18})
     title = f"difference from {order[0]} ({'lower' if best == 'lowest' else 'higher'} is better)"
-    base = alt.Chart(rows.dropna(subset="lower"))
-    zero = alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
-    interval = base.mark_rule(strokeWidth=2).encode(y=hidden, x=alt.X("lower:Q", title=title), x2="upper:Q")
-    point = base.mark_point(filled=True, size=50, opacity=1, color="black").encode(y=hidden, x="gap:Q", tooltip=shown)
-    gaps = alt.layer(zero, interval, point).properties(width=300, height={"step": 18})
-    heading = alt.Title(f"{score}, {setup}", subtitle=_sizes(rows["n"]), anchor="start")
-    panel: alt.HConcatChart = alt.hconcat(ranks, gaps, title=heading)
-    return panel
+    gaps = interval_panel(
+        rows.dropna(subset="lower"),
+        alt.X("gap:Q", title=title),
+        color="black",
+        point={"size": 50},
+        y=alt.Y("model:N", sort=order, title=None, axis=None),
+        tooltip=TOOLTIP,
+    ).properties(width=300, height={"step": 18})
+    subtitle = f"{number_range(rows['n'])} shared questions"
+    return alt.hconcat(ranks, gaps, title=alt.Title(f"{score}, {setup}", subtitle=subtitle, anchor="start"))
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The leaderboards and the differences as Markdown, with the notes.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The leaderboards and the differences as Markdown, with the notes."""
     sections = []
     board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
-    shown = frame.assign(difference=intervals(frame, "difference"), better=frame["better"].replace("", "tie"))
-    for score, pairs in shown.groupby("score", sort=False):
-        rows = board[board["score"] == score]
+    differences = frame.assign(difference=intervals(frame, "difference"), better=frame["better"].replace("", "tie"))
+    for score, pairs in differences.groupby("score", sort=False):
         better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"
         columns = ("setup", "model", "other", "value", "other_value", "difference", "p_adjusted", "n", "better")
-        sections += [
-            f"### {score}\n\n{better} is better. Models with ranks in common are tied.\n",
-            table(rows, ("setup", "rank", "model", "gap", "n"), LABELS),
-            f"All pairs, each model with the mean of its pair's shared questions:\n\n{table(pairs, columns, LABELS)}",
-        ]
-    if figure:
-        sections.append(f"### Chart\n\n![Ranks that each model can have]({figure})\n\n*{_caption(frame)}*\n")
-    return "\n".join(sections) + notes(frame)
+        sections.append(
+            section(
+                str(score),
+                f"{better} is better. Models with ranks in common are tied.",
+                table(board[board["score"] == score], ("setup", "rank", "model", "gap", "n"), LABELS),
+                "All pairs, each model with the mean of its pair's shared questions:",
+                table(pairs, columns, LABELS),
+            )
+        )
+    caption = (
+        "Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with a "
+        f"95 % interval, on {number_range(frame['n'])} shared questions. Models whose bars overlap were not told apart."
+    ) + excluded_sentence(frame.attrs.get("excluded", []))
+    return page([*sections, chart_section(figure, "Ranks that each model can have", caption)], frame)
 
 
 def _questions(answers: "pd.DataFrame") -> "pd.DataFrame":
@@ -289,16 +275,9 @@ def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
         events: list[Hashable] = [index[-2] for index in both.index]
         difference = paired_difference(both[first], both[second], events)
         yield {
-            "model": first,
-            "other": second,
-            "value": both[first].mean(),
-            "other_value": both[second].mean(),
-            "difference": difference.estimate,
-            "lower": difference.lower,
-            "upper": difference.upper,
-            "p": p_value(difference),
-            "n": difference.n,
-            "clusters": difference.clusters,
+            **{"model": first, "other": second, "value": both[first].mean(), "other_value": both[second].mean()},
+            **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},
+            **{"p": p_value(difference), "n": difference.n, "clusters": difference.clusters},
         }
 
 
@@ -314,19 +293,6 @@ def _caveats(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]
         if len(means.columns) > 1 and shared < len(means):
             what = f"{name}, {setup}: {shared} of {len(means)} questions"
             yield Caveat(care, what, "the others lack the score of a model; each pair uses those that both have")
-
-
-def _sizes(numbers: "pd.Series[int]") -> str:
-    fewest, most = numbers.min(), numbers.max()
-    return f"{fewest if fewest == most else f'{fewest} to {most}'} shared questions"
-
-
-def _caption(frame: "pd.DataFrame") -> str:
-    return (
-        f"Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with "
-        f"a 95 % interval, on {_sizes(frame['n'])}. Models whose bars overlap were not told apart."
-        f"{left_out_sentence(frame.attrs.get('excluded', []))}"
-    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How does each model score? Every headline of a folder of logs, with its 95 % interval, verdict and cost.
+"""How does each model score? Every estimate of a folder of logs, with its 95 % interval, verdict and cost.
 
 python -m truthgym.analysis.performance LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
 python -m truthgym.analysis.performance LOGS OUT.html    (the chart alone; also .svg and .png, and .csv for the table)
@@ -6,27 +6,44 @@ python -m truthgym.analysis.performance LOGS OUT.html --x elo --ability arena.cs
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import altair as alt
 
-from truthgym.analysis.tables.answers import no_scores
-from truthgym.analysis.tables.markdown import counted, intervals, table
-from truthgym.analysis.tables.panels import against, by_name, left_out_sentence, left_out_title, shown_scores
-from truthgym.analysis.tables.policies import (
+from truthgym.analysis.tables.answers import UNREAD, no_scores
+from truthgym.analysis.tables.markdown import (
+    Caveat,
+    chart_section,
+    counted,
+    grouped,
+    intervals,
+    number_range,
+    page,
+    section,
+    table,
+)
+from truthgym.analysis.tables.models import (
     Names,
     Pairs,
+    correlation_text,
     first_match,
-    in_words,
     positions,
     rank_correlations,
     read_pairs,
     without,
 )
-from truthgym.analysis.tables.questions import UNREAD, Caveat, grouped
-from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.panels import (
+    COLORS,
+    SHAPES,
+    excluded_sentence,
+    excluded_title,
+    heading,
+    interval_panel,
+    labels,
+    scale,
+)
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import best_end, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
@@ -38,6 +55,7 @@ from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Transform = Literal["score", "negated", "log"]
 QUESTION = "How does each model score?"
@@ -56,6 +74,20 @@ DIRECTED = (
     "best at 0."
 )
 LABELS = {"share": "read", "tokens": "tokens read / written"}
+TOOLTIP = [
+    "label",
+    "model",
+    "setup",
+    "scorer",
+    "score",
+    "lower",
+    "upper",
+    "n",
+    "epochs",
+    "mde",
+    "share_read",
+    "verdict",
+]
 
 
 def load(
@@ -68,14 +100,14 @@ def load(
     labels: Pairs = "",
     exclude: Names = "",
 ) -> "pd.DataFrame":
-    """Read the headlines of all finished evals.
+    """Read the estimates of all finished evals.
 
     Only the logs' headers are read, and no figure is computed again. Of several passes of a scorer with the same
     options the newest counts, and a copied log counts once.
 
     Args:
         logs: Logs and folders of logs.
-        scorer: Read the scores of this paradigm only, in all its options. "": of all scorers.
+        scorer: Read the estimates of this scorer only, in all its options. "": of all scorers.
         x: What the chart compares scores with: "name" (nothing: a row for each setup), "size" (billions of parameters
             in a model's name), or a column of `ability`. Replaces ASSIGN_X_COORDS_SETUP.
         y: How the chart shows scores: as they are, "negated", or their natural "log". Replaces ELO_CORR_Y_COORDS_SETUP.
@@ -92,7 +124,7 @@ def load(
         - `model` with its arguments; `domain`; `mode`, the `mode` in the task's metadata (as in examples/sweep.py), or
           else the solver with its arguments; `task`, the task arguments that differ between the evals of a domain;
           `scorer` with the options that differ from its defaults.
-        - `figure`, the name of the headline, its `best` value ("lowest", "highest", "zero", or "" if none is
+        - `figure`, the name of the estimate, its `best` value ("lowest", "highest", "zero", or "" if none is
           declared), its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
           `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none. The interval and n
           of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
@@ -157,50 +189,120 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     drawn = _drawn(frame)
     if drawn.empty:
         raise BadInput(f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more")
-    drawn = drawn.assign(**shown_scores(drawn, frame.attrs.get("y", "score")))
+    y, x = (frame.attrs.get(name, default) for name, default in (("y", "score"), ("x", "name")))
+    drawn = drawn.assign(**_drawn_scores(drawn, y))
     groups = sorted(drawn["group"].unique())
-    if frame.attrs.get("x", "name") == "name":
-        panels = [by_name(rows, groups, frame.attrs.get("y", "score")) for _, rows in drawn.groupby("scorer")]
+    if x == "name":
+        panels = [_by_setup(rows, groups, y) for _, rows in drawn.groupby("scorer")]
     else:
-        known = drawn[drawn["x"].notna()]
-        if known.empty:
-            raise BadInput(f"No model has a known {frame.attrs['x']}, so there is no chart; give a table as ability=")
-        parts = known.groupby(["scorer", "setup"], sort=True)
-        panels = [against(rows, groups, frame.attrs) for _, rows in parts]
-    title = left_out_title(frame.attrs.get("excluded", []))
-    charts: alt.VConcatChart = alt.vconcat(*panels, title=title).configure_axis(titleLimit=700)
-    return charts
+        placed = drawn[drawn["x"].notna()]
+        if placed.empty:
+            raise BadInput(f"No model has a known {x}, so there is no chart; give a table as ability=")
+        panels = [_by_x(rows, groups, frame.attrs) for _, rows in placed.groupby(["scorer", "setup"], sort=True)]
+    charts: alt.VConcatChart = alt.vconcat(*panels, title=excluded_title(frame.attrs.get("excluded", [])))
+    return charts.configure_axis(titleLimit=700)
+
+
+def _drawn_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]":
+    """Score and bounds as the chart shows them."""
+    import numpy as np
+
+    columns = {f"shown_{name}": rows[name].astype(float) for name in ("score", "lower", "upper")}
+    if y == "negated":
+        columns = {"shown_score": -rows["score"], "shown_lower": -rows["upper"], "shown_upper": -rows["lower"]}
+    if y == "log":
+        columns = {name: values.where(values > 0).map(np.log) for name, values in columns.items()}
+    return columns
+
+
+def _axis(rows: "pd.DataFrame", y: str) -> tuple[str, dict[float, str]]:
+    """The title of the axis of scores, with the better direction, and the dashed reference value on that axis."""
+    estimate, scorer = rows["figure"].iloc[0], SCORER_BY_NAME.get(bare_name(rows["scorer"].iloc[0]))
+    title = {"negated": f"minus {estimate}", "log": f"log of {estimate}"}.get(y, estimate)
+    if scorer is None:
+        return title, {}
+    title += f" ({'untransformed: ' * (y != 'score')}{scorer.better})"
+    reference = scorer.reference
+    if reference is None or (y == "log" and reference <= 0):
+        return title, {}
+    return title, {{"negated": -reference, "log": math.log(reference) if y == "log" else 0}.get(y, reference): "gray"}
+
+
+def _channels(groups: list[str]) -> dict[str, Any]:
+    """Color and shape by group, and a hollow point if too few answers were read."""
+    legend = alt.Legend(orient="top", columns=3, labelLimit=400, symbolOpacity=1, symbolFillColor=None)
+    fill = alt.Color("group:N", scale=scale(groups, COLORS), legend=None)
+    return {
+        "color": alt.Color("group:N", title=None, scale=scale(groups, COLORS), legend=legend),
+        "shape": alt.Shape("group:N", title=None, scale=scale(groups, SHAPES), legend=legend),
+        "fill": alt.condition(f"datum.share_read >= {LEAST_SHARE_SCORED}", fill, alt.value("white")),
+        "tooltip": TOOLTIP,
+    }
+
+
+def _by_setup(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart:
+    """The scores of a scorer by setup."""
+    title, dashed = _axis(rows, y)
+    places = {
+        "y": labels("setup", alt.EncodingSortField("score", op="mean"), 500),
+        "yOffset": alt.YOffset("label:N", sort=sorted(rows["label"].unique())),
+    }
+    channels = places | _channels(groups)
+    score = alt.X("shown_score:Q", title=title)
+    panel = interval_panel(rows, score, ("shown_lower", "shown_upper"), dashed, point={"size": 70}, **channels)
+    if (rows["group"] != rows["label"]).any():
+        text = alt.Chart(rows).mark_text(align="left", dx=5, fontSize=10)
+        panel += text.encode(x="shown_upper:Q", text="label:N", color=channels["color"], **places)
+    name = alt.Title(rows["scorer"].iloc[0], anchor="start", frame="group")
+    return panel.properties(width=480, height={"step": 14}, title=name)
+
+
+def _by_x(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -> alt.LayerChart:
+    """The scores of a scorer in a setup against size or ability, with their rank correlation."""
+    scorer, setup, best = rows[["scorer", "setup", "best"]].iloc[0]
+    title, dashed = _axis(rows, attrs["y"])
+    size = attrs["x"] == "size"
+    name = "billions of parameters" if size else attrs["x"]
+    axis = alt.Scale(type="log", padding=30) if size else alt.Scale(zero=False, padding=30)
+    x, channels = alt.X("x:Q", title=name, scale=axis), _channels(groups)
+    score = alt.Y("shown_score:Q", title=title)
+    panel = interval_panel(rows, score, ("shown_lower", "shown_upper"), dashed, point={"size": 70}, x=x, **channels)
+    text = alt.Chart(rows).mark_text(align="left", dx=7, dy=-7, fontSize=10)
+    panel += text.encode(x=x, y="shown_score:Q", text="label:N", color=channels["color"])
+    subtitle = [
+        f"Spearman of {name} and {'better scores' if best else scorer}: {correlation_text(row)}"
+        for row in attrs["correlations"]
+        if (row["scorer"], row["setup"]) == (scorer, setup)
+    ]
+    title = heading(f"{scorer}, {setup}", subtitle or "too few models for a rank correlation")
+    return panel.properties(width=420, height=260, title=title)
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The tables as Markdown, a section for each scorer, with a legend.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The tables as Markdown, a section for each scorer, with a legend."""
     import pandas as pd
 
-    shown = _in_words(frame)
+    words = _in_words(frame)
     sections = []
-    for name, rows in shown.groupby("scorer"):
-        paradigm = SCORER_BY_NAME.get(bare_name(str(name)))
-        heading = f"### `{name}`\n\n" + (f"{paradigm.question} {_sentence(paradigm.better)}\n\n" if paradigm else "")
-        labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
+    for name, rows in words.groupby("scorer"):
+        scorer = SCORER_BY_NAME.get(bare_name(str(name)))
+        question = f"{scorer.question} {scorer.better[0].upper()}{scorer.better[1:]}." if scorer else ""
+        headers = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
         failed = ["failed"] * bool(rows["failed"].any())
         columns = ("setup", "model", "score", "mde", "n", "epochs", *failed, "share", "verdict", "flags", "tokens")
-        sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
+        sections.append(section(f"`{name}`", question, table(rows, columns, headers)))
+        sections[-1] += _legend(frame.loc[rows.index], scorer)
     if correlations := frame.attrs.get("correlations"):
-        ranked = pd.DataFrame([{**correlation, "words": in_words(correlation)} for correlation in correlations])
-        heading = f"### Rank correlation with {frame.attrs['x']}\n\n{DIRECTED} p by Holm, for each scorer.\n\n"
-        sections.append(heading + table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"}))
-    if figure:
-        sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
-    return "\n".join([*sections, _totals(frame)]) + listed(frame)
+        ranked = pd.DataFrame([row | {"words": correlation_text(row)} for row in correlations])
+        ranks = table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"})
+        title = f"Rank correlation with {frame.attrs['x']}"
+        sections.append(section(title, f"{DIRECTED} p by Holm, for each scorer.", ranks))
+    sections.append(chart_section(figure, "Scores with 95 % intervals", _caption(frame)))
+    return page([*sections, _totals(frame)], frame)
 
 
 def scores(frame: "pd.DataFrame", most: int = 20) -> str:
-    """Each model's headlines with their verdicts, in one Markdown table of at most so many rows."""
+    """Each model's estimates with their verdicts, in one Markdown table of at most so many rows."""
     columns = ("scorer", "setup", "model", "score", "n", "verdict")
     return table(_in_words(frame).head(most), columns, {"score": "headline [95 % interval]"})
 
@@ -210,8 +312,11 @@ def _in_words(frame: "pd.DataFrame") -> "pd.DataFrame":
         model=frame["label"],
         score=intervals(frame, "score"),
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
-        share=[_percent(share) for share in frame["share_read"]],
-        verdict=[_verdict(*row) for row in frame[["verdict", "reason"]].to_numpy()],
+        share=["-" if math.isnan(share) else f"{100 * share:.0f} %" for share in frame["share_read"]],
+        verdict=[
+            verdict or f"none: {_short(reason)}" * bool(reason)
+            for verdict, reason in frame[["verdict", "reason"]].to_numpy()
+        ],
         flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
         tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
     )
@@ -225,11 +330,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
     usage = header.stats.model_usage.values()
     answers = max(results.total_samples, 1)
     row = {
-        "model": run.model,
-        "domain": run.domain,
-        "mode": run.mode,
-        "task": run.task,
-        "setup": run.setup,
+        **{name: getattr(run, name) for name in ("model", "domain", "mode", "task", "setup")},
         "epochs": header.eval.config.epochs or 1,
         "tokens_in": sum(tokens.read for tokens in usage) / answers,
         "tokens_out": sum(tokens.output_tokens for tokens in usage) / answers,
@@ -238,37 +339,35 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "log": run.log.path,
         "eval_id": header.eval.eval_id,
     }
-    headlines = (_figures(score, _label(run, score)) for score in results.scores)
-    newest = {figures["scorer"]: figures for figures in headlines if figures}
-    failed = results.total_samples - results.completed_samples
+    estimates = (_figures(score, _label(run, score)) for score in results.scores)
+    newest = {figures["scorer"]: figures for figures in estimates if figures}
     for name, figures in newest.items():
         if only and bare_name(name) != only:
             continue
         if math.isnan(figures["n"]):
             figures["n"] = header.eval.asked or math.nan
-        if failed > (1 - LEAST_SHARE_SCORED) * results.total_samples:
-            figures |= {
-                "verdict": "",
-                "reason": "failed",
-                "flags": ", ".join(filter(None, ["failed", figures["flags"]])),
-            }
+        if row["failed"] > (1 - LEAST_SHARE_SCORED) * results.total_samples:
+            flags = ", ".join(filter(None, ["failed", figures["flags"]]))
+            figures |= {"verdict": "", "reason": "failed", "flags": flags}
         yield row | figures
 
 
 def _label(run: Run, results: ScorerResults) -> str:
     """The scorer with its options; of a scorer of another project that reports several numbers also their names."""
     label, name = run.scorer_label(results), bare_name(results.scorer)
-    one = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
-    return label if one else score_name(label, results.name)
+    single = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
+    return label if single else score_name(label, results.name)
 
 
 def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
-    """The headline of a scorer, its verdict, and what to doubt. Nothing if it has no metric."""
+    """The estimate of a scorer, its verdict, and its flags. Nothing if it has no metric."""
     if not results.metrics:
         return {}
-    figures = {name: math.nan if one.value is None else float(one.value) for name, one in results.metrics.items()}
+    figures = {
+        name: math.nan if metric.value is None else float(metric.value) for name, metric in results.metrics.items()
+    }
     name = next(iter(figures))
-    paradigm = SCORER_BY_NAME.get(bare_name(results.scorer))
+    declaration = SCORER_BY_NAME.get(bare_name(results.scorer))
     scored = math.nan if results.scored_samples is None else float(results.scored_samples)
     n = figures.get("n", scored)
     share = figures.get("share_scored", scored / max(scored + (results.unscored_samples or 0), 1))
@@ -281,14 +380,14 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
         flags.append("inspect_stderr")
     declared = bool(figures["higher_is_better"]) if "higher_is_better" in figures else None
     code, verdict, reason = figures.get("verdict", math.nan), "", ""
-    if paradigm and paradigm.verdicts:
+    if declaration and declaration.verdicts:
         reasons = [key for key in figures if key.startswith(("unidentified_", "cannot_tell_"))]
-        verdict = "" if math.isnan(code) else paradigm.verdicts[code].partition(":")[0]
+        verdict = "" if math.isnan(code) else declaration.verdicts[code].partition(":")[0]
         reason = "" if verdict else next(iter([*reasons, *flags]), "not_in_log")
-    elif paradigm and paradigm.reference is not None:
-        side = "below" if upper < paradigm.reference else "above" if lower > paradigm.reference else ""
+    elif declaration and declaration.reference is not None:
+        side = "below" if upper < declaration.reference else "above" if lower > declaration.reference else ""
         reason = next((key for key, raised in general.items() if raised), "" if side else "spans_reference")
-        verdict = "" if reason else f"{side} {paradigm.reference:g}"
+        verdict = "" if reason else f"{side} {declaration.reference:g}"
     return {
         "scorer": scorer,
         "figure": name,
@@ -309,27 +408,14 @@ def _drawn(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame[frame["score"].notna() & (frame["n"] >= FEW_QUESTIONS)]
 
 
-def _verdict(verdict: str, reason: str) -> str:
-    return verdict or (f"none: {_short(reason)}" if reason else "")
-
-
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{100 * share:.0f} %"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def _caption(frame: "pd.DataFrame") -> str:
     drawn = _drawn(frame)
-    fewest, most = (f"{n:.0f}" for n in (drawn["n"].min(), drawn["n"].max()))
-    left_out = len(frame) - len(drawn)
-    omitted = f" Not drawn: {left_out} rows without a score or with fewer than {FEW_QUESTIONS} questions."
+    omitted = len(frame) - len(drawn)
     return (
-        f"Scores with their 95 % intervals on {fewest if fewest == most else f'{fewest} to {most}'} questions. Hollow: "
-        f"less than {_percent(LEAST_SHARE_SCORED)} of the answers could be read. Dashed: the value to compare with."
-        f"{omitted * bool(left_out)}{left_out_sentence(frame.attrs.get('excluded', []))}"
+        f"Scores with their 95 % intervals on {number_range(drawn['n'])} questions. Hollow: less than "
+        f"{100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read. Dashed: the value to compare with."
+        + f" Not drawn: {omitted} rows without a score or with fewer than {FEW_QUESTIONS} questions." * bool(omitted)
+        + excluded_sentence(frame.attrs.get("excluded", []))
     )
 
 
@@ -360,12 +446,11 @@ def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
         yield f"{number} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
 
 
-def _legend(rows: "pd.DataFrame", paradigm: ScorerDeclaration | None) -> str:
+def _legend(rows: "pd.DataFrame", scorer: ScorerDeclaration | None) -> str:
     """What the reasons and flags of one scorer's rows mean."""
     keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
-    declared = {**(paradigm.reasons if paradigm else {}), **REASONS}
-    lines = [f"- `{_short(key)}`: {declared.get(key, key)}.\n" for key in keys]
-    return "".join(["\n", *lines]) if lines else ""
+    declared = {**(scorer.reasons if scorer else {}), **REASONS}
+    return "\n" * bool(keys) + "".join(f"- `{_short(key)}`: {declared.get(key, key)}.\n" for key in keys)
 
 
 def _short(key: str) -> str:

@@ -14,9 +14,8 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis import performance
-from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
+from truthgym.analysis.tables.answers import UNREAD, answers, by_question
+from truthgym.analysis.tables.markdown import by_reason, notes, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import main_scores
 from truthgym.analysis.tables.setups import Places

@@ -1,4 +1,4 @@
-"""Do paradigms measure the same thing, and does one move another? Correlations, and what assigned settings say.
+"""Do scores measure the same thing, and does one move another? Correlations, and what assigned settings say.
 
 python -m truthgym.analysis.relationship LOGS OUT.md      (also .csv, .html, .svg and .png)
 """
@@ -11,16 +11,26 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis import performance
-from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.causes import causes
-from truthgym.analysis.tables.markdown import intervals, table, with_interval
-from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
-from truthgym.analysis.tables.questions import Caveat, Rows, grouped
-from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.answers import SharedRows, answers
+from truthgym.analysis.tables.markdown import (
+    Caveat,
+    chart_section,
+    grouped,
+    intervals,
+    number_range,
+    page,
+    section,
+    table,
+    with_interval,
+)
+from truthgym.analysis.tables.panels import BLUE, heading, interval_panel, labels
+from truthgym.analysis.tables.regression_design import CROSSED, factors
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.score_names import orient_higher_is_better
-from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.tables.score_names import BestEnd, ends, main_keys, orient_higher_is_better, score_name
+from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput, one_of
+from truthgym.scorers.statistics.instrumented_slope import MIN_F, ROUNDING_ERROR
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.multiplicity import holm, p_value
 from truthgym.scorers.statistics.regression import (
     MIN_CLUSTERS_CORRELATED,
@@ -30,11 +40,21 @@ from truthgym.scorers.statistics.regression import (
     correlate,
     cross_epoch_correlation,
     crossing,
+    mediated,
+    two_stage,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+BRIER = "brier/brier_score"
+MOST_LEVELS = 6
+"""Levels of a setting above which there is no mediation of the others: each is compared with the first."""
+UNIT = ["model", "setup", "domain", "mode", "sample_id", "event", "epoch"]
+"""Columns that name an answer."""
+BY_ANSWER = {"martingale": "change"}
+"""The key that stands for a scorer whose estimate is no mean of answers. It counts without its sign."""
 QUESTION = "Do the paradigms measure the same thing, and does one move another?"
 CORRELATIONS = ("correlation", "partial correlation", "corrected correlation")
 CHANCE = 0.25
@@ -42,8 +62,8 @@ CHANCE = 0.25
 ASSUMPTIONS = {
     "correlation": (
         "Every number counts so that more is better: one whose lower end is better is negated, as is the size of one "
-        "that is best at 0, so that above 0 what is better by one is better by the other. Nothing is assumed about "
-        "causes. Over setups the clusters are models, and the setups are taken as they are; "
+        "that is best at 0. A correlation above 0 means: what one score calls better, the other calls better too. "
+        "Nothing is assumed about causes. Over setups the clusters are models, and the setups are taken as they are; "
         "over questions and answers the clusters are events."
     ),
     "partial correlation": "The controls are constant: only differences within them count.",
@@ -73,7 +93,7 @@ LABELS = {"interval": "95 % interval", "p_adjusted": "p (Holm)", "strength": "re
 
 
 def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.DataFrame":
-    """Relate all paradigms over models, setups, questions and answers, and estimate what assigned settings say.
+    """Relate all scores over models, setups, questions and answers, and estimate what assigned settings say.
 
     Args:
         logs: Logs and folders of logs.
@@ -85,18 +105,18 @@ def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.D
         See `relations`.
 
     Raises:
-        BadInput: No log of a finished eval, fewer than two paradigms, or an unknown x, y or setting.
+        BadInput: No log of a finished eval, fewer than two scorers, or an unknown x, y or setting.
     """
     return relations(performance.load(logs), answers(logs), x, y, setting)
 
 
 def relations(
-    headlines: "pd.DataFrame", answers: "pd.DataFrame", x: str = "", y: str = "", setting: str = "mode"
+    estimates: "pd.DataFrame", answers: "pd.DataFrame", x: str = "", y: str = "", setting: str = "mode"
 ) -> "pd.DataFrame":
-    """Estimate every relation of two paradigms that the tables allow.
+    """Estimate every relation of two scores that the tables allow.
 
     Args:
-        headlines: From `performance.load`.
+        estimates: From `performance.load`.
         answers: A row for each answer and number, as `tables.answers` returns.
         x: As in `load`.
         y: As in `load`.
@@ -116,15 +136,15 @@ def relations(
     import pandas as pd
 
     notes: list[str] = []
-    doubts: list[Caveat] = []
-    scores, errors, best = by_setup(headlines, answers)
-    numbers, best_of_answer = by_answer(answers)
+    caveats: list[Caveat] = []
+    scores, errors, best = by_setup(estimates, answers)
+    numbers, best_of_answer = _by_answer(answers)
     better, better_numbers = orient_higher_is_better(scores, best), orient_higher_is_better(numbers, best_of_answer)
     if max(len(scores.columns), len(numbers.columns)) < 2:
-        known = ", ".join(scores.columns)
-        raise BadInput(f"The logs have one measure ({known}), and two are needed; score them by another paradigm too")
+        only = ", ".join(scores.columns)
+        raise BadInput(f"The logs have one measure ({only}), and two are needed; score them by another paradigm too")
     rows = [
-        *_over_models(better, errors, doubts),
+        *_over_models(better, errors, caveats),
         *_over_setups(better, errors),
         *_over_questions(better_numbers, notes),
         *_over_answers(better_numbers),
@@ -134,23 +154,21 @@ def relations(
         for name, value in (("x", x), ("y", y)):
             if value:
                 one_of(name, value, list(numbers.columns))
-        rows += causes(answers, numbers, x, y, setting, doubts)
-    doubts += [
-        Caveat("Counts as it is in correlations", name, "it has no better end")
-        for name, end in (best | best_of_answer).items()
-        if not end
-    ]
+        rows += _causes(answers, numbers, x, y, setting, caveats)
+    ends = best | best_of_answer
+    no_end = "it has no better end"
+    caveats += [Caveat("Counts as it is in correlations", name, no_end) for name, end in ends.items() if not end]
     empty = [row for row in rows if row["kind"] in CORRELATIONS and np.isnan(row["estimate"])]
     why = "too few have both, or one of them does not vary"
-    doubts += [Caveat(f"No correlation over {row['level']}", f"{row['x']} and {row['y']}", why) for row in empty]
+    caveats += [Caveat(f"No correlation over {row['level']}", f"{row['x']} and {row['y']}", why) for row in empty]
     frame = pd.DataFrame([row for row in rows if row not in empty])
     if frame.empty:
-        raise BadInput(f"Nothing can be related: {' '.join(grouped(doubts))} Run more models or questions")
+        raise BadInput(f"Nothing can be related: {' '.join(grouped(caveats))} Run more models or questions")
     frame["p_adjusted"] = float("nan")
     for _, family in frame.groupby(["level", "kind"]):
         frame.loc[family.index, "p_adjusted"] = holm(family["p"])
-    frame.attrs["notes"] = [*dict.fromkeys(notes), *grouped(doubts)]
-    frame.attrs["setups"] = Rows(scores.reset_index().to_dict("records"))
+    frame.attrs["notes"] = [*dict.fromkeys(notes), *grouped(caveats)]
+    frame.attrs["setups"] = SharedRows(scores.reset_index().to_dict("records"))
     return frame
 
 
@@ -178,30 +196,121 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The relations as Markdown, each kind with what it assumes.
+def _forest(rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float] | None = None) -> alt.LayerChart:
+    constant = rows["controls"].map(lambda controls: f", {controls} constant" if controls else "")
+    rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + constant + " (" + rows["kind"] + ")")
+    rows = rows.sort_values("estimate", ascending=False)
+    estimate = alt.X("estimate:Q", title=axis, axis=alt.Axis(tickCount=5))
+    return interval_panel(
+        rows,
+        estimate.scale(domain=list(domain)) if domain else estimate,
+        y=labels("name", list(rows["name"]), 560),
+        tooltip=[*rows.columns.drop("name")],
+    ).properties(width=360, height={"step": 18}, title=heading(title, f"{number_range(rows['n'])} units"))
 
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
-    shown = frame.assign(interval=intervals(frame))
+
+def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | None:
+    import pandas as pd
+
+    link = frame[(frame["kind"] == "link") & (frame["controls"] == "")]
+    if link.empty:
+        return None
+    points = pd.DataFrame(frame.attrs["setups"]).rename(columns={"|martingale|": "size"})
+    points = points.dropna(subset=["size", "brier"])
+    base = alt.Chart(points).encode(
+        x=alt.X("size:Q", title="size of the martingale score (0 is best)"),
+        y=alt.Y("brier:Q", title="Brier score (lower is better)", scale=alt.Scale(zero=False)),
+    )
+    drawn = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
+    line = base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5)
+    layers = [
+        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(y=alt.datum(CHANCE)),
+        *[line] * bool(drawn),  # of an interval that is not too short, and without 0
+        base.mark_point(size=60, color=BLUE, opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
+    ]
+    title = heading("published link, in form", f"{len(points)} models in setups")
+    return alt.layer(*layers).properties(width=360, height=260, title=title)
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The relations as Markdown, each kind with what it assumes."""
+    relations = frame.assign(interval=intervals(frame))
     sections = []
     for kind, text in ASSUMPTIONS.items():
-        rows = shown[shown["kind"].isin([kind, "direct"] if kind == "mediated" else [kind])]
+        rows = relations[relations["kind"].isin([kind, "direct"] if kind == "mediated" else [kind])]
         if len(rows):
-            columns = ["level", "x", "y", "controls", "estimate", "interval", "p_adjusted", "n", "clusters"]
-            columns += ["strength"] * bool(rows["strength"].notna().any())
-            columns.insert(0, "kind") if kind == "mediated" else None
-            heading = f"### {kind[0].upper()}{kind[1:]}\n\n{text}\n\n"
-            sections.append(heading + table(rows, columns, LABELS))
-    if figure:
-        fewest, most = frame["n"].min(), frame["n"].max()
-        text = (
-            f"Estimates with 95 % intervals, of {fewest:,} to {most:,} units. Those without an interval are not drawn."
-        )
-        sections.append(f"### Chart\n\n![Relations of paradigms]({figure})\n\n*{text}*\n")
-    return "\n".join(sections) + listed(frame)
+            columns = ["kind"] * (kind == "mediated") + ["level", "x", "y", "controls", "estimate", "interval"]
+            columns += ["p_adjusted", "n", "clusters"] + ["strength"] * bool(rows["strength"].notna().any())
+            sections.append(section(f"{kind[0].upper()}{kind[1:]}", text, table(rows, columns, LABELS)))
+    sizes = f"{frame['n'].min():,} to {frame['n'].max():,} units"
+    caption = f"Estimates with 95 % intervals, of {sizes}. Those without an interval are not drawn."
+    return page([*sections, chart_section(figure, "Relations of paradigms", caption)], frame)
+
+
+def by_setup(
+    estimates: "pd.DataFrame", answers: "pd.DataFrame"
+) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, BestEnd]]":
+    """The estimate of each scorer (columns) of each model in each setup (rows), and its error between models.
+
+    Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
+    sign, as in `|martingale|`.
+    """
+    import pandas as pd
+
+    rows = estimates.copy()
+    zero = rows["best"] == "zero"
+    rows["measure"] = rows["scorer"].where(~zero, "|" + rows["scorer"] + "|")
+    means = rows.groupby(["model", "setup", "domain", "mode", "measure"])["score"].mean().unstack("measure")
+    scores = means.apply(lambda column: column.abs() if str(column.name).startswith("|") else column)
+    errors = pd.DataFrame(np.nan, index=scores.index, columns=scores.columns)
+    parts = answers[answers["scorer"].isin(rows["scorer"][~zero])].groupby(["setup", "scorer"])
+    for (setup, scorer), part in parts:
+        here = scores.index.get_level_values("setup") == setup
+        own = _errors(part, scores.loc[here, scorer].droplevel(["setup", "domain", "mode"]))
+        errors.loc[here, scorer] = own.reindex(scores.index[here].get_level_values("model")).to_numpy()
+    return scores, errors, dict(zip(rows["measure"], rows["best"], strict=True))
+
+
+def _errors(answers: "pd.DataFrame", estimate: "pd.Series[float]") -> "pd.Series[float]":
+    """The standard error of each model's estimate that is not shared by the models. Empty if it is not known."""
+    import pandas as pd
+
+    for _, part in answers.groupby("key"):
+        values = part.groupby(["event", "sample_id", "model"])["value"].mean().unstack("model")
+        if not np.allclose(values.mean().reindex(estimate.index), estimate, atol=1e-6):
+            continue  # not the mean of this number
+        shared = values[estimate.index].dropna()
+        models = len(estimate)
+        if models < 2 or len(shared) < CROSSED * len(values):
+            break
+        rest = shared.sub(shared.mean(axis=1), axis=0) * np.sqrt(models / (models - 1))
+        events = [str(event) for event in rest.index.get_level_values("event")]
+        return pd.Series({model: mean_estimate(column, events).stderr for model, column in rest.items()})
+    return pd.Series(dtype=float)
+
+
+def _by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, BestEnd]]":
+    """A number of each scorer (columns) for each answer (rows), and the best value of each.
+
+    Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
+    """
+    import pandas as pd
+
+    columns: dict[str, pd.Series[float]] = {}
+    best: dict[str, BestEnd] = {}
+    keys, better = main_keys(answers), ends(answers)
+    for scorer, part in answers.groupby("scorer", sort=True):
+        base = bare_name(str(scorer))
+        key = BY_ANSWER.get(base, keys[str(scorer)])
+        rows = part[part["key"] == key]
+        if rows["value"].isna().all():
+            continue
+        values, name = rows["value"], score_name(str(scorer), key)
+        if base in BY_ANSWER:
+            values, name = values.abs(), f"|{name}|"
+        columns[name] = values.groupby([rows[column] for column in [*UNIT, "eval_id"]]).mean()
+        best[name] = better[str(scorer), key] or ""
+    return pd.DataFrame(columns), best
 
 
 def _row(level: str, kind: str, x: str, y: str, controls: str = "", **figures: float) -> dict[str, Any]:
@@ -209,20 +318,22 @@ def _row(level: str, kind: str, x: str, y: str, controls: str = "", **figures: f
     return {"level": level, "kind": kind, "x": x, "y": y, "controls": controls, **nothing, **figures}
 
 
+def _bounds(estimate: Estimate) -> dict[str, float]:
+    return {"estimate": estimate.estimate, "lower": estimate.lower, "upper": estimate.upper}
+
+
 def _correlations(level: str, x: str, y: str, controls: str, correlated: Correlated) -> Iterator[dict[str, Any]]:
-    one, size = correlated.plain, {"n": correlated.plain.n, "clusters": correlated.plain.clusters}
+    size = {"n": correlated.plain.n, "clusters": correlated.plain.clusters}
     kind = "partial correlation" if controls else "correlation"
-    bounds = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper}
-    yield _row(level, kind, x, y, controls, **bounds, p=correlated.p, **size)
+    yield _row(level, kind, x, y, controls, **_bounds(correlated.plain), p=correlated.p, **size)
     true = correlated.corrected
     if np.isfinite(true.estimate):
         strength = correlated.reliability[0] * correlated.reliability[1]
-        bounds = {"estimate": true.estimate, "lower": true.lower, "upper": true.upper}
         p = p_value(true) if np.isfinite(true.stderr) else correlated.p  # dividing by reliabilities changes no p value
-        yield _row(level, "corrected correlation", x, y, controls, **bounds, p=p, strength=strength, **size)
+        yield _row(level, "corrected correlation", x, y, controls, **_bounds(true), p=p, strength=strength, **size)
 
 
-def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Caveat]) -> Iterator[dict[str, Any]]:
+def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", caveats: list[Caveat]) -> Iterator[dict[str, Any]]:
     """Over models: each the mean over the setups that all models have."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
@@ -233,11 +344,11 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Ca
             number = len(shared) // max(models, 1)
             reason = f"{MIN_CLUSTERS_CORRELATED} models in the same setups are needed"
             there = f"{models} model{'s' * (models != 1)} in {number} setup{'s' * (number != 1)}"
-            doubts.append(Caveat("No correlation over models", f"{x} and {y}: {there}", reason))
+            caveats.append(Caveat("No correlation over models", f"{x} and {y}: {there}", reason))
             continue
         means = shared.groupby("model").mean()
         error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum(min_count=complete.sum()) ** 0.5
-        noise = tuple((error[one] / complete.sum()).to_numpy() for one in (x, y))  # NaN if one error is not known
+        noise = tuple((error[name] / complete.sum()).to_numpy() for name in (x, y))  # NaN if one error is not known
         yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=(noise[0], noise[1])))
 
 
@@ -248,7 +359,7 @@ def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dic
         models = list(both.index.get_level_values("model"))
         if len(set(models)) < MIN_CLUSTERS_CORRELATED or both.index.get_level_values("setup").nunique() < 2:
             continue
-        noise = tuple(errors.loc[both.index, one].to_numpy() for one in (x, y))
+        noise = tuple(errors.loc[both.index, name].to_numpy() for name in (x, y))
         for controls in ((), ("setup",), ("setup", "model")):
             design = _indicators(both, controls)
             if len(both) - design.shape[1] < 5:
@@ -329,7 +440,7 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
 def _events(index: "pd.Index[Any]") -> list[str]:
     """Domain and event of each row."""
     names = (index.get_level_values(name) for name in ("domain", "event"))
-    return [" ".join(map(str, one)) for one in zip(*names, strict=True)]
+    return [f"{domain} {event}" for domain, event in zip(*names, strict=True)]
 
 
 def _indicators(frame: "pd.DataFrame", names: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float64]]":
@@ -348,51 +459,84 @@ def _independent(design: "np.ndarray[Any, np.dtype[np.float64]]") -> list[int]:
     return kept
 
 
-def _forest(
-    rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float] | None = None
-) -> alt.LayerChart | alt.FacetChart:
-    constant = rows["controls"].map(lambda one: f", {one} constant" if one else "")
-    rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + constant + " (" + rows["kind"] + ")")
-    rows = rows.sort_values("estimate", ascending=False)
-    y = alt.Y("name:N", sort=list(rows["name"]), title=None, axis=alt.Axis(labelLimit=560))
-    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale()
-    x = alt.X("lower:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5))
-    base = alt.Chart(rows).encode(y=y)
-    fewest, most = rows["n"].min(), rows["n"].max()
-    sizes = f"{fewest:,} units" if fewest == most else f"{fewest:,} to {most:,} units"
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(
-        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0)),
-        base.mark_rule(strokeWidth=2, color="#0072B2").encode(x=x, x2="upper:Q"),
-        base.mark_point(filled=True, size=60, opacity=1, color="#0072B2").encode(
-            x="estimate:Q", tooltip=[*rows.columns.drop("name")]
-        ),
-    ).properties(width=360, height={"step": 18}, title=alt.Title(title, subtitle=sizes, anchor="start", frame="group"))
-    return layered
+def _causes(
+    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, caveats: list[Caveat]
+) -> Iterator[dict[str, Any]]:
+    """The rows of the kinds "two-stage least squares", "mediated" and "direct".
+
+    All numbers are taken within the answers of one model to one question with all other settings the same, in which
+    every level of the setting occurs, so that none of these is a reason for a difference.
+    """
+    levels = factors(answers)
+    if setting not in levels:
+        if setting != "mode":
+            one_of("setting", setting, list(map(str, levels)))
+        caveats.append(Caveat("No effect of a setting", "all numbers", "all answers have the same mode; run another"))
+        return
+    nothing = f"No effect of the {setting}"
+    effect = y or (BRIER if BRIER in numbers else str(numbers.columns[0]))
+    others = [str(name) for name in levels if name != setting]
+    by_run = levels.set_axis(answers["eval_id"]).loc[lambda rows: ~rows.index.duplicated()]
+    rows = numbers.reset_index()
+    rows = rows.assign(**{name: rows["eval_id"].map(by_run[name]) for name in others})
+    rows["setting"] = rows["eval_id"].map(by_run[setting])
+    unit = [*others, "sample_id"]
+    for cause in [x] if x else [name for name in numbers if name != effect]:
+        both = rows.dropna(subset=[cause, effect])
+        number = both["setting"].nunique()
+        complete = both.groupby(unit)["setting"].transform("nunique") == number
+        if number < 2:
+            caveats.append(Caveat(nothing, f"{cause} and {effect}", f"no two values of {setting} have both numbers"))
+            continue
+        if complete.mean() < CROSSED:
+            share = 100 * complete.mean()
+            reason = f"{100 * CROSSED:.0f} % must be to questions that were asked in every {setting}"
+            caveats.append(Caveat(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
+            continue
+        yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, unit, caveats)
 
 
-def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None:
-    import pandas as pd
+def _effects(
+    rows: "pd.DataFrame", cause: str, effect: str, setting: str, unit: list[str], caveats: list[Caveat]
+) -> Iterator[dict[str, Any]]:
+    events = list(rows["domain"] + " " + rows["event"].astype(str))
+    if len(set(events)) < MIN_CLUSTERS_REGRESSED:
+        what, reason = f"{cause} and {effect}: {len(set(events))} events", f"{MIN_CLUSTERS_REGRESSED} are needed"
+        caveats.append(Caveat(f"No effect of the {setting}", what, reason))
+        return
+    deviation = float(rows[cause].std())
+    if not deviation > ROUNDING_ERROR:
+        return
+    first, *others = sorted(rows["setting"].unique())
+    rows = rows.assign(x=rows[cause] / deviation, y=rows[effect], event=events)
+    x, y, *indicators = _within(rows, unit, others)
+    moved = np.column_stack(indicators)
+    facts = {"level": "answers", "x": cause, "y": effect, "n": len(rows), "clusters": len(set(events))}
+    effects = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
+    if effects.first_stage < MIN_F:
+        what = f"{cause} and {effect}: F {effects.first_stage:.1f}"
+        reason = (
+            f"the {setting} moves the first too little to be an instrument; a first-stage F of {MIN_F:.0f} is needed"
+        )
+        caveats.append(Caveat("No effect by two-stage least squares", what, reason))
+    slope = _bounds(effects.slope) | {"p": effects.p}
+    constant = ", ".join(["model", *(name for name in unit[:-1] if name not in ("model", "domain"))]) + " and question"
+    controls = f"instrument: {setting}; {constant}"
+    yield {"kind": "two-stage least squares", "controls": controls, **facts, **slope, "strength": effects.first_stage}
+    for level in others[:MOST_LEVELS]:
+        pair = rows[rows["setting"].isin([first, level])]
+        x, y, treated = _within(pair, unit, [level])
+        for kind, share in mediated(treated, x, y, list(pair["event"])).items():
+            bounds = _bounds(share) | {"p": p_value(share)}
+            controls = f"{setting} {level} against {first}; {constant}"
+            yield {"kind": kind, "controls": controls, **facts, **bounds, "n": len(pair), "strength": float("nan")}
 
-    link = frame[(frame["kind"] == "link") & (frame["controls"] == "")]
-    if link.empty:
-        return None
-    points = pd.DataFrame(frame.attrs["setups"]).rename(columns={"|martingale|": "size"})
-    points = points.dropna(subset=["size", "brier"])
-    base = alt.Chart(points).encode(
-        x=alt.X("size:Q", title="size of the martingale score (0 is best)"),
-        y=alt.Y("brier:Q", title="Brier score (lower is better)", scale=alt.Scale(zero=False)),
-    )
-    subtitle = f"{len(points)} models in setups"
-    heading = alt.Title("published link, in form", subtitle=subtitle, anchor="start", frame="group")
-    known = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
-    line = base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5)
-    layers = [
-        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(y=alt.datum(CHANCE)),
-        *[line] * bool(known),  # of an interval that is not too short, and without 0
-        base.mark_point(size=60, color="#0072B2", opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
-    ]
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(width=360, height=260, title=heading)
-    return layered
+
+def _within(rows: "pd.DataFrame", unit: list[str], levels: list[str]) -> "list[np.ndarray[Any, np.dtype[np.float64]]]":
+    """x, y and an indicator of each level of the setting, minus their means in a unit of these rows."""
+    columns = [rows["x"], rows["y"], *((rows["setting"] == level).astype(float) for level in levels)]
+    means = [column.groupby([rows[name] for name in unit]).transform("mean") for column in columns]
+    return [(column - mean).to_numpy(dtype=float) for column, mean in zip(columns, means, strict=True)]
 
 
 if __name__ == "__main__":

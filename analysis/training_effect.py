@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.answers import UNREAD, answers, by_question, epochs_by_question, read_enough
 from truthgym.analysis.tables.beliefs import beliefs
-from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.questions import (
-    UNREAD,
-    by_question,
-    by_reason,
-    epochs_by_question,
-    notes,
-    read_enough,
-)
+from truthgym.analysis.tables.markdown import by_reason, intervals, notes, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places

@@ -4,17 +4,17 @@ python -m truthgym.analysis.trajectories LOGS chosen.csv --filter "split == 'tra
 truthgym convert LOGS --to sft --trajectories chosen.csv --out data/sft
 """
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Literal
 
 import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import answers, texts
-from truthgym.analysis.tables.embeddings import Embed, embedder_named, near_duplicates
-from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import notes
+from truthgym.analysis.tables.markdown import page, picture, section, table
+from truthgym.analysis.tables.panels import BLUE, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import ends, main_scores, score_names
 from truthgym.analysis.tables.setups import Places
@@ -24,9 +24,20 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+
 QUESTION = "Which trajectories are best, and which repeat one another?"
 KEY = ["eval_id", "sample_id", "epoch"]
 """The columns that identify a trajectory, also for `truthgym convert --trajectories`."""
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+"""From texts to vectors of length 1: texts x dimensions."""
+NGRAM = 5
+"""Bytes of a character n-gram."""
+DIMENSIONS = 2048
+"""Of the hashed n-grams."""
+MULTIPLIER = 0x9E3779B97F4A7C15
+"""Of the rolling hash: 2^64 divided by the golden ratio (Knuth 1998, 6.4)."""
+REQUEST = 64
+"""Texts in a request to an endpoint."""
 BATCH = 512
 """About as many texts are embedded at once."""
 MOST_COMPARED = 20_000
@@ -118,12 +129,9 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     low = frame["best"].iloc[0] == "lowest"
     panels = sorted(frame.groupby(["setup", "model"]), key=lambda part: part[1]["value"].mean(), reverse=not low)
     edges = np.histogram_bin_edges(frame["value"], BARS)
-    x = alt.X(
-        "left:Q",
-        bin="binned",
-        title=f"{frame['score'].iloc[0]} ({'lower' if low else 'higher'} is better)",
-    )
-    kinds = alt.Scale(domain=[UNIQUE, REPEAT], range=["#0072B2", "#E69F00"])
+    title = f"{frame['score'].iloc[0]} ({'lower' if low else 'higher'} is better)"
+    x = alt.X("left:Q", bin="binned", title=title)
+    kinds = scale([UNIQUE, REPEAT], (BLUE, "#E69F00"))
     color = alt.Color("kind:N", title=None, scale=kinds, legend=alt.Legend(orient="top"))
     bars = [
         alt.Chart(_binned(rows, edges))
@@ -148,14 +156,8 @@ def _binned(rows: "pd.DataFrame", edges: "NDArray[np.float64]") -> "pd.DataFrame
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """How many trajectories each model has, and the best of all, as Markdown tables.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
-    groups = frame.groupby(["setup", "model"], sort=True)
-    counts = groups.agg(
+    """How many trajectories each model has, and the best of all, as Markdown tables."""
+    counts = frame.groupby(["setup", "model"], sort=True).agg(
         n=("value", "size"),
         repeats=("duplicate_of", "count"),
         mean=("value", "mean"),
@@ -167,34 +169,33 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     columns = ("rank", "value", "model", "setup", "sample_id", "epoch", "characters", "duplicate_of")
     score, end = frame[["score", "best"]].iloc[0]
     parts = [
-        f"### By model\n\n{models}",
-        f"### The best by `{score}` ({end} is best)\n\n{table(top, columns, LABELS)}",
+        section("By model", models),
+        section(f"The best by `{score}` ({end} is best)", table(top, columns, LABELS)),
     ]
-    if figure:
-        parts.append(f"![Scores of trajectories]({figure})\n\n*{len(frame):,} trajectories by their score.*\n")
-    return "\n".join([*parts, notes(frame)])
+    caption = f"{len(frame):,} trajectories by their score."
+    return page([*parts, picture(figure, "Scores of trajectories", caption)], frame)
 
 
 def _scored(frame: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame", str]:
     """The rows of the requested score, and its better end."""
     named = frame.assign(score=score_names(frame))
-    known = sorted(named["score"].unique())
+    scores = sorted(named["score"].unique())
     if score:
-        chosen = [name for name in known if score in (name, name.rpartition("/")[2])]
+        fitting = [name for name in scores if score in (name, name.rpartition("/")[2])]
     else:
         main_names = sorted(main_scores(frame)[0]["score"].unique())
         preferred = [
             [name for name in main_names if name.endswith(end)] for end in ("brier/brier_score", "/brier_score")
         ]
-        chosen = next(filter(None, preferred), main_names)
-    if len(chosen) != 1:
-        problem = f"may be {', '.join(chosen)}" if chosen else f"is not in the logs, which have {', '.join(known)}"
+        fitting = next(filter(None, preferred), main_names)
+    if len(fitting) != 1:
+        problem = f"may be {', '.join(fitting)}" if fitting else f"is not in the logs, which have {', '.join(scores)}"
         raise BadInput(f"score={score!r} {problem}; give one of them as SCORER/KEY")
-    rows = named[named["score"] == chosen[0]]
+    rows = named[named["score"] == fitting[0]]
     scorer, key = rows[["scorer", "key"]].iloc[0]
     end = best or ends(frame)[scorer, key]
     if end is None:
-        raise BadInput(f"score={chosen[0]!r} does not say which end is better; add best=lowest or best=highest")
+        raise BadInput(f"score={fitting[0]!r} does not say which end is better; add best=lowest or best=highest")
     one_of("best", end, ["lowest", "highest"])
     return rows, end
 
@@ -217,7 +218,7 @@ def _mark(frame: "pd.DataFrame", logs: Places, embed: Embed, threshold: float, a
     keys = list(frame[KEY].itertuples(index=False, name=None))
     nearest_rank, similarity = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
     with tempfile.TemporaryFile() as file:
-        spool = Spool(file, texts(logs, set(keys)))
+        spool = _Spool(file, texts(logs, set(keys)))
         for places in _batches(frame, among):
             vectors = embed([spool.text(keys[place]) for group in places for place in group])
             start = 0
@@ -229,7 +230,7 @@ def _mark(frame: "pd.DataFrame", logs: Places, embed: Embed, threshold: float, a
     frame["similarity"], frame["duplicate_of"] = similarity, nearest_rank
 
 
-class Spool:
+class _Spool:
     """Texts in a file, as all of them may not fit into memory."""
 
     def __init__(self, file: IO[bytes], texts: Iterable[tuple[tuple[str, str, int], str]]) -> None:
@@ -269,6 +270,108 @@ def _share(threshold: float | str) -> float:
     if not 0 < number <= 1:
         raise BadInput(f"threshold={threshold!r} is not a similarity above 0 and up to 1; give one such as 0.95")
     return number
+
+
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+"""From texts to vectors of length 1: texts x dimensions."""
+
+
+def embedder_named(name: str, url: str = "") -> Embed:
+    """The embedder behind the argument `embedder`."""
+    if url and name == "none":
+        raise BadInput(f"embedder_url={url!r} needs the name of the model there; add embedder=MODEL")
+    if name == "none":
+        return hashed_ngrams
+    return _endpoint(name, url) if url else _sentence_transformer(name)
+
+
+def hashed_ngrams(texts: Sequence[str]) -> "NDArray[np.float32]":
+    """Character n-grams of each text, hashed with a sign: texts x `DIMENSIONS`, each of length 1 (0 for no text).
+
+    Counts enter as log(1 + count). The sign keeps the expected product of texts without a common n-gram at 0
+    (Weinberger et al. 2009). Case and white space do not count.
+    """
+    vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+    for row, text in zip(vectors, texts, strict=True):
+        letters = np.frombuffer(" ".join(text.lower().split()).encode("utf-8", "replace"), dtype=np.uint8)
+        letters = np.pad(letters, (0, max(0, NGRAM - letters.size))) if letters.size else letters
+        if not letters.size:
+            continue
+        windows = np.lib.stride_tricks.sliding_window_view(letters, NGRAM).astype(np.uint64)
+        code = np.zeros(len(windows), dtype=np.uint64)
+        for column in range(NGRAM):
+            code = (code + windows[:, column] + np.uint64(1)) * np.uint64(MULTIPLIER)
+            code ^= code >> np.uint64(29)
+        grams, count = np.unique(code, return_counts=True)
+        sign = np.where(grams >> np.uint64(63), 1.0, -1.0)
+        row += np.bincount((grams % np.uint64(DIMENSIONS)).astype(np.intp), np.log1p(count) * sign, DIMENSIONS)
+        row /= max(float(np.linalg.norm(row)), 1e-12)
+    return vectors
+
+
+def near_duplicates(
+    vectors: "NDArray[np.float32]", threshold: float
+) -> tuple["NDArray[np.intp]", "NDArray[np.float32]"]:
+    """Mark each row that is close to an earlier one. Of a group of repeats the first is kept."""
+    kept: list[int] = []
+    nearest_index = np.full(len(vectors), -1, dtype=np.intp)
+    similarity = np.full(len(vectors), np.nan, dtype=np.float32)
+    matrix = np.empty_like(vectors)
+    for i, vector in enumerate(vectors):
+        if kept:
+            products = matrix[: len(kept)] @ vector
+            nearest = int(products.argmax())
+            similarity[i] = products[nearest]
+            if similarity[i] >= threshold:
+                nearest_index[i] = kept[nearest]
+                continue
+        matrix[len(kept)] = vector
+        kept.append(i)
+    return nearest_index, similarity
+
+
+def _sentence_transformer(name: str) -> Embed:
+    try:
+        from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found]
+    except ImportError:
+        raise BadInput(
+            f'embedder={name!r} needs sentence-transformers; pip install -e ".[embeddings]", or give the URL of an '
+            "endpoint that serves it, or embedder=none"
+        ) from None
+    model, _, revision = name.partition("@")
+    try:
+        transformer = SentenceTransformer(model, revision=revision or None)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise BadInput(
+            f"embedder={name!r} cannot be loaded ({reason}); give a model of sentence-transformers"
+        ) from None
+    return lambda texts: np.asarray(
+        transformer.encode(list(texts), normalize_embeddings=True, show_progress_bar=False), dtype=np.float32
+    )
+
+
+def _endpoint(name: str, url: str) -> Embed:
+    from openai import OpenAI, OpenAIError
+
+    client = OpenAI(base_url=url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
+
+    def embed(texts: Sequence[str]) -> "NDArray[np.float32]":
+        rows: list[list[float]] = []
+        for start in range(0, len(texts), REQUEST):
+            # An empty text is refused by most endpoints.
+            batch = [text or " " for text in texts[start : start + REQUEST]]
+            try:
+                reply = client.embeddings.create(model=name, input=batch, encoding_format="float")
+            except OpenAIError as error:
+                raise BadInput(f"embedder_url={url!r} gives no embeddings of {name!r} ({error}); check both") from None
+            rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+        vectors = np.array(rows, dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
+        unit: NDArray[np.float32] = np.divide(vectors, np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
+        return unit
+
+    return embed
 
 
 if __name__ == "__main__":

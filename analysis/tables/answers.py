@@ -4,17 +4,19 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
+from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import LETTERS
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+
 
 SAMPLE = ("sample_id", "epoch", "event", "split", "target")
 """Columns with the facts of a sample."""
@@ -215,3 +217,48 @@ def stated_belief(scores: Mapping[str, LoggedScore]) -> float:
         if isinstance(value, dict) and isinstance(value.get(key), int | float):
             return float(value[key])
     return math.nan
+
+
+UNREAD = f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder"
+"""Why models are not compared."""
+
+
+class SharedRows(list[dict[Any, Any]]):
+    """Rows for `attrs` that nobody changes: pandas deep-copies `attrs` in most operations on a frame."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SharedRows":
+        return self
+
+
+class Questions(NamedTuple):
+    """The values of one score in one setup."""
+
+    question: list[str]
+    """Sample ids, sorted: the rows of `values`."""
+    values: "NDArray[np.float64]"
+    """Questions x epochs. A second eval of the same questions adds epochs. NaN if unread, or not asked."""
+    event: list[str]
+    target: list[str]
+
+
+def by_question(rows: "pd.DataFrame") -> Questions:
+    """The values of rows of `answers`, which are of one model, setup, scorer and key, sorted by question."""
+    values = rows.set_index(["sample_id", "eval_id", "epoch"])["value"].unstack(["eval_id", "epoch"]).sort_index()
+    facts = rows.drop_duplicates("sample_id").set_index("sample_id").loc[values.index]
+    return Questions(
+        values.index.tolist(), values.to_numpy(dtype=float), facts["event"].tolist(), facts["target"].tolist()
+    )
+
+
+def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
+    """The values of each question, one for each epoch."""
+    values: dict[str, list[float]] = {}
+    for question, value in zip(rows["sample_id"], rows["value"], strict=True):
+        values.setdefault(question, []).append(value)
+    return values
+
+
+def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
+    """For each row of `answers`, whether enough answers of its group could be read to compare the group with others."""
+    share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")
+    return share >= LEAST_SHARE_SCORED

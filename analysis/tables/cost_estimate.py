@@ -10,9 +10,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from truthgym.analysis.check import DIFFERENCES
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import notes, table
 from truthgym.analysis.tables.prices import price_of, prices_in
-from truthgym.analysis.tables.questions import notes
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.lengths import count_tokens

@@ -1,8 +1,8 @@
-"""Numbers and tables as Markdown."""
+"""What the reports share: tables, sections, figures and notes as Markdown."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from truthgym.scorers.statistics.interval import decimals, interval_text
 
@@ -30,6 +30,32 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]]) + "\n"
 
 
+def section(title: str, *parts: str) -> str:
+    """A heading with sentences and tables below it. Empty ones are left out."""
+    return "\n\n".join([f"### {title}", *filter(None, parts)])
+
+
+def picture(file: str, text: str, caption: str) -> str:
+    """A chart with its caption. "" without a file."""
+    return f"![{text}]({file})\n\n*{caption}*\n" if file else ""
+
+
+def chart_section(file: str, text: str, caption: str) -> str:
+    """The same with a heading."""
+    return section("Chart", picture(file, text, caption)) if file else ""
+
+
+def page(parts: Iterable[str], frame: "pd.DataFrame") -> str:
+    """The parts of a report, with the table's notes at the end. Empty ones are left out."""
+    return "\n".join(filter(None, parts)) + notes(frame)
+
+
+def number_range(numbers: "pd.Series[int]") -> str:
+    """The smallest and largest number: "30", or "30 to 1,200"."""
+    fewest, most = f"{numbers.min():,.0f}", f"{numbers.max():,.0f}"
+    return fewest if fewest == most else f"{fewest} to {most}"
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 run", "2,000 runs"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
@@ -47,5 +73,40 @@ def intervals(rows: "pd.DataFrame", estimate: str = "", digits: int = 3) -> list
     """For each row the interval of its columns `lower` and `upper`, behind the estimate if a column is named."""
     if not estimate:
         return [interval_text(low, high, digits) for low, high in rows[["lower", "upper"]].to_numpy(dtype=float)]
-    numbers = rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)
-    return [with_interval(one, low, high, digits) for one, low, high in numbers]
+    return [with_interval(*row, digits) for row in rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)]
+
+
+def notes(frame: "pd.DataFrame") -> str:
+    """What a table does not show, and why, as a Markdown list."""
+    sentences: Sequence[str] = frame.attrs.get("notes", [])
+    return "".join(f"\n- {sentence}" for sentence in dict.fromkeys(sentences)) + "\n" * bool(sentences)
+
+
+def by_reason(refused: Mapping[str, Sequence[str]], consequence: str = "Not shown") -> list[str]:
+    """A note for each reason, with what it applies to.
+
+    >>> by_reason({"fewer than 30 questions": ["urns, direct: a", "urns, direct: b"]})
+    ['Not shown: urns, direct: a; urns, direct: b (fewer than 30 questions).']
+    """
+    return [f"{consequence}: {_listed(names)} ({reason})." for reason, names in refused.items() if names]
+
+
+class Caveat(NamedTuple):
+    """What a table does not show, or shows with a reservation."""
+
+    consequence: str
+    what: str
+    reason: str
+
+
+def grouped(caveats: Iterable[Caveat]) -> list[str]:
+    """A note for each consequence and reason, with what it applies to."""
+    named: dict[tuple[str, str], dict[str, None]] = {}
+    for consequence, what, reason in caveats:
+        named.setdefault((consequence, reason), {})[what] = None
+    return [note for (first, why), names in named.items() for note in by_reason({why: list(names)}, first)]
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    rest = len(names) - most
+    return "; ".join(names[:most]) + (f"; and {rest} more" if rest > 0 else "")

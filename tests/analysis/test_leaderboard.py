@@ -11,7 +11,7 @@ from inspect_ai.model import get_model
 from tests.analysis.made import Values, made
 from truthgym.analysis import agreement, attribution, leaderboard
 from truthgym.analysis.leaderboard import differences
-from truthgym.analysis.tables.policies import ACROSS
+from truthgym.analysis.tables.models import ACROSS
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis.made import Values, made
-from truthgym.analysis.relationship import chart, relations, report
-from truthgym.analysis.tables.measures import by_setup
+from truthgym.analysis.relationship import by_setup, chart, relations, report
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.regression import cross_epoch_correlation
 

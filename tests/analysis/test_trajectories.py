@@ -12,9 +12,8 @@ import pytest
 from tests.analysis.answer_rows import answer_rows
 from tests.fixtures import Answer, Request, serving
 from truthgym.analysis import trajectories
-from truthgym.analysis.tables.embeddings import embedder_named, hashed_ngrams, near_duplicates
 from truthgym.analysis.tables.saving import save
-from truthgym.analysis.trajectories import chart, load, report
+from truthgym.analysis.trajectories import chart, embedder_named, hashed_ngrams, load, near_duplicates, report
 from truthgym.datasets.errors import BadInput
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert

@@ -1,4 +1,4 @@
-"""What a user says about the models: which to leave out, what to call them, and how able they are elsewhere."""
+"""The models of a table: what the user calls them and leaves out, and how scores rank by their size or ability."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -137,34 +137,33 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
     """Spearman's correlation of scores with `x`, in each setup and over those that all models have, by scorer."""
     if x == "name":
         return [], []
+    unplaced = sorted(frame.loc[frame["x"].isna(), "model"].unique())
+    notes = [f"{model} has no known {x}, and is left out of the comparison with it." for model in unplaced]
+    placed = frame.dropna(subset=["x", "score"])
+    sizes = placed["score"].abs().where(placed["best"] == "zero", placed["score"])
+    placed = placed.assign(score=sizes * placed["best"].map(SIGN).astype(float))  # more is better
     rows: list[dict[str, Any]] = []
-    notes = [f"{model} has no known {x}, and is left out of the comparison with it." for model in _unknown(frame)]
-    known = frame.dropna(subset=["x", "score"])
-    sizes = known["score"].abs().where(known["best"] == "zero", known["score"])
-    known = known.assign(score=sizes * known["best"].map(SIGN))  # more is better
-    for scorer, part in known.groupby("scorer", sort=True):
+    for scorer, part in placed.groupby("scorer", sort=True):
         means = part.groupby(["setup", "model"])[["score", "x"]].mean()
         whole = means["score"].unstack("setup").dropna(axis="columns")
-        setups = {str(setup): one.droplevel("setup") for setup, one in means.groupby("setup")}
+        setups = {str(setup): models.droplevel("setup") for setup, models in means.groupby("setup")}
         if len(whole.columns) > 1:
             setups[ACROSS] = means.groupby("model").mean().assign(score=whole.mean(axis=1))
         ranks: list[dict[str, Any]] = []
-        for setup, one in setups.items():
-            if len(one) < FEWEST_MODELS:
-                notes.append(
-                    f"{scorer}, {setup}: {len(one)} models with a known {x} are too few; {FEWEST_MODELS} are needed."
-                )
+        for setup, models in setups.items():
+            if len(models) < FEWEST_MODELS:
+                few = f"{len(models)} models with a known {x} are too few; {FEWEST_MODELS} are needed."
+                notes.append(f"{scorer}, {setup}: {few}")
                 continue
-            rho = rank_correlation(one["x"], one["score"])
-            p = float(_permuted(one["x"], one["score"]))
+            rho, p = rank_correlation(models["x"], models["score"]), _permuted(models["x"], models["score"])
             bounds = {"rho": rho.estimate, "lower": rho.lower, "upper": rho.upper, "p": p, "n": rho.n}
             ranks.append({"scorer": scorer, "setup": setup, **bounds})
         corrected = holm([float(rank["p"]) for rank in ranks])
-        rows += [{**one, "p_adjusted": float(p)} for one, p in zip(ranks, corrected, strict=True)]
+        rows += [rank | {"p_adjusted": float(p)} for rank, p in zip(ranks, corrected, strict=True)]
     return rows, notes
 
 
-def in_words(correlation: Mapping[str, Any]) -> str:
+def correlation_text(correlation: Mapping[str, Any]) -> str:
     """A rank correlation with its interval and number of models."""
     rho = with_interval(correlation["rho"], correlation["lower"], correlation["upper"], digits=2)
     return f"{rho}, {correlation['n']} models"
@@ -177,12 +176,8 @@ def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
 
     ranks = rankdata(y)
 
-    def product(one: "np.ndarray[Any, np.dtype[np.float64]]", axis: int) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        return np.asarray(np.sum(one * ranks, axis=axis))
+    def product(permuted: "np.ndarray[Any, np.dtype[np.float64]]", axis: int) -> Any:  # noqa: ANN401
+        return np.sum(permuted * ranks, axis=axis)
 
     test = permutation_test((rankdata(x),), product, permutation_type="pairings", vectorized=True, rng=0)
     return float(test.pvalue)
-
-
-def _unknown(frame: "pd.DataFrame") -> list[str]:
-    return sorted(frame.loc[frame["x"].isna(), "model"].unique())
