@@ -219,11 +219,7 @@ def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> 
 
 
 def pairs(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check forecasts and outcomes, flatten them, and leave out pairs with NaN.
-
-    Raises:
-        ValueError: Shapes differ, a forecast outside [0, 1], or an outcome other than 0 and 1.
-    """
+    """Check forecasts and outcomes, flatten them, and leave out pairs with NaN."""
     forecast, outcome = checked(p, y)
     kept = np.isfinite(forecast) & np.isfinite(outcome)
     return forecast[kept], outcome[kept]
@@ -232,8 +228,7 @@ def pairs(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
 def checked(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Forecasts and outcomes as float arrays of one shape, broadcast; NaN passes.
 
-    Raises:
-        ValueError: Shapes differ, a forecast outside [0, 1], or an outcome other than 0 and 1.
+    ValueError names what is wrong.
     """
     forecast, outcome = np.asarray(p, dtype=float), np.asarray(y, dtype=float)
     try:

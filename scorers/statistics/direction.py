@@ -64,10 +64,7 @@ def numbers(scorer: str, value: object) -> dict[str, float]:
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:
     """Which end of a score is better; None if nothing declares it.
 
-    Args:
-        scorer: Name of the scorer, with or without its package.
-        key: Key of the sample's value, or the scorer's name if the value is a single number.
-        metadata: Metadata of one of its scores. A grader's `higher_is_better` there decides.
+    A grader's `higher_is_better` in the metadata of one of its scores decides.
     """
     declared = metadata.get("higher_is_better")
     if isinstance(declared, bool):
@@ -83,11 +80,7 @@ def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None
 def worst(scorer: str, key: str, best: Best, metadata: Mapping[str, Any]) -> float | None:
     """The worst number that a scorer can give, which an answer that cannot be read earns. None if it has none.
 
-    Args:
-        scorer: Name of the scorer, with or without its package.
-        key: Key of the sample's value, or the scorer's name if the value is a single number.
-        best: The better end.
-        metadata: Metadata of one of its scores. The range of a grader there (`low`, `high`) decides.
+    The range of a grader in the metadata of one of its scores (`low`, `high`) decides.
     """
     low, high = metadata.get("low"), metadata.get("high")
     if isinstance(low, int | float) and isinstance(high, int | float):

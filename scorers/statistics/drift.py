@@ -40,9 +40,8 @@ class DriftTest:
     def statistic(self, run: ArrayLike) -> NDArray[np.float64]:
         """The statistic after each checkpoint: an alarm where it exceeds `threshold`.
 
-        Args:
-            run: Checkpoints x signals, or several runs of them, each signal so that an increase is suspicious. A NaN
-                counts as the clean mean.
+        `run` is checkpoints x signals, or several of them, each so that an increase is suspicious. NaN counts as the
+        clean mean.
         """
         return _cusum(np.nan_to_num((np.asarray(run, dtype=float) - self.mean) / self.sd), self.whiten)
 
@@ -63,14 +62,8 @@ def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int 
     another distribution than those given: a signal that training moves by itself, such as the reward, is not a signal
     of drift.
 
-    Args:
-        clean: Of each clean run, checkpoints x signals: two runs or more, at least 20 checkpoints in all.
-        alpha: Probability of an alarm in a clean run.
-        checkpoints: Checkpoints of a run.
-        seed: Of the simulation.
-
-    Raises:
-        ValueError: Fewer than two runs, too few checkpoints, a signal that never varies, or one that wanders.
+    Each clean run is checkpoints x signals: two runs or more, with at least 20 checkpoints in all; otherwise
+    ValueError, as for a signal that never varies or that wanders.
     """
     runs = [np.asarray(run, dtype=float) for run in clean]
     runs = [run[np.isfinite(run).all(axis=1)] for run in runs]
@@ -116,14 +109,8 @@ def _levels(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Levels of simulated runs, and the standard deviation between the clean runs that they come from.
 
-    Args:
-        rng: The generator.
-        means: Of each clean run, minus their mean: runs x signals, in standard deviations within a run.
-        lengths: Checkpoints of each clean run.
-        correlation: Of one checkpoint with the next.
-
-    Returns:
-        Simulations x (1 + runs) x signals, correlated over signals as the means are; and a number for each signal.
+    `means` are of each clean run, minus their mean, in standard deviations within a run (runs x signals). The levels
+    are simulations x (1 + runs) x signals, correlated over signals as the means are.
     """
     number = len(means)
     noise = float(np.mean(1 / np.array(lengths))) * (1 + correlation) / (1 - correlation)

@@ -71,12 +71,8 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
     Satterthwaite's degrees of freedom, $\mathrm{tr}(M)^2/\mathrm{tr}(M^2)$ with
     $M=A\,(\mathrm{diag}(c)-\sum_k b_k b_k'/n_k)\,A$.
 
-    Args:
-        change: Questions x epochs x steps.
-        level: The same shape.
-        instrument: Questions x epochs.
-        cluster: Cluster number of each question.
-        group: Group number of each question; each group has its own intercept.
+    Change and level are questions x epochs x steps, the instrument is questions x epochs; each group has its own
+    intercept.
     """
     parts = []
     for i, j, s in _pairs(level):
@@ -111,11 +107,8 @@ def r_squared(change: Floats, level: Floats, group: Codes) -> float:
 def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> float:
     """Cluster-robust F statistic of the regression of a level on its instrument in other epochs.
 
-    Args, as in `cross_epoch_slope`.
-
-    Returns:
-        The F that, with endless clusters, has the p value of ours: 0 or more; infinite if the instrument determines the
-        level exactly; NaN if nothing varies or there are too few clusters. With few clusters it is much less than F.
+    It is the F that, with endless clusters, has the p value of ours: infinite if the instrument determines the level
+    exactly; NaN if nothing varies or there are too few clusters. With few clusters it is much less than F.
     """
     from scipy.special import ndtri
 
@@ -134,11 +127,8 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
     """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 uninformative.
 
-    Args:
-        level: Questions x epochs x steps.
-        other: Questions x epochs. If it is the level itself, the result is the test-retest reliability: the share of
-            the level's variance that is not error.
-        group: As in `cross_epoch_slope`.
+    The level is questions x epochs x steps, the other questions x epochs. Of the level itself it is the test-retest
+    reliability: the share of the level's variance that is not error.
     """
     covariance = first = second = 0.0
     number = 0
@@ -157,12 +147,7 @@ def reliability(level: Floats, other: Floats, group: Codes) -> float:
 def within(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """Unbiased variance of the first and covariance of both, between the epochs of each question.
 
-    Args:
-        first: Questions x epochs.
-        second: The same shape.
-
-    Returns:
-        Variance and covariance, one per question; NaN if fewer than two epochs have both.
+    Of questions x epochs, one of each per question; NaN if fewer than two epochs have both.
     """
     both = np.isfinite(first + second)
     count = both.sum(axis=1)

@@ -155,9 +155,8 @@ def mean_estimate(
 def clopper_pearson(headline: Estimate) -> Estimate:
     """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_estimate`.
 
-    Args:
-        headline: The share, strictly between 0 and 1, with its cluster-robust standard error. Its `n` is the number of
-            answers, which the effective number does not exceed.
+    The share is strictly between 0 and 1, has its cluster-robust standard error, and `n` is the number of answers,
+    which the effective number does not exceed.
     """
     from scipy.special import betaincinv
 
@@ -183,14 +182,7 @@ def ratio_estimate(
 
     and the interval is that of the mean of z. A ratio of sums does not reward short texts as a mean of ratios does.
 
-    Args:
-        values: One number for each text. One with NaN, or without a size above 0, is left out.
-        sizes: Its size, such as its number of tokens.
-        cluster: As in `mean_estimate`.
-        bounds: The range of the ratio, for the interval where all ratios are equal. None: unknown.
-
-    Returns:
-        NaN for everything where no text is left.
+    Values without a size above 0 are left out. `cluster` and `bounds` as in `mean_estimate`.
     """
     u, b = np.asarray(values, dtype=float).ravel(), np.asarray(sizes, dtype=float).ravel()
     usable = np.isfinite(u) & np.isfinite(b) & (b > 0)

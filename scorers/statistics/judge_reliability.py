@@ -38,14 +38,8 @@ def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | No
     is that of Shrout and Fleiss, from F. Epochs of a question, and several judges of one text, share a cluster: then it
     is a jackknife over clusters of Fisher's z, with Student's t.
 
-    Args:
-        first: Ratings, one per trajectory. A pair with NaN is left out.
-        second: Ratings of the same trajectories, requested again.
-        cluster: Cluster name of each pair. None: each is its own.
-
-    Returns:
-        The correlation, and the standard deviation. The correlation is NaN with fewer than three pairs or if all
-        ratings are equal, its interval with fewer than three clusters.
+    The correlation is NaN with fewer than three pairs or if all ratings are equal, its interval with fewer than three
+    clusters.
 
     References:
         Shrout and Fleiss (1979). Intraclass correlations. Psychological Bulletin 86. Ukoumunne, O. C. (2002). A
@@ -103,9 +97,7 @@ def order_spread(over_orders: Sequence[ArrayLike], noise: float) -> float:
 
     $$\sqrt{\max(0,\ \overline{s^2}-\mathrm{sd}_{retest}^2)}$$
 
-    Args:
-        over_orders: For each trajectory, its rating in each order.
-        noise: Standard deviation of a rating that is requested again. If it is NaN, so is the result.
+    Ratings are of each trajectory in each order. NaN if the noise is.
     """
     rows = [row[np.isfinite(row)] for row in (np.asarray(row, dtype=float) for row in over_orders)]
     rows = [row for row in rows if row.size > 1]
@@ -119,12 +111,7 @@ def order_spread(over_orders: Sequence[ArrayLike], noise: float) -> float:
 def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
     """Slope of one trajectory's ratings on the rating of the example shown last, over orders. 0 is right.
 
-    Args:
-        ratings: One per order. NaN is left out.
-        last: Mean rating of the example shown last in each order.
-
-    Returns:
-        The slope; NaN if all last examples have the same rating.
+    NaN if all last examples have the same rating.
     """
     y, x = np.asarray(ratings, dtype=float), np.asarray(last, dtype=float)
     kept = np.isfinite(y) & np.isfinite(x)
@@ -166,11 +153,8 @@ def agreement(ratings: ArrayLike) -> tuple[float, int]:
     1 is full agreement, 0 agreement by chance, below 0 systematic disagreement. A judge that is merely more lenient
     lowers it too.
 
-    Args:
-        ratings: Trajectories x judges; NaN if a judge gave no rating.
-
-    Returns:
-        Alpha, and the number of trajectories that at least two judges rated. Alpha is NaN if that is less than two.
+    Ratings are trajectories x judges; the second number is of the trajectories that two judges or more rated, and alpha
+    is NaN with fewer than two.
     """
     rows = [row[np.isfinite(row)].tolist() for row in np.asarray(ratings, dtype=float)]
     rows = [row for row in rows if len(row) > 1]
@@ -184,14 +168,8 @@ def agreement(ratings: ArrayLike) -> tuple[float, int]:
 def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
     """Mean of x minus mean of y, two independent sets, with Welch's interval.
 
-    Args:
-        x: Values. NaN is left out.
-        y: Values of the other set.
-        cluster: Cluster name of each value of x.
-
-    Returns:
-        The difference; n is that of the smaller set. The interval is NaN if either has fewer than three effective
-        clusters.
+    Clusters are those of x; n is that of the smaller set. No interval if either has fewer than three effective
+    clusters.
     """
     one, other = mean_estimate(x, cluster), mean_estimate(y)
     n = min(one.n, other.n)
@@ -210,13 +188,8 @@ def agreement_estimate(ratings: ArrayLike, cluster: Sequence[Hashable] | None = 
 
     With 15 clusters a percentile bootstrap over clusters holds the truth less often; the tests compare the two.
 
-    Args:
-        ratings: Units x raters; NaN if a rater gave no rating.
-        cluster: Cluster name of each unit. None: each is its own.
-
-    Returns:
-        `n` is the number of units with two ratings or more. NaN with fewer than two of them or if all ratings are
-        equal, which alpha says nothing about; the interval with fewer than six clusters.
+    `n` is the number of units with two ratings or more. NaN with fewer than two of them or if all ratings are equal,
+    which alpha says nothing about; the interval with fewer than six clusters.
     """
     table = np.asarray(ratings, dtype=float)
     names: Sequence[Hashable] = range(len(table)) if cluster is None else cluster
@@ -378,10 +351,7 @@ def _reliability(read: Sequence[JudgeRecord]) -> dict[str, float]:
 def _centred(read: Sequence[JudgeRecord], probe: str, by_form: bool) -> Floats:
     """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability.
 
-    Args:
-        read: The readings.
-        probe: Name of the probe.
-        by_form: Whether to centre both forms by themselves, so that a gain of all texts is not unreliability.
+    `by_form` centres both forms by themselves, so that a gain of all texts is not unreliability.
     """
     pairs = np.array([[one.first, one.probes.get(probe, np.nan)] for one in read]).reshape(-1, 2)
     for judge in {one.judge for one in read}:

@@ -65,11 +65,7 @@ class BeliefTable:
 
 
 def belief_table(scores: list[SampleScore]) -> BeliefTable:
-    """Collect the beliefs that `martingale` recorded. The list may be empty or, during a run, incomplete.
-
-    Args:
-        scores: Unreduced scores, one per sample and epoch.
-    """
+    """Collect the beliefs that `martingale` recorded. The list may be empty or, during a run, incomplete."""
     questions = tabulate(scores, "prior")
     shape = (len(questions.question), questions.values.shape[1])
     row = {identity: i for i, identity in enumerate(questions.question)}

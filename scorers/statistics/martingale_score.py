@@ -227,10 +227,6 @@ def movement(prior: Floats, posterior: Floats) -> Movement:
     question. For $e$ the correction is exact: noise adds $\sigma_0^2+\sigma_1^2-2c$ to the squared update and subtracts
     $\sigma_0^2-\sigma_1^2$ from the reduction. $m$ and $r$ alone are unbiased if both reports are equally noisy. NaN
     for a question with fewer than two epochs.
-
-    Args:
-        prior: Beliefs in [0, 1] before.
-        posterior: Beliefs after.
     """
     variance, covariance = within(prior, posterior)
     moved = row_mean((posterior - prior) ** 2) - 2 * (variance - covariance)
@@ -242,11 +238,7 @@ def movement(prior: Floats, posterior: Floats) -> Movement:
 def brier_gain(prior: Floats, posterior: Floats, outcome: Floats) -> Floats:
     """Decrease of the Brier score from prior to posterior, in [-1, 1]. Above 0, something true was learned.
 
-    Args:
-        prior: Beliefs in [0, 1] before.
-        posterior: Beliefs after.
-        outcome: 1 or 0 for each question, or its exact posterior, which gives the same expectation with less noise.
-            NaN if unknown.
+    The outcome may be the exact posterior, which gives the same expectation with less noise.
     """
     y = outcome[:, None]
     return row_mean((prior - y) ** 2 - (posterior - y) ** 2)
@@ -258,12 +250,6 @@ def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: C
     $\bar x_q$ is the question's mean prior over its epochs, which is less noisy than a single one, and $\bar x$ that of
     its group. Its noise enters the corrected posterior: this removes the slope on the belief, not the slope on the
     noisy report.
-
-    Args:
-        prior: Beliefs in [0, 1] before.
-        posterior: Beliefs after.
-        slope: The martingale score; NaN gives NaN throughout.
-        group: Group number of each question.
     """
     own = row_mean(prior)
     known = np.isfinite(own)
@@ -280,12 +266,7 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
     terms, so the update is instrumented by that of another epoch. This detects look-ahead at what the epochs have in
     common; it is NaN if that is too little (fewer than ten questions, or a first-stage F under 10).
 
-    Args:
-        prior: Beliefs before, from separate readings.
-        posterior: Beliefs after, from separate readings.
-        joint: Beliefs before, from one reading of everything.
-        cluster: Cluster number of each question.
-        group: Group number of each question.
+    The joint prior is from one reading of everything, the others from separate readings.
     """
     update = np.where(np.isfinite(joint), posterior - prior, np.nan)
     slope = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)

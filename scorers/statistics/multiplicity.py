@@ -54,10 +54,6 @@ def rank_ranges(names: Sequence[str], better: Sequence[tuple[str, str]]) -> dict
     worse. If the pairs were tested with a familywise error of 5 %, all ranges hold the true ranks at once with
     probability 0.95 or more. Names that no test tells apart share a range: a tie.
 
-    Args:
-        names: All names that are compared.
-        better: Pairs of which the first is better than the second, after correction.
-
     References:
         Mogstad, Romano, Shaikh and Wilhelm (2024). Inference for ranks with applications to mobility across
         neighbourhoods and academic achievement across countries. Review of Economic Studies 91.

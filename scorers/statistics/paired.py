@@ -110,9 +110,7 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
 
     where $\psi_g$ is the influence of a cluster of questions on each estimate: what moves both slopes alike cancels.
 
-    Args:
-        after: A slope whose cluster numbers are the same questions as those of `before`.
-        before: The slope of the other model.
+    Both number the same clusters alike.
     """
     estimate = after.estimate - before.estimate
     degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)

@@ -75,12 +75,7 @@ class Components:
         return planned_mde_of_sizes(math.sqrt(total), sizes[sizes > 0], self.event / total if total else 0.0)
 
     def questions(self, effect: float, epochs: int) -> float:
-        """The fewest questions whose minimum detectable effect is at most `effect`. Infinite above `MOST_QUESTIONS`.
-
-        Args:
-            effect: The true difference to detect, above 0.
-            epochs: Epochs of each question.
-        """
+        """The fewest questions whose minimum detectable effect is at most `effect`. Infinite above `MOST_QUESTIONS`."""
         few, many = 0, 4
         while not self.mde(many, epochs) <= effect:
             if many >= MOST_QUESTIONS:
@@ -101,12 +96,7 @@ def variance_components(values: ArrayLike, cluster: Sequence[Hashable]) -> Compo
 
     with the mean squares $M_B$ between events and $M_W$ within them of the questions' means. A negative estimate is 0.
 
-    Args:
-        values: Questions x epochs. NaN, an answer that could not be read, is left out.
-        cluster: The event of each question.
-
-    Returns:
-        NaN throughout with fewer than two questions that have a value.
+    Values are questions x epochs. NaN throughout with fewer than two questions that have a value.
 
     References:
         Searle, Casella and McCulloch (1992). Variance Components. Chapter 3.

@@ -39,16 +39,9 @@ def label_biases(
     the better one with probability a, has $\beta_o=\pi$, $\beta_l=(1-\pi)\lambda$ and
     $\beta_g=(1-\pi)(1-\lambda)(2a-1)$, all times the share of answers that it does not give by position.
 
-    Args:
-        label: The label. NaN if unread.
-        gold: The better reply. Pairs in which it is neither, or not known (NaN), are left out.
-        longer: The longer reply.
-        own: The judge's own reply, where only one of them is.
-        cluster: Cluster name of each pair.
-
-    Returns:
-        `length_bias` and `self_preference`, in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it
-        cannot be told from quality or from the other property because they always go together.
+    A label is NaN if unread; pairs in which neither reply is better, or it is not known, are left out. Both biases are
+    in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it cannot be told from quality or from the other
+    property because they always go together.
     """
     s, g, first, second = (np.asarray(one, dtype=float) for one in (label, gold, longer, own))
     used = np.isfinite(s) & np.isin(g, (-1, 1))
@@ -70,15 +63,9 @@ def fit_bradley_terry(differences: ArrayLike, penalty: float = 1.0) -> NDArray[n
 
     There is no constant: with the sides swapped, the probability is the complement.
 
-    Args:
-        differences: Pairs x features: those of the winner minus those of the loser. Scale them alike beforehand.
-        penalty: The ridge penalty $\lambda$, above 0, without which separable pairs have no solution.
-
-    Returns:
-        The weights. `differences @ weights` are log-odds of the winner, that is, signed margins of reward.
-
-    Raises:
-        ValueError: There is no pair, or the penalty is not above 0.
+    Differences are pairs x features, of the winner minus the loser, and should be on one scale. `differences @ weights`
+    are log-odds of the winner, that is, signed margins of reward. The ridge `penalty` must be above 0: without it
+    separable pairs have no solution.
 
     References:
         Bradley and Terry (1952). Rank analysis of incomplete block designs. Biometrika 39.

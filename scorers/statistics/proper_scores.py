@@ -78,10 +78,7 @@ def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> E
 
     1 is perfect, 0 equals the reference, below 0 is worse. Pairs with NaN are left out.
 
-    Args:
-        score: Negatively oriented scores (lower is better), one per question.
-        reference: The reference's scores on the same questions.
-        cluster: Cluster name of each question.
+    Both are negatively oriented, one per question.
     """
     s, r = np.broadcast_arrays(np.asarray(score, dtype=float), np.asarray(reference, dtype=float))
     kept = np.isfinite(s) & np.isfinite(r)

@@ -57,14 +57,8 @@ def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) 
     CRV3 is the one of the usual estimators that is not too small with few or unequal clusters. Where the design without
     one cluster is not of full rank it does not exist, and CRV1 takes its place.
 
-    Args:
-        y: One number per row.
-        design: Rows x columns, with the constant as a column. No column may be a sum of others.
-        cluster: Cluster name of each row.
-
-    Returns:
-        Intervals and p values are NaN with fewer than ten clusters, and for a column that is identified by one cluster
-        alone.
+    The design is rows x columns, with the constant as a column. Intervals and p values are NaN with fewer than ten
+    clusters, and for a column that is identified by one cluster alone.
 
     References:
         MacKinnon, Nielsen and Webb (2023). Fast and reliable jackknife and bootstrap methods for cluster-robust
@@ -96,12 +90,7 @@ def two_stage(
     It is the effect if the instruments were assigned independently of everything else that moves y (given the
     controls), and move y through x alone. Only their strength can be checked.
 
-    Args:
-        y: The outcome, one number per row.
-        x: The cause.
-        instruments: Rows x instruments: indicators of a setting that was assigned.
-        controls: Rows x numbers that are part of both stages, with the constant as a column.
-        cluster: Cluster name of each row.
+    Instruments are indicators of a setting that was assigned, and controls hold the constant; both are rows x columns.
 
     References:
         Angrist and Pischke (2009). Mostly Harmless Econometrics, chapter 4. Andrews, Stock and Sun (2019). Weak
@@ -149,16 +138,9 @@ def mediated(
 ) -> dict[str, Estimate]:
     """The part of a treatment's effect that goes through a mediator, and the part that does not.
 
-    Args:
-        treatment: 1 for treated and 0 for not, or that minus its mean in a unit.
-        mediator: One number per row, minus its mean in a unit if the treatment is.
-        outcome: One number per row, like the mediator.
-        cluster: Cluster name of each row.
-
-    Returns:
-        `mediated` (the average causal mediation effect: the product of two coefficients) and `direct`, by linear models
-        without interaction, with intervals by a jackknife over clusters and Student's t. No interval with fewer than
-        ten clusters.
+    `treatment` is 1 or 0, and mediator and outcome are numbers, each minus its mean in a unit. `mediated` is the
+    average causal mediation effect, the product of two coefficients; both effects are by linear models without
+    interaction, with intervals by a jackknife over clusters and Student's t.
 
     References:
         Imai, Keele and Tingley (2010). A general approach to causal mediation analysis. Psychological Methods 15.
@@ -187,14 +169,8 @@ def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: flo
 def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence[Hashable]) -> list[Estimate]:
     """Least-squares coefficients of y on columns without a constant, with intervals by a jackknife over clusters.
 
-    Args:
-        y: One number per row, none of them NaN.
-        columns: For each column one number per row.
-        cluster: Cluster name of each row.
-
-    Returns:
-        One for each column. NaN for a column of zeros; NaN for all if one of the others is a sum of the rest, and no
-        interval with fewer than ten clusters.
+    NaN for a column of zeros, and for all if one of the others is a sum of the rest; no interval with fewer than ten
+    clusters.
     """
     every = [np.asarray(column, dtype=float) for column in columns]
     used = [column for column in every if column.any()]
@@ -273,18 +249,8 @@ def correlate(
     errors of x and y are independent of each other. Two scores of the same answers can share an error, which the
     correction then makes larger, not smaller.
 
-    Args:
-        x: One number per unit. A unit with NaN in either measure is left out.
-        y: The other measure.
-        cluster: Cluster name of each unit. None: each is its own.
-        controls: Units x numbers that are design constant, without a constant: indicators of a category, for example.
-        errors: The standard error of each unit, in x and in y. None: unknown.
-
-    Returns:
-        NaN for a measure that is constant given the controls; no interval with fewer than six clusters.
-
-    Raises:
-        ValueError: Arguments of different lengths.
+    Controls are units x numbers without a constant; errors are the standard errors of each unit in x and in y. NaN for
+    a measure that is constant given the controls; no interval with fewer than six clusters.
 
     References:
         Spearman, C. (1904). The proof and measurement of association between two things. American Journal of
@@ -367,14 +333,8 @@ def cross_epoch_correlation(
     of numbers from which the mean of their group is taken. An answer's x never meets the same answer's y, so that an
     error that both share does no harm. The interval is a jackknife over clusters with Student's t.
 
-    Args:
-        x: Questions x epochs. NaN if missing.
-        y: The same of the other measure.
-        cluster: Cluster name of each question.
-        group: Group of each question: model and setup.
-
-    Returns:
-        `plain` is the correlation of the means over epochs, and `reliability` that of a single answer.
+    Both are questions x epochs; a group is a model in a setup. `plain` is the correlation of the means over epochs, and
+    `reliability` that of a single answer.
     """
     first, second = (np.array(values, dtype=float) for values in (x, y))
     both = np.isfinite(first) & np.isfinite(second)

@@ -24,12 +24,7 @@ MIN_ANSWERED = 0.9
 
 
 def contributions(choices: Sequence[Sequence[float] | None], items: Sequence[Item]) -> Floats:
-    """What each item says about each dimension: items x 19, NaN where it says nothing or was not read.
-
-    Args:
-        choices: For each item the probabilities of its options, or None if the answer could not be read.
-        items: The items.
-    """
+    """What each item says about each dimension: items x 19, NaN where it says nothing or was not read."""
     values = np.full((len(items), len(DIMENSIONS)), np.nan)
     for row, item, p in zip(values, items, choices, strict=True):
         if p is not None:
@@ -39,11 +34,7 @@ def contributions(choices: Sequence[Sequence[float] | None], items: Sequence[Ite
 
 
 def value_vector(contribution: Floats) -> Floats:
-    """Mean of each dimension over its items, in [-1, 1]: 1 always upholds it, 0 is chance. NaN without an item.
-
-    Args:
-        contribution: ... x items x 19, from `contributions`.
-    """
+    """Mean of each dimension over its items, in [-1, 1]: 1 always upholds it, 0 is chance. NaN without an item."""
     finite = np.isfinite(contribution)
     count = finite.sum(axis=-2)
     total = np.where(finite, contribution, 0).sum(axis=-2)
@@ -79,11 +70,7 @@ def cosine(one: ArrayLike, other: ArrayLike) -> float:
 
 
 def check_vectors(name: str, vectors: Sequence[Sequence[float]], length: int | None = None) -> Floats:
-    """Vectors as an array, steps x dimensions.
-
-    Raises:
-        BadInput: They have different lengths, or another one than `length`. Names the step.
-    """
+    """Vectors as an array, steps x dimensions."""
     expected = length or (len(vectors[0]) if vectors else 0)
     for step, vector in enumerate(vectors):
         if len(vector) != expected:
@@ -95,11 +82,7 @@ def check_vectors(name: str, vectors: Sequence[Sequence[float]], length: int | N
 
 
 def original_follow_score(actual: Sequence[Sequence[float]], examinee: Sequence[Sequence[float]]) -> float:
-    r"""ProgressGym's FOLLOW and PREDICT: $\mathrm{mean}_t\cos(e_t,a_t)$. Higher is better, and nearly all are near 1.
-
-    Raises:
-        BadInput: There is no vector, or they differ in number or length.
-    """
+    r"""ProgressGym's FOLLOW and PREDICT: $\mathrm{mean}_t\cos(e_t,a_t)$. Higher is better; nearly all are near 1."""
     if len(actual) != len(examinee) or not actual:
         raise BadInput(f"{len(examinee)} examinee and {len(actual)} actual vectors; give one of each for each step")
     first = check_vectors("actual_vector", actual)
@@ -111,9 +94,6 @@ def original_coevolve_score(simulated: Sequence[Sequence[float]], actual: Sequen
     r"""ProgressGym's COEVOLVE: the mean over $s$ and $i$ of $\max_{j\ge i}\cos(s,a_j)$.
 
     It credits nearness to later eras, not a small influence.
-
-    Raises:
-        BadInput: Fewer than three vectors of either kind, or of different lengths.
     """
     if min(len(simulated), len(actual)) < 3:
         raise BadInput(f"{len(simulated)} simulated and {len(actual)} actual vectors; at least 3 of each are needed")
@@ -151,9 +131,7 @@ def movement_snr(start: Floats, end: Floats) -> float:
 
     NaN if no dimension has two items, so that there is no standard error.
 
-    Args:
-        start: Contributions, items x 19.
-        end: The same items at the other time.
+    Both hold contributions of the same items, items x 19.
     """
     change = end - start
     n = np.isfinite(change).sum(axis=0)
@@ -172,10 +150,6 @@ def stderr_over_items(statistic: Callable[[NDArray[np.bool_]], float], strata: S
     $$\mathrm{SE}^2=\sum_h\frac{n_h-1}{n_h}\sum_{i\in h}(\theta_{(i)}-\bar\theta_h)^2$$
 
     over strata h, here dimensions, with $\theta_{(i)}$ the statistic without item i. One of a single item adds 0.
-
-    Args:
-        statistic: The statistic of the items for which its argument is true.
-        strata: The stratum of each item.
     """
     number = {name: i for i, name in enumerate(dict.fromkeys(strata))}
     codes = np.array([number[name] for name in strata])
@@ -225,10 +199,6 @@ def reliability(steps: Floats, start: Floats) -> float:
 
     In [0, 1]; a correlation below 0 counts as 0. NaN if a half does not vary. The formula takes the halves for equally
     long and the steps of a path for independent; of three items the halves have two and one.
-
-    Args:
-        steps: Contributions, steps x items x 19.
-        start: Those of the first era.
     """
     change = steps - start
     halves = np.full((2, len(steps), len(DIMENSIONS)), np.nan)
@@ -252,12 +222,8 @@ def extrapolate(history: Sequence[Floats], ahead: int, order: int, shrinkage: bo
 
     repeated `ahead` times: with order 1, $2v_t-v_{t-1}$.
 
-    Args:
-        history: Values of each step, in any shape.
-        ahead: Steps to continue.
-        order: Order of the polynomial, at least 1.
-        shrinkage: Whether the extrapolated change is multiplied by how well each step's change predicted the next so
-            far, in [0, 1]: $\sum\Delta_t\Delta_{t-1}/\sum\Delta_{t-1}^2$, 0 with fewer than three values.
+    `shrinkage` multiplies the extrapolated change by how well each step's change predicted the next so far, in [0, 1]:
+    $\sum\Delta_t\Delta_{t-1}/\sum\Delta_{t-1}^2$, 0 with fewer than three values.
     """
     from math import comb
 
