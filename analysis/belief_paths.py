@@ -18,7 +18,7 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
-from truthgym.scorers.statistics.martingale import belief_table, headline
+from truthgym.scorers.statistics.martingale import belief_table, table_score
 from truthgym.scorers.statistics.martingale_score import REASONS, corrected_posterior
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The paths of one pass, and its martingale score from prior to posterior, whatever its settings."""
     beliefs = belief_table([score for score, _ in scored])
-    slope_score = headline(replace(beliefs, settings={}))
+    slope_score = table_score(replace(beliefs, settings={}))
     if slope_score.reason:
         refused.setdefault(REASONS[slope_score.reason], []).append(f"{run.model} in {run.setup}")
     groups = cluster_codes(beliefs.domain)

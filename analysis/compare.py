@@ -202,7 +202,7 @@ def _beliefs(
     """Compare the slope, excess movement and Brier gain of recorded beliefs."""
     from inspect_ai.scorer import SampleScore, Score
 
-    from truthgym.scorers.statistics.martingale import belief_table, headline
+    from truthgym.scorers.statistics.martingale import belief_table, table_score
     from truthgym.scorers.statistics.martingale_score import REASONS, brier_gain, movement
 
     both = [question for question in before if question in after]
@@ -216,9 +216,9 @@ def _beliefs(
         )
         for scores in (after, before)
     ]
-    scores = [headline(table) for table in tables]
+    scores = [table_score(table) for table in tables]
     reasons = [REASONS[score.reason] for score in scores if score.reason]
-    yield f"{name}_score", "0", compare_slopes(*(score.slope for score in scores)), "; ".join(dict.fromkeys(reasons))
+    yield f"{name}_score", "0", compare_slopes(*scores), "; ".join(dict.fromkeys(reasons))
     beliefs = [(table.prior[table.first], table.posterior[table.first], table.questions.outcome) for table in tables]
     for figure, better, sides in (
         ("excess_movement", "0", [movement(prior, posterior).excess for prior, posterior, _ in beliefs]),

@@ -25,8 +25,6 @@ from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.solvers.workers import LABELS
@@ -36,29 +34,26 @@ NONE = "none"
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the metrics from scores, headline first; NaN where there are too few."""
+    """Compute the metrics from scores, the estimate first; NaN where there are too few."""
     answer, process, both, calls = (
         tabulate(scores, key, most=most)
         for key, most in (("answer", 1.0), ("process", 1.0), ("both", 1.0), ("calls", np.inf))
     )
-    headline = mean_estimate(row_mean(answer.values), answer.cluster, answer.bounds)
-    zeros = np.where(answer.has_score & np.isnan(answer.values), 0.0, answer.values)
+    estimate = answer.mean()
     means = {
-        "process": mean_estimate(row_mean(process.values), process.cluster, process.bounds),
-        "answer_imputed": mean_estimate(row_mean(zeros), answer.cluster, answer.bounds),
-        "calls": mean_estimate(row_mean(calls.values), calls.cluster, calls.bounds),
-        "both": mean_estimate(row_mean(both.values), both.cluster, both.bounds),
+        "process": process.mean(),
+        "answer_imputed": answer.mean(answer.imputed(0.0)),
+        "calls": calls.mean(),
+        "both": both.mean(),
     }
-    figures = headline.main_metrics("answer", answer.share_scored)
+    figures = estimate.main_metrics("answer", answer.share_scored)
     figures |= {name: means[name].estimate for name in ("process", "answer_imputed", "calls")}
     for name, mean in means.items():
         figures |= mean.metrics(name)
     kinds = {item.sample_id: (item.score.metadata or {}).get("kind", "") for item in scores}
     for kind in sorted(set(kinds.values())):
-        of_kind = np.array([kinds.get(name) == kind for name in answer.question])
-        names = [name for name, kept in zip(answer.cluster, of_kind, strict=True) if kept]
-        figures |= mean_estimate(row_mean(answer.values[of_kind]), names, answer.bounds).metrics(f"answer_{kind}")
-    return figures | headline.cluster_metrics()
+        figures |= answer.mean_of([kinds.get(name) == kind for name in answer.question]).metrics(f"answer_{kind}")
+    return figures | estimate.cluster_metrics()
 
 
 agent_figures = figures_metric("agent_figures", summarise)
@@ -85,7 +80,7 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
     nor the web has it. An agent that makes the right calls and then answers nonsense has a high process: read `answer`
     first. What the agent believes is scored by `brier` and `martingale` on the same log.
 
-    Metrics, headline first: `answer` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `process`;
+    Metrics, the estimate first: `answer` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `process`;
     `answer_imputed`, with unread answers as wrong; `calls`, the mean number of calls. With `figures="all"` bounds of
     these, `both`, and `answer` of each class of tasks.
 
@@ -137,10 +132,10 @@ def read_answer(state: TaskState) -> tuple[str | None, str | None]:
     text, reason = final_answer(state)
     if text is None:
         return None, reason
-    found = {_plain(match[1]): match[1] for match in ANSWER.finditer(text) if match[1]}
-    if len(found) == 1:
-        return next(iter(found.values())), None
-    several = f"several that differ ({', '.join(map(repr, found.values()))})" if found else "none"
+    answers = {_plain(match[1]): match[1] for match in ANSWER.finditer(text) if match[1]}
+    if len(answers) == 1:
+        return next(iter(answers.values())), None
+    several = f"several that differ ({', '.join(map(repr, answers.values()))})" if answers else "none"
     return None, f"The reply must have one line `Answer: X`, and has {several}; it ends: {text.strip()[-80:]!r}"
 
 

@@ -33,40 +33,37 @@ from truthgym.scorers.statistics.calibration import (
 )
 from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, skill_score
+from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 from truthgym.solvers.roles import required_model
 
 
 def summarise(table: Table) -> dict[str, float]:
-    """Compute the paradigm's metrics from beliefs (questions x epochs), headline first. NaN if there are too few."""
+    """Compute the metrics from beliefs (questions x epochs), the estimate first. NaN if there are too few."""
     p, y = table.values, table.outcome
     per_epoch = brier_score(p, y[:, None])
     squared = row_mean(per_epoch)
-    scored = np.isfinite(squared)
-    share_yes = float(y[scored].mean()) if scored.any() else np.nan
+    share_yes = finite_mean(np.where(np.isfinite(squared), y, np.nan))
     base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
     # The share among all questions, so that it does not depend on which of them were answered.
     unread = brier_score(np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate), y)[:, None]
     imputed = np.where(table.has_score & np.isnan(per_epoch), unread, per_epoch)
     means = {
-        "brier_imputed": mean_estimate(row_mean(imputed), table.cluster, table.bounds),
-        "accuracy": mean_estimate(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster, table.bounds),
+        "brier_imputed": table.mean(imputed),
+        "accuracy": table.mean(RULES["accuracy"](p, y[:, None])),
         "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
         "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
         "brier_of_mean": mean_estimate(brier_score(row_mean(p), y), table.cluster, table.bounds),
         "log_score": mean_estimate(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
-        "spherical_score": mean_estimate(
-            row_mean(RULES["spherical_score"](p, y[:, None])), table.cluster, table.bounds
-        ),
+        "spherical_score": table.mean(RULES["spherical_score"](p, y[:, None])),
     }
     epochs = range(p.shape[1])
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
     line = recalibration(p, y[:, None], CLIP)
-    headline = mean_estimate(squared, table.cluster, table.bounds)
+    estimate = mean_estimate(squared, table.cluster, table.bounds)
     metrics = {
-        **headline.main_metrics("brier", table.share_scored),
+        **estimate.main_metrics("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
         "skill_base_rate": means["skill_base_rate"].estimate,
         "calibration_slope": line.slope,
@@ -81,12 +78,12 @@ def summarise(table: Table) -> dict[str, float]:
         "uncertainty": finite_mean(murphy[:, 2]),
         "ece": finite_mean(ece[:, 0]),
         "ece_null": finite_mean(ece[:, 1]),
-        **headline.cluster_metrics(),
+        **estimate.cluster_metrics(),
     }
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores."""
+    """All figures from the scores."""
     if any((item.score.metadata or {}).get("about") == "own_answer" for item in scores):
         table = tabulate(each_answer(scores), "belief")
         # An answer that could not be read is not right: `brier_imputed` counts it as wrong.
@@ -94,9 +91,9 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
         return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(table.has_score.sum()))}
     table = tabulate(scores, "belief")
     # A question without a known outcome is no refusal to answer.
-    known = table.has_score & np.isfinite(table.outcome)[:, None]
-    if known.any():
-        table = replace(table, share_scored=float(np.isfinite(table.values[known]).mean()))
+    has_outcome = table.has_score & np.isfinite(table.outcome)[:, None]
+    if has_outcome.any():
+        table = replace(table, share_scored=share_true(np.isfinite(table.values[has_outcome])))
     return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(np.isfinite(table.values).sum()))}
 
 
@@ -122,7 +119,7 @@ def brier(
     0 without any foresight. Filter by `known_after`, or use `urns`. One that answers only where it is
     sure has a low `brier` on what it answers: read `brier_imputed` where `share_scored` is below 1.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
     - `brier` with its `stderr` and bounds; `mde`, the smallest distance from a fixed reference that the run could have
       detected (5 %, power 0.8); `n` questions; `share_scored`, the share of answers that could be read, of those that

@@ -21,7 +21,7 @@ from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, clopper_pearson, mean_estimate, ratio_estimate
-from truthgym.scorers.statistics.proper_scores import row_mean
+from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 
@@ -53,37 +53,35 @@ def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | Non
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the metrics from scores, headline first; NaN where there are too few."""
+    """Compute the metrics from scores, the estimate first; NaN where there are too few."""
     table, answer = tabulate(scores, "chain"), tabulate(scores, "answer")
-    headline = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
-    zeros = np.where(table.has_score & np.isnan(table.values), 0.0, table.values)
+    chain, chain_imputed = table.mean(), row_mean(table.imputed(0.0))
     hops = _tried(scores)
-    known = hops.walks
+    lengths = hops.walks
     imputed = _tried(scores, unread_fail=True)
     error = _share_wrong(hops)
     early, late = (ratio_estimate(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops, early.estimate, late.estimate)
-    figures = headline.main_metrics("chain", table.share_scored) | {
+    figures = chain.main_metrics("chain", table.share_scored) | {
         "hop_error": error.estimate,
         "hop_error_lower": error.lower,
         "hop_error_upper": error.upper,
         "hop_error_imputed": ratio_estimate(
             imputed.wrong.sum(axis=1), imputed.tried.sum(axis=1), imputed.cluster
         ).estimate,
-        "chain_imputed": float(np.nanmean(row_mean(zeros))) if zeros.size else math.nan,
-        "chain_if_constant": float(np.mean([(1 - error.estimate) ** k for k in known])) if known else math.nan,
+        "chain_imputed": finite_mean(chain_imputed),
+        "chain_if_constant": float(np.mean([(1 - error.estimate) ** k for k in lengths])) if lengths else math.nan,
         "hop_error_early": early.estimate,
         "hop_error_late": late.estimate,
         **change.metrics("hop_error_change"),
         "hop_error_change_stderr": change.stderr,
-        "answer": mean_estimate(row_mean(answer.values), answer.cluster, answer.bounds).estimate,
+        "answer": answer.mean().estimate,
     }
-    of = {item.sample_id: int((item.score.metadata or {}).get("hops", 0)) for item in scores}
-    for length in sorted(set(of.values()) - {0}):
-        rows = np.array([of.get(name) == length for name in table.question])
-        names = [name for name, kept in zip(table.cluster, rows, strict=True) if kept]
-        figures |= mean_estimate(row_mean(table.values[rows]), names, table.bounds).metrics(f"chain_{length:02d}_hops")
-    return figures | headline.cluster_metrics()
+    hops_of = {item.sample_id: int((item.score.metadata or {}).get("hops", 0)) for item in scores}
+    for length in sorted(set(hops_of.values()) - {0}):
+        with_length = table.mean_of([hops_of.get(name) == length for name in table.question])
+        figures |= with_length.metrics(f"chain_{length:02d}_hops")
+    return figures | chain.cluster_metrics()
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     hops (Korn and Graubard, as in `mean_estimate`), since hops of one chain may err alike; those of the change are of a
     ratio of sums over chains, too narrow with one or two failed chains.
 
-    Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
+    Metrics, the estimate first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
     its bounds. With `figures="all"` `hop_error_imputed`, where a chain without a read answer failed at the hop after
     its right ones; `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
     `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and `chain` at each length.

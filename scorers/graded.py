@@ -19,8 +19,6 @@ from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_met
 from truthgym.scorers.graders.grader import Grader, grade, grader_input
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.direction import Fault
-from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 
@@ -29,7 +27,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
     low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
     table = tabulate(scores, "grade", most=high, least=low)
-    mean = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
+    mean = table.mean()
     return {
         **mean.main_metrics("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),

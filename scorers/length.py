@@ -16,8 +16,6 @@ from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.length_control import LengthControl
 
@@ -29,7 +27,7 @@ KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
-    means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
+    means = {key: table.mean() for key, table in tables.items()}
     achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
     return {
         **means["words"].main_metrics("words", tables["words"].share_scored),
@@ -62,7 +60,7 @@ def length(figures: Figures = "headline") -> Scorer:
     By itself it says nothing about truth-seeking. Use it as a covariate when two models or reasoning modes differ in
     another score, and to check that `length_control` worked: look at `kept` before comparing scores across targets.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
+    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
 
     - `words`, the mean, with its `stderr`; `mde`, the smallest distance from a fixed length that the run could have
       detected; `n` questions; `share_scored`, the share of samples that have an answer.

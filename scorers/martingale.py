@@ -41,7 +41,7 @@ CONTRAST = (
 
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
-    """Warn why there is no score, or what to doubt about it."""
+    """Warn why there is no score, or what speaks against it."""
     for name in figures:
         if name.startswith("unidentified_"):
             yield f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}."
@@ -60,7 +60,7 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores."""
+    """All figures from the scores."""
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     read = sum(belief.get("value") is not None for belief in beliefs)
     letters = [(belief["gap"], belief["mass"]) for belief in beliefs if "mass" in belief]
@@ -112,13 +112,13 @@ def martingale(
     posterior inefficiency, and `verdict` names a fault only where both the score and posterior inefficiency show it;
     see `statistics.verdict`, and docs/validity.md for how often it is wrong.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds):
 
     - `martingale_score` with its `stderr` and bounds; `mde`, the smallest true slope that this run detects with
       probability 0.8; `n` questions; `share_scored`.
     - `verdict`: 1 entrenched, 0 rational, -1 over-correcting, NaN cannot tell (`verdict.VERDICTS`).
     - The first that applies of: `unidentified_...` = 1, why there is no score (`martingale_score.REASONS`); `flag_...`
-      = 1, what is wrong with the reports (`report_flags.FLAGS`); `cannot_tell_...` = 1, why there is no verdict
+      = 1, what is wrong with the reports (`verdict.FLAGS`); `cannot_tell_...` = 1, why there is no verdict
       (`verdict.CANNOT_TELL`).
     - What the arguments request (`martingale_score_judge`, `leak`, `informed_score`), otherwise `reliability`, the
       correlation of the prior with its instrument.
@@ -130,7 +130,7 @@ def martingale(
       reasoner; `posterior_miscalibration`, 0 for calibrated posteriors; each also by the `_outcome` alone where exact
       posteriors are known. `posterior_error`, the mean squared distance from exact posteriors without noise, which
       shows faults of different questions that cancel in the slope.
-    - The statistics of the reports (`report_flags.report_figures`).
+    - The statistics of the reports (`verdict.report_figures`).
     - `excess_movement`, 0 for a Bayesian, above 0 for a reasoner that moves more than it learns; `brier_gain`, the fall
       of the Brier score from prior to posterior; `epochs`.
     - `martingale_score_ols`, the published score, with its bounds and variants (`_lower`, `_upper`; `_half`, the slope
@@ -143,7 +143,8 @@ def martingale(
       letter A in log-odds, and `letter_mass`, the mean probability of both letters; with `domains="each"` a score for
       every domain; with `information_weight` `informed_score`.
 
-    Clustered by `event`: the interval inverts the Anderson-Rubin test with CR2 scores (`slopes.cross_epoch_slope`).
+    Clustered by `event`: the interval inverts the Anderson-Rubin test with CR2 scores
+    (`instrumented_slope.cross_epoch_slope`).
 
     Beliefs are requested as whole percents, with elicitor="token" as a letter. One that cannot be read is NaN, with its
     reason in the metadata; its epoch leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch,
@@ -161,30 +162,25 @@ def martingale(
     Args:
         elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both" of
             these; "token", the model's token probabilities (`models.predictor`), which need paraphrases=2 for a score.
-            Replaces USE_FIXED_JUDGE and JUDGE_POLICY_NAMES.
         standpoint: Whose belief a judge reports: that of the "policy" whose text it reads, or its own ("judge").
-            Replaces OBJECTIVE_BELIEF.
-        per: Beliefs per "trajectory" (before and after), or also after each "step". Replaces
-            USE_PER_TRAJ_BELIEF_MEASURE.
-        joint: Whether the judge also reads the whole trajectory in one call, as the published pipeline does (there,
-            USE_PER_TRAJ_BELIEF_MEASURE).
+        per: Beliefs per "trajectory" (before and after), or also after each "step".
+        joint: Whether the judge also reads the whole trajectory in one call, as the published pipeline does.
         paraphrases: With 2 the model gives its prior in a second wording too, which is then the instrument of its
             score: an error of one wording is no longer common to both. Only with elicitor="self" or "token".
         system_prompt_in_probe: Whether the task's system prompt stays in the conversation when the model is asked.
-            Replaces DISABLE_SYSTEM_PROMPT_IN_BELIEF_MEASUREMENT.
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
             temperature, which "reuse" cannot tell from the first; "recorded" makes no model call, needs no judge, and
-            takes the log's beliefs whichever model gave them. Replaces RECOMPUTE_BELIEFS.
+            takes the log's beliefs whichever model gave them.
         reader: Whether the role `reader` reads replies that are not in a form that Truthgym reads: `--model-role
             reader=MODEL`. What it reads is marked in the metadata.
         belief_change: "difference", or "logit" for changes and levels in log-odds, of beliefs clipped to [0.005,
-            0.995]: on that scale a rational reasoner's slope is not 0. Replaces belief_change_type.
+            0.995]: on that scale a rational reasoner's slope is not 0.
         granularity: "trajectory": one update per trajectory. "step": each step is an update, instrumented by the prior
-            of another epoch, which has seen no reasoning; needs per="step". Replaces sample_granularity.
+            of another epoch, which has seen no reasoning; needs per="step".
         domains: "pooled", with an intercept for each domain, or "each" for an additional score per domain.
         information_weight: Above 0, also reports `informed_score`, lower is better: the absolute slope minus this
             weight times what was learned (`brier_gain`; without known truth, the smaller of movement and uncertainty
-            reduction). Replaces informative_switch and informative_coef.
+            reduction).
         figures: "headline" writes the first ten metrics to the log, "all" every one.
         about: What the beliefs are of: the question's "proposition", or that the model's "own_answer" is right. Of the
             latter no exact likelihood is known, and each epoch has an answer, and so an outcome, of its own: neither is

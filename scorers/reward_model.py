@@ -19,7 +19,6 @@ from truthgym.models.reward_model import Ceiling, Penalty, Pooling, Reading, Rew
 from truthgym.models.reward_models.encoding import Split
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.trajectory import recorded_steps
@@ -33,7 +32,7 @@ GATHER = 0.02
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
-    means = {key: mean_estimate(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
+    means = {key: table.mean() for key, table in tables.items()}
     rewards = row_mean(tables["reward"].values)
     finite = rewards[np.isfinite(rewards)]
     return {

@@ -22,8 +22,6 @@ from truthgym.scorers.rubrics.grading import Role, by_criteria, repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
 from truthgym.scorers.rubrics.rubric import is_json_file
 from truthgym.scorers.statistics.direction import Fault
-from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 Extract = Mapping[str, str]
@@ -32,7 +30,7 @@ Extract = Mapping[str, str]
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores; NaN where there are too few."""
     table = tabulate(scores, "rubric_score")
-    score = mean_estimate(row_mean(table.values), table.cluster, table.bounds)
+    score = table.mean()
     details = [found for item in scores if (found := (item.score.metadata or {}).get("details"))]
     grades = [grade for detail in details for vote in detail["grades"] for grade in vote]
     unread = sum(len(detail["unread"]) for detail in details)

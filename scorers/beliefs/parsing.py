@@ -107,7 +107,7 @@ SPREAD = re.compile(r"^\s*(?:±|\+/-)\s*[0-9]{1,2}\s?%?")
 REMARK = re.compile(r"\([^()0-9%]*\)")
 BECAUSE = re.compile(r",?\s+(?:because|since|as (?:the|explained|shown|calculated))\b[^%]*$")
 WHICH = re.compile(r",\s+which (?:is|equals)(?: an? (?:decimal|probability|percentage|whole number)\b)?\s*")
-"""What stands between two equal numbers, or repeats the form that was asked for."""
+"""What stands between two equal numbers, or repeats the format that was asked for."""
 CALCULATION = re.compile(r"\b(?:is|are)\s+[0-9(]|[0-9]\s*[-+*/×]\s*[0-9(]")
 
 EMPHASIS = re.compile(r"(?<![0-9*])\*+|\*+(?![0-9*])|(?<!\w)__?|__?(?!\w)|`+")
@@ -121,7 +121,7 @@ END = re.compile(r"(?<=[.!?;])\s+(?=\S)|(?<=[。！？；])|\s+[–—-]\s+(?![0
 LEADING_NUMBER = re.compile(r"[~≈]?[0-9.,]{1,6}\s?%?\s+[–—-]\s+(?![0-9.~])")
 ENDS = (".", ":", "!", "?", "。")
 
-NumberForm = Literal["percent", "decimal", "integer"]
+AnswerFormat = Literal["percent", "decimal", "integer"]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Statement:
     place: int
     """Number of the sentence in the text."""
     digits: str
-    form: NumberForm
+    answer_format: AnswerFormat
     words: frozenset[str]
     colon: bool
     """Whether `:` or `=` comes before the number."""
@@ -166,7 +166,7 @@ class Statement:
     @property
     def value(self) -> float | None:
         """The probability; None if it is out of range."""
-        value = float(self.digits) / (1 if self.form == "decimal" else 100)
+        value = float(self.digits) / (1 if self.answer_format == "decimal" else 100)
         return value if value <= 1 else None
 
     @property
@@ -257,9 +257,9 @@ def _statement(sentence: Sentence, place: int, previous: str) -> Statement | Non
     if SIGN.search(before) or DIGIT.search(before + after) or not words <= allowed or not marks <= MARKS:
         return None
     digits = number["digits"].replace(",", ".")
-    form: NumberForm = "percent" if number["unit"] else "decimal" if "." in digits else "integer"
+    answer_format: AnswerFormat = "percent" if number["unit"] else "decimal" if "." in digits else "integer"
     revised = bool(REVISION.search(previous) or REVISION.search(text))
-    return Statement(sentence, place, digits, form, words, before.rstrip().endswith((":", "=", "：")), revised)
+    return Statement(sentence, place, digits, answer_format, words, before.rstrip().endswith((":", "=", "：")), revised)
 
 
 def _without_lead(before: str) -> str:
@@ -475,9 +475,9 @@ def _is_answer(statement: Statement, text: _Text, decimal: bool) -> bool:
     answered = bool(words & PROBABILITY) or (bool(words & (ANSWER | {"p"})) and statement.colon)
     bare = words <= APPROXIMATELY and sentence.opens
     in_place = bare and (sentence.alone or first or (text.one_number and last and statement.place < 3))
-    if statement.form == "percent":
+    if statement.answer_format == "percent":
         return labelled or in_place
-    if statement.form == "decimal":
+    if statement.answer_format == "decimal":
         return answered or (decimal and (labelled or in_place))
     if statement.digits == "1" and (decimal or words):
         return False

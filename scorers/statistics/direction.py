@@ -57,8 +57,8 @@ anything about the answer."""
 def numbers(scorer: str, value: object) -> dict[str, float]:
     """The numbers in a sample's value, by key; by the scorer's name if the value is a single number or letter."""
     values = value if isinstance(value, Mapping) else {scorer: value}
-    values = {key: LETTERS.get(one) if isinstance(one, str) else one for key, one in values.items()}
-    return {str(key): float(one) for key, one in values.items() if isinstance(one, int | float)}
+    values = {key: LETTERS.get(number) if isinstance(number, str) else number for key, number in values.items()}
+    return {str(key): float(number) for key, number in values.items() if isinstance(number, int | float)}
 
 
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:

@@ -74,7 +74,7 @@ def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int 
     if sum(lengths) < FEWEST:
         raise ValueError(f"{sum(lengths)} checkpoints of clean runs, and at least {FEWEST} are needed")
     means = np.array([run.mean(axis=0) for run in runs])
-    within = [run - one for run, one in zip(runs, means, strict=True)]
+    within = [run - run_mean for run, run_mean in zip(runs, means, strict=True)]
     mean, sd = means.mean(axis=0), _within_sd([(run**2).sum(axis=0) for run in within], lengths)
     if not (sd > 0).all():
         raise ValueError(f"signal {int(np.argmin(sd))} never varies in the clean runs")

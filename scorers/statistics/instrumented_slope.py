@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, quantile, two_sided_p
+from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, Estimate, quantile, two_sided_p
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -22,32 +22,19 @@ ROUNDING_ERROR = 1e-8
 
 
 @dataclass(frozen=True)
-class Slope:
-    """A slope with its uncertainty. NaN if undefined."""
+class Slope(Estimate):
+    """A slope with its uncertainty. NaN if undefined.
 
-    estimate: float
-    lower: float
-    upper: float
-    error: float
-    """Standard error."""
-    p: float
+    Its effective clusters are those of the slope's weights: questions in the middle carry little information, so that
+    they are fewer than the clusters even if each question is its own.
+    """
+
+    p: float = np.nan
     """Two-sided p value of a slope of 0, from the scores under that hypothesis. For an instrumented slope this is the
     Anderson-Rubin test, which is valid however weak the instrument."""
-    mde: float
-    """Smallest true slope that a run of this size detects at 5 % with probability 0.8."""
-    n: int
-    """Questions used."""
-    clusters: int
-    effective_clusters: float
-    """As in `interval.Estimate`, for the weights of this slope: questions in the middle carry little information, so
-    that it is less than their number even if each is its own cluster."""
     influence: Floats = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     """What each cluster adds to the estimate, by cluster number. The standard error is the root of the sum of their
     squares. Empty if undefined."""
-
-    def cluster_metrics(self) -> dict[str, float]:
-        """As `interval.Estimate.cluster_metrics`."""
-        return {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
 
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
@@ -119,9 +106,9 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
         q, x, z = q[shared], _centred(x[shared], group[q[shared]]), _centred(z[shared], group[q[shared]])
         parts.append((q, x, z, z))
     slope = _slope(parts, cluster, group)
-    if not slope.error > 0:
-        return np.inf * abs(slope.estimate) if slope.error == 0 else np.nan
-    return float(ndtri(two_sided_p(slope.estimate / slope.error, slope.effective_clusters - 1) / 2) ** 2)
+    if not slope.stderr > 0:
+        return np.inf * abs(slope.estimate) if slope.stderr == 0 else np.nan
+    return float(ndtri(two_sided_p(slope.estimate / slope.stderr, slope.effective_clusters - 1) / 2) ** 2)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
@@ -196,14 +183,16 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, gr
     n, clusters = int(used.sum()), present.size
     correction, effective = _small_sample(weight[used], code, group[used])
     total = float(square.sum())
-    unknown = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, effective)
+    unknown = Slope(np.nan, np.nan, np.nan, n=n, clusters=clusters, effective_clusters=effective)
     if n == 0 or abs(total) <= ROUNDING_ERROR * max(size, ROUNDING_ERROR):
         return unknown
     estimate = float(product.sum() / total)
     if not round(effective, 6) >= MIN_CLUSTERS:
         return replace(unknown, estimate=estimate)
     adjust = np.sqrt(correction)
-    products, squares = (adjust * np.bincount(code, weights=of[used]).astype(float) for of in (product, square))
+    products, squares = (
+        adjust * np.bincount(code, weights=moments[used]).astype(float) for moments in (product, square)
+    )
     scores = products - estimate * squares
     error = float(np.sqrt(np.sum(scores**2))) / abs(total)
     reach, power = quantile((1 + LEVEL) / 2, effective - 1), quantile(POWER, effective - 1)
@@ -212,10 +201,8 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, gr
     t = float(product.sum() / np.sqrt(spread)) if spread > 0 else np.inf if product.sum() else 0.0
     influence = np.zeros(cluster.max() + 1)
     influence[present] = scores / total
-    return Slope(
-        estimate, lower, upper, error, two_sided_p(t, effective - 1), (reach + power) * error, n, clusters, effective,
-        influence,
-    )  # fmt: skip
+    mde, p = (reach + power) * error, two_sided_p(t, effective - 1)
+    return Slope(estimate, lower, upper, mde, n, error, clusters, effective, p, influence)
 
 
 def _small_sample(weight: Floats, cluster: Codes, group: Codes) -> tuple[Floats, float]:

@@ -1,6 +1,6 @@
 """Mean with a cluster-robust 95 % interval, n, and the minimum detectable effect.
 
-Every paradigm uses this one function, so that tables, viewer and charts agree.
+Every scorer uses this one function, so that tables, viewer and charts agree.
 """
 
 from collections.abc import Hashable, Sequence
@@ -143,16 +143,16 @@ def mean_estimate(
         return replace(ends, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
-    headline = replace(t_estimate(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+    estimate = replace(t_estimate(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
     if not bounds:
-        return headline
+        return estimate
     if tuple(bounds) == (0, 1) and np.isin(x, (0, 1)).all():
-        return clopper_pearson(headline)
+        return clopper_pearson(estimate)
     low, high = min(bounds[0], mean), max(bounds[1], mean)
-    return replace(headline, lower=max(headline.lower, low), upper=min(headline.upper, high))
+    return replace(estimate, lower=max(estimate.lower, low), upper=min(estimate.upper, high))
 
 
-def clopper_pearson(headline: Estimate) -> Estimate:
+def clopper_pearson(share: Estimate) -> Estimate:
     """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_estimate`.
 
     The share is strictly between 0 and 1, has its cluster-robust standard error, and `n` is the number of answers,
@@ -160,13 +160,13 @@ def clopper_pearson(headline: Estimate) -> Estimate:
     """
     from scipy.special import betaincinv
 
-    p, n = headline.estimate, headline.n
-    apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, headline.effective_clusters - 1)) ** 2
-    answers = min(n, 1 + p * (1 - p) / max(headline.stderr**2, EQUAL) * apart)
+    p, n = share.estimate, share.n
+    apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, share.effective_clusters - 1)) ** 2
+    answers = min(n, 1 + p * (1 - p) / max(share.stderr**2, EQUAL) * apart)
     right, wrong = p * answers, (1 - p) * answers
     lower, upper = betaincinv(right, wrong + 1, (1 - LEVEL) / 2), betaincinv(right + 1, wrong, (1 + LEVEL) / 2)
     return replace(
-        headline, lower=float(lower), upper=float(upper), mde=max(headline.mde, float(upper - p), float(p - lower))
+        share, lower=float(lower), upper=float(upper), mde=max(share.mde, float(upper - p), float(p - lower))
     )
 
 
@@ -201,7 +201,7 @@ def satterthwaite_degrees(size: NDArray[np.intp]) -> float:
 
 
 def t_estimate(estimate: float, error: float, degrees: float, n: int) -> Estimate:
-    """The headline of an estimate with a standard error, by Student's t distribution."""
+    """An estimate with a standard error, by Student's t distribution."""
     half, power = (quantile(q, degrees) * error for q in ((1 + LEVEL) / 2, POWER))
     return Estimate(estimate, estimate - half, estimate + half, half + power, n, error)
 

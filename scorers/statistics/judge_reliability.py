@@ -20,7 +20,7 @@ from truthgym.scorers.statistics.interval import (
     quantile,
     t_bounds,
 )
-from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
+from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean, share_true
 from truthgym.scorers.statistics.table import tabulate
 
 MIN_CLUSTERS_AGREEING = 6
@@ -171,15 +171,15 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
     Clusters are those of x; n is that of the smaller set. No interval if either has fewer than three effective
     clusters.
     """
-    one, other = mean_estimate(x, cluster), mean_estimate(y)
-    n = min(one.n, other.n)
+    first, second = mean_estimate(x, cluster), mean_estimate(y)
+    n = min(first.n, second.n)
     if n == 0:
         return UNKNOWN
-    estimate, total = one.estimate - other.estimate, one.stderr**2 + other.stderr**2
+    estimate, total = first.estimate - second.estimate, first.stderr**2 + second.stderr**2
     if np.isnan(total) or total < 1e-24:
         bound = estimate if total < 1e-24 else np.nan
         return Estimate(estimate, bound, bound, n=n)
-    degrees = total**2 / sum(each.stderr**4 / (each.effective_clusters - 1) for each in (one, other))
+    degrees = total**2 / sum(mean.stderr**4 / (mean.effective_clusters - 1) for mean in (first, second))
     return Estimate(estimate, *t_bounds(estimate, total**0.5, degrees), n=n)
 
 
@@ -205,7 +205,7 @@ def agreement_estimate(ratings: ArrayLike, cluster: Sequence[Hashable] | None = 
     count = np.isfinite(rows).sum(axis=1).astype(float)
     total, squares = np.nansum(rows, axis=1), np.nansum(rows**2, axis=1)
     within = 2 * count * (squares - total**2 / count) / (count - 1)
-    sums = np.stack([np.bincount(codes, one, clusters) for one in (count, total, squares, within)])
+    sums = np.stack([np.bincount(codes, weights, clusters) for weights in (count, total, squares, within)])
     m, total, squares, within = sums.sum(axis=1, keepdims=True) - sums
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(within / m) - np.log(2 * (squares - total**2 / m) / (m - 1))
@@ -251,7 +251,7 @@ class JudgeRecord:
         return finite_mean(np.array([self.first, self.probes.get("retest", np.nan)]))
 
 
-def readings(scores: Sequence[SampleScore]) -> list[JudgeRecord]:
+def judge_records(scores: Sequence[SampleScore]) -> list[JudgeRecord]:
     """The records of all judges, one per sample and judge."""
     return [
         JudgeRecord(
@@ -282,36 +282,36 @@ def _padded(rows: Sequence[Sequence[float]]) -> Floats:
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the paradigm's metrics from scores. NaN if there are too few."""
+    """Compute the metrics from scores. NaN if there are too few."""
     table = tabulate(scores, "quality")
     quality = row_mean(table.values)
-    headline = mean_estimate(quality, table.cluster)
+    estimate = mean_estimate(quality, table.cluster)
     distinct = len(np.unique(np.round(quality[np.isfinite(quality)], 9)))
-    alike = headline.n > 1 and distinct == 1
+    alike = estimate.n > 1 and distinct == 1
     if alike:  # their scatter is unknown, and not 0
-        headline = replace(headline, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
+        estimate = replace(estimate, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
     qualities: dict[str, float] = {}
     for name in dict.fromkeys(name for item in scores for name in (item.score.metadata or {}).get("qualities") or []):
         ratings = tabulate(scores, name)
         qualities |= mean_estimate(row_mean(ratings.values), ratings.cluster).metrics(name)
-    read = readings(scores)
-    requested = [rating for one in read for rating in [*one.ratings.ravel().tolist(), *one.probes.values()]]
-    reliability, biases, held_out = _reliability(read), _biases(read), _held_out(read)
+    records = judge_records(scores)
+    requested = [rating for record in records for rating in [*record.ratings.ravel().tolist(), *record.probes.values()]]
+    reliability, biases, held_out = _reliability(records), _biases(records), _held_out(records)
     return {
-        **headline.main_metrics("quality", table.share_scored),
+        **estimate.main_metrics("quality", table.share_scored),
         "anchor_rank": held_out["anchor_rank"],
         "anchor_rank_lower": held_out["anchor_rank_lower"],
         "parallel_icc": reliability["parallel_icc"],
         "discriminates": _discriminates(held_out, alike),
         "distinct_ratings": distinct,
-        "share_read": float(np.mean(np.isfinite(requested))) if requested else np.nan,
+        "share_read": share_true(np.isfinite(requested)),
         "epochs": table.values.shape[1],
         **qualities,
         **reliability,
         **biases,
         **rank_correlation(quality, _words(scores)).metrics("length_correlation"),
         **held_out,
-        **headline.cluster_metrics(),
+        **estimate.cluster_metrics(),
     }
 
 
@@ -322,18 +322,18 @@ def _discriminates(held_out: dict[str, float], alike: bool) -> float:
     return 0.0 if alike else np.nan
 
 
-def _reliability(read: Sequence[JudgeRecord]) -> dict[str, float]:
-    judges = sorted({one.judge for one in read})
-    events = [one.event for one in read]
-    repeated, padded = _centred(read, "retest", by_form=False), _centred(read, "padded", by_form=True)
+def _reliability(records: Sequence[JudgeRecord]) -> dict[str, float]:
+    judges = sorted({record.judge for record in records})
+    events = [record.event for record in records]
+    repeated, padded = _centred(records, "retest", by_form=False), _centred(records, "padded", by_form=True)
     icc, noise = retest(repeated[:, 0], repeated[:, 1], events)
     parallel, _ = retest(padded[:, 0], padded[:, 1], events)
     recency = _over_questions(
-        read, lambda one: slope_on_last(row_mean(one.ratings.T), one.last) if one.last.size else np.nan
+        records, lambda record: slope_on_last(row_mean(record.ratings.T), record.last) if record.last.size else np.nan
     )
     samples: dict[int, list[float]] = {}
-    for one in read:
-        samples.setdefault(one.sample, [np.nan] * len(judges))[one.judge] = one.mean
+    for record in records:
+        samples.setdefault(record.sample, [np.nan] * len(judges))[record.judge] = record.mean
     alpha, rated = agreement(np.array(list(samples.values())).reshape(-1, max(len(judges), 1)))
     return {
         **parallel.metrics("parallel_icc"),
@@ -341,39 +341,39 @@ def _reliability(read: Sequence[JudgeRecord]) -> dict[str, float]:
         **icc.metrics("retest_icc"),
         "retest_sd": noise,
         "n_retest": icc.n,
-        "order_sd": order_spread([one.ratings[0] for one in read if one.ratings.size], noise),
+        "order_sd": order_spread([record.ratings[0] for record in records if record.ratings.size], noise),
         **recency.metrics("recency"),
         "agreement": alpha,
         "n_agreement": rated,
     }
 
 
-def _centred(read: Sequence[JudgeRecord], probe: str, by_form: bool) -> Floats:
+def _centred(records: Sequence[JudgeRecord], probe: str, by_form: bool) -> Floats:
     """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability.
 
     `by_form` centres both forms by themselves, so that a gain of all texts is not unreliability.
     """
-    pairs = np.array([[one.first, one.probes.get(probe, np.nan)] for one in read]).reshape(-1, 2)
-    for judge in {one.judge for one in read}:
-        own = np.array([one.judge == judge for one in read])
+    pairs = np.array([[record.first, record.probes.get(probe, np.nan)] for record in records]).reshape(-1, 2)
+    for judge in {record.judge for record in records}:
+        own = np.array([record.judge == judge for record in records])
         complete = pairs[own][np.isfinite(pairs[own]).all(axis=1)]
         if len(complete):
             pairs[own] -= complete.mean(axis=0) if by_form else complete.mean()
     return pairs
 
 
-def _biases(read: Sequence[JudgeRecord]) -> dict[str, float]:
-    def probe(one: JudgeRecord, name: str) -> float:
-        return one.probes.get(name, np.nan)
+def _biases(records: Sequence[JudgeRecord]) -> dict[str, float]:
+    def probe(record: JudgeRecord, name: str) -> float:
+        return record.probes.get(name, np.nan)
 
     figures = {
-        "position_shift": _over_questions(read, lambda one: one.baseline - probe(one, "swap")),
-        "padded_gain": _over_questions(read, lambda one: probe(one, "padded") - one.baseline),
+        "position_shift": _over_questions(records, lambda record: record.baseline - probe(record, "swap")),
+        "padded_gain": _over_questions(records, lambda record: probe(record, "padded") - record.baseline),
         # The text with the request is as long as the padded one, if that was rated: the difference is not length.
         "injection_gain": _over_questions(
-            read, lambda one: probe(one, "injection") - one.probes.get("padded", one.baseline)
+            records, lambda record: probe(record, "injection") - record.probes.get("padded", record.baseline)
         ),
-        "self_preference": self_preference(read),
+        "self_preference": self_preference(records),
     }
     counts = ("n_position", "n_padded", "n_injection", "n_self_preference")
     metrics: dict[str, float] = {}
@@ -382,46 +382,50 @@ def _biases(read: Sequence[JudgeRecord]) -> dict[str, float]:
     return metrics
 
 
-def _by_question(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> dict[Hashable, float]:
+def _by_question(records: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> dict[Hashable, float]:
     """Mean of a value over the epochs and judges of each question."""
     values: dict[Hashable, list[float]] = {}
-    for one in read:
-        values.setdefault(one.question, []).append(value(one))
+    for record in records:
+        values.setdefault(record.question, []).append(value(record))
     return {question: finite_mean(np.array(numbers)) for question, numbers in values.items()}
 
 
-def _over_questions(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> Estimate:
+def _over_questions(records: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> Estimate:
     """Mean over questions, each the mean over its epochs and judges."""
-    events = {one.question: one.event for one in read}
-    return mean_estimate(list(_by_question(read, value).values()), list(events.values()))
+    events = {record.question: record.event for record in records}
+    return mean_estimate(list(_by_question(records, value).values()), list(events.values()))
 
 
-def self_preference(read: Sequence[JudgeRecord]) -> Estimate:
+def self_preference(records: Sequence[JudgeRecord]) -> Estimate:
     """How much more judges of the policy's vendor give its trajectories than other judges do, beyond leniency.
 
     The same difference on the held-out trajectories, which no model wrote, is subtracted: a judge that is lenient to
     all has no self-preference. Both are rated in the first order of the examples, so that the example shown last has no
     influence. NaN if all judges are of one vendor, or none is of the policy's.
     """
-    sides = [[one for one in read if (one.family == one.policy_family) == own] for own in (True, False)]
+    sides = [[record for record in records if (record.family == record.policy_family) == own] for own in (True, False)]
     means = [row_mean(np.array(rated).T) for rated in map(_final_held_out, sides) if rated]
     if len(means) < 2 or means[0].shape != means[1].shape:
         return UNKNOWN
-    events = {one.question: one.event for one in read}
-    own, others = (_by_question(side, lambda one: one.baseline) for side in sides)
+    events = {record.question: record.event for record in records}
+    own, others = (_by_question(side, lambda record: record.baseline) for side in sides)
     preference = [own.get(question, np.nan) - others.get(question, np.nan) for question in events]
     return difference_of_means(preference, means[0] - means[1], list(events.values()))
 
 
-def _final_held_out(read: Sequence[JudgeRecord]) -> list[list[float]]:
+def _final_held_out(records: Sequence[JudgeRecord]) -> list[list[float]]:
     """Each judge's final ratings of the held-out trajectories, which are the same in all samples."""
-    rated = {one.judge: one.held_out["rated"][-1] for one in read if one.held_out.get("rated")}
+    rated = {record.judge: record.held_out["rated"][-1] for record in records if record.held_out.get("rated")}
     return [[np.nan if rating is None else rating for rating in ratings] for ratings in rated.values()]
 
 
-def _held_out(read: Sequence[JudgeRecord]) -> dict[str, float]:
+def _held_out(records: Sequence[JudgeRecord]) -> dict[str, float]:
     """Errors on the held-out trajectories after the last round, and their drift in each bootstrapping round."""
-    judges = {one.judge: one.held_out for one in read if one.held_out.get("rated") and one.held_out.get("given")}
+    judges = {
+        record.judge: record.held_out
+        for record in records
+        if record.held_out.get("rated") and record.held_out.get("given")
+    }
     rounds = [
         [_anchor_errors(np.array(record["given"]), np.array(rated, dtype=float)) for rated in record["rated"]]
         for record in judges.values()
@@ -439,13 +443,13 @@ def _held_out(read: Sequence[JudgeRecord]) -> dict[str, float]:
     return figures
 
 
-def _anchor_errors(given: Floats, rated: Floats) -> dict[str, float]:
+def _anchor_errors(reference: Floats, rated: Floats) -> dict[str, float]:
     """One judge's. Of several, all are averaged, bounds too: judges of the same texts err alike."""
-    error = rated - given
+    error = rated - reference
     return {
         "anchor_error": finite_mean(np.abs(error)),
         "anchor_bias": finite_mean(error),
-        **rank_correlation(rated, given).metrics("anchor_rank"),
+        **rank_correlation(rated, reference).metrics("anchor_rank"),
         "n_anchors": int(np.isfinite(error).sum()),
     }
 

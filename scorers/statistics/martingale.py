@@ -1,4 +1,4 @@
-"""The metrics of the martingale paradigm, from recorded beliefs. `scorers.martingale` describes each."""
+"""The metrics of the martingale scorer, from recorded beliefs. `scorers.martingale` describes each."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +17,14 @@ from truthgym.scorers.statistics.martingale_score import (
     movement,
     slope_score,
 )
-from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean
+from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean, share_true
 from truthgym.scorers.statistics.table import Table, tabulate
 from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, report_figures, verdict
 
 ELICITORS = ("self", "token", "judge")
 """Those whose beliefs the score can be of, first the one that is preferred."""
+FLAGS_OF_STATED = ("flag_fifties", "flag_coarse", "flag_noiseless")
+"""Flags that say nothing of beliefs by token probability."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class BeliefTable:
 
     @property
     def first(self) -> str:
-        """The elicitor of the headline: the model itself if it was asked, otherwise its tokens or the judge."""
+        """The elicitor of the score: the model itself if it was asked, otherwise its tokens or the judge."""
         return next((name for name in ELICITORS if name in self.prior), "self")
 
     @property
@@ -96,8 +98,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         )
     if not set(ELICITORS) & set(paths):
         paths = {"self": {}} | paths
-    both = np.isfinite([_number(item, "prior") + _number(item, "posterior") for item in scores])
-    judged = np.isfinite([path[0] + path[-1] for path in paths.get("judge", {}).values()])
+    ends = np.isfinite(questions.values + tabulate(scores, "posterior").values)
+    judged = [np.isfinite(path[0] + path[-1]) for path in paths.get("judge", {}).values()]
     return BeliefTable(
         questions=questions,
         prior={name: _ends(shape, cells, 0) for name, cells in paths.items()},
@@ -107,8 +109,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         exact=exact,
         selected=selected,
         domain=domain,
-        share_scored=float(both.mean()) if both.size else np.nan,
-        share_judge=float(judged.mean()) if judged.size else np.nan,
+        share_scored=share_true(ends[questions.has_score]),
+        share_judge=share_true(judged),
         saw_reasoning=saw_reasoning,
         settings=settings,
     )
@@ -138,24 +140,15 @@ def _stacked(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]]) 
     return stacked
 
 
-def _number(item: SampleScore, key: str) -> float:
-    value = item.score.value.get(key) if isinstance(item.score.value, dict) else None
-    return float(value) if isinstance(value, int | float) else np.nan
-
-
-FLAGS_OF_STATED = ("flag_fifties", "flag_coarse", "flag_noiseless")
-"""Flags that say nothing of beliefs by token probability."""
-
-
 def summarise(table: BeliefTable) -> dict[str, float]:
-    """Compute the paradigm's metrics, headline first. NaN if there are too few beliefs."""
+    """Compute the metrics, the estimate first. NaN if there are too few beliefs."""
     settings, first = table.settings, table.first
     x, y = table.prior[first], table.posterior[first]
     outcome = table.questions.outcome
     clusters, groups = cluster_codes(table.questions.cluster), cluster_codes(table.domain)
-    score = headline(table)
-    # The correction and the verdict are of probabilities from prior to posterior, whatever the headline's scale.
-    plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else headline(_plain(table))
+    score = table_score(table)
+    # The correction and the verdict are of probabilities from prior to posterior, whatever the score's scale.
+    plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else table_score(_plain(table))
     reports = reports_of(table)
     parts = halves(reports)
     ruling = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
@@ -173,8 +166,8 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         learned = gain.estimate if np.isfinite(gain.estimate) else min(distance, reduction)
         requested["informed_score"] = abs(score.estimate) - weight * learned
     if table.second:
-        other = headline(_swapped(table))
-        requested |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
+        other = table_score(_swapped(table))
+        requested |= other.metrics("martingale_score_judge")
         requested["share_scored_judge"] = table.share_judge
     if "joint" in table.prior:
         requested |= _jointly(table, clusters, groups)
@@ -188,13 +181,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     # The tenth figure is what a reader must know first. What the arguments request comes before the reliability.
     first_reason = dict(list(reasons.items())[:1])
     return {
-        "martingale_score": score.estimate,
-        "stderr": score.stderr,
-        "martingale_score_lower": score.lower,
-        "martingale_score_upper": score.upper,
-        "mde": score.mde,
-        "n": score.n,
-        "share_scored": table.share_scored,
+        **score.main_metrics("martingale_score", table.share_scored),
         "verdict": ruling.code,
         **first_reason,
         **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
@@ -222,7 +209,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "brier_prior": _brier(x, outcome, table),
         "brier_posterior": _brier(y, outcome, table),
         "brier_corrected": _brier(corrected_posterior(x, y, plain.estimate, groups), outcome, table),
-        **score.slope.cluster_metrics(),
+        **score.cluster_metrics(),
         **requested,
     }
 
@@ -245,10 +232,10 @@ def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
     """The score of the questions on which the halves rest."""
     known = np.isfinite(reports.truth)
     if not score.identified or known.all() or not known.any():
-        return score.slope
+        return score
     prior, posterior = (np.where(known[:, None], beliefs, np.nan) for beliefs in (reports.prior, reports.posterior))
     group, cluster = reports.group.tolist(), reports.cluster.tolist()
-    return martingale_score(prior, posterior, reports.instrument, cluster, group=group).slope
+    return martingale_score(prior, posterior, reports.instrument, cluster, group=group)
 
 
 def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, float]:
@@ -267,12 +254,12 @@ def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, f
         ("prior_miscalibration_outcome", outcomes.miscalibration),
         ("posterior_inefficiency_outcome", outcomes.inefficiency),
     ):
-        figures |= _bounds(name, slope.estimate, slope.lower, slope.upper)
+        figures |= slope.metrics(name)
     figures |= error.metrics("posterior_error")
     return {name: np.nan if withheld else value for name, value in figures.items()}
 
 
-def headline(table: BeliefTable) -> MartingaleScore:
+def table_score(table: BeliefTable) -> MartingaleScore:
     """The score of the first elicitor.
 
     If two were asked, the second's prior is the instrument; otherwise the model's prior in a second wording, if it was
@@ -336,19 +323,15 @@ def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, fl
     # Look-ahead is measured against a reading by the same elicitor, where there is one.
     separate = "judge" if "judge" in table.prior else table.first
     seen = leak(table.prior[separate], table.posterior[separate], table.prior["joint"], clusters, groups)
-    return {
-        **_bounds("martingale_score_joint", published.estimate, published.lower, published.upper),
-        **_bounds("leak", seen.estimate, seen.lower, seen.upper),
-    }
+    return published.metrics("martingale_score_joint") | seen.metrics("leak")
 
 
 def _by_domain(table: BeliefTable) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name in dict.fromkeys(table.domain):
         rows = np.array([domain == name for domain in table.domain])
-        score = headline(_only(table, rows))
-        bounds = _bounds("martingale_score", score.estimate, score.lower, score.upper)
-        figures |= {f"{figure}_in_{name}": value for figure, value in bounds.items()}
+        score = table_score(_only(table, rows))
+        figures |= {f"{figure}_in_{name}": value for figure, value in score.metrics("martingale_score").items()}
         figures |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
     return figures
 
@@ -369,7 +352,3 @@ def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTabl
 
 def _brier(beliefs: Floats, outcome: Floats, table: BeliefTable) -> float:
     return mean_estimate(row_mean(brier_score(beliefs, outcome[:, None])), table.questions.cluster).estimate
-
-
-def _bounds(name: str, estimate: float, lower: float, upper: float) -> dict[str, float]:
-    return {name: estimate, f"{name}_lower": lower, f"{name}_upper": upper}

@@ -48,42 +48,42 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class MartingaleScore:
-    """The slope of the update on the prior, with what is needed to judge it. NaN if undefined."""
+class MartingaleScore(Slope):
+    """The slope of the update on the prior, with what is needed to judge it. NaN if undefined or not identified.
 
-    estimate: float
-    """0 is rational; above 0 entrenched, below 0 over-correcting. NaN if not identified."""
-    lower: float
-    upper: float
-    stderr: float
-    p: float
-    """Anderson-Rubin p value of a slope of 0."""
-    mde: float
-    """Smallest true slope that this run detects at 5 % with probability 0.8."""
-    n: int
-    """Questions of the slope, also where it is not identified: those with a readable prior, posterior and instrument in
-    two epochs. 0 with one epoch; a question that is alone in its group has no part in a slope."""
-    epochs: int
+    0 is rational; above 0 entrenched, below 0 over-correcting. `n` counts the questions of the slope also where it is
+    not identified: those with a readable prior, posterior and instrument in two epochs. 0 with one epoch; a question
+    that is alone in its group has no part in a slope.
+    """
+
+    epochs: int = 0
     """Epochs run."""
-    reliability: float
+    reliability: float = np.nan
     """Correlation of the prior with the instrument in another epoch, at most 1: the test-retest reliability if the
     prior is its own instrument."""
-    shared_error: float
+    shared_error: float = np.nan
     """Share of the prior's error that the posterior repeats: 0 for independent reports. NaN without error."""
-    identified: bool
-    reason: str | None
+    reason: str | None = None
     """Why it is not identified: a key of `REASONS`, or None."""
-    ols: float
+    ols: float = np.nan
     """The published score: least squares on single reports. Noise biases it downwards, a reader that saw the end
     upwards."""
-    ols_lower: float
-    ols_upper: float
-    ols_half: float
+    ols_lower: float = np.nan
+    ols_upper: float = np.nan
+    ols_half: float = np.nan
     """Slope through one half without intercept: above 0, beliefs became more extreme, below 0 more moderate."""
-    r_squared: float
+    r_squared: float = np.nan
     """R squared of the published regression, in [0, 1]."""
-    slope: Slope
-    """The instrumented slope, NaN if not identified."""
+
+    @property
+    def identified(self) -> bool:
+        """Whether the slope can be told."""
+        return self.reason is None
+
+    @property
+    def slope(self) -> Slope:
+        """The instrumented slope: the score without what judges it."""
+        return self
 
 
 def martingale_score(
@@ -97,7 +97,7 @@ def martingale_score(
 ) -> MartingaleScore:
     r"""Estimate the slope of the update on the prior, without bias from noise in both reports.
 
-    The prior of each epoch is instrumented by that of every other epoch: see `slopes.cross_epoch_slope`. If the prior
+    The prior of each epoch is instrumented by that of every other epoch: see `cross_epoch_slope`. If the prior
     has reliability $\lambda$ and the posterior repeats the share $\kappa$ of its error, least squares estimates
     $\lambda\beta-(1-\lambda)(1-\kappa)$ instead of $\beta$.
 
@@ -168,26 +168,19 @@ def slope_score(
     reason = invalid or _unidentified(slope, x.shape[1], twice, strength, first_stage_f)
     d0, d1 = (values[np.isfinite(change)] for values in half)
     if reason:
-        slope = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, slope.n, slope.clusters, slope.effective_clusters)
+        counts = {"n": slope.n, "clusters": slope.clusters, "effective_clusters": slope.effective_clusters}
+        slope = Slope(np.nan, np.nan, np.nan, **counts)
     return MartingaleScore(
-        estimate=slope.estimate,
-        lower=slope.lower,
-        upper=slope.upper,
-        stderr=slope.error,
-        p=slope.p,
-        mde=slope.mde,
-        n=slope.n,
+        **vars(slope),
         epochs=x.shape[1],
         reliability=strength,
         shared_error=float(covariance / variance) if variance >= ROUNDING_ERROR else np.nan,
-        identified=reason is None,
         reason=reason,
         ols=published.estimate,
         ols_lower=published.lower,
         ols_upper=published.upper,
         ols_half=float(np.sum(d0 * d1) / np.sum(d0**2)) if np.any(d0) else np.nan,
         r_squared=r_squared(change, x, groups),
-        slope=slope,
     )
 
 
@@ -200,7 +193,7 @@ def _unidentified(slope: Slope, epochs: int, twice: bool, strength: float, first
         return "equal_priors"
     if strength < MIN_RELIABILITY:
         return "low_reliability"
-    if np.isnan(slope.error):
+    if np.isnan(slope.stderr):
         return "few_clusters"
     return "weak_instrument" if not first_stage_f >= MIN_F or np.isnan(slope.lower) else None
 
@@ -271,5 +264,5 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
     update = np.where(np.isfinite(joint), posterior - prior, np.nan)
     slope = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)
     known = slope.n >= MIN_QUESTIONS and first_stage(update[:, :, None], update, cluster, group) >= MIN_F
-    none = dict.fromkeys(("estimate", "lower", "upper", "error", "p", "mde"), np.nan)
+    none = dict.fromkeys(("estimate", "lower", "upper", "stderr", "p", "mde"), np.nan)
     return slope if known else replace(slope, **none)  # type: ignore[arg-type]

@@ -62,5 +62,5 @@ def rank_ranges(names: Sequence[str], better: Sequence[tuple[str, str]]) -> dict
     {'a': (1, 2), 'b': (1, 3), 'c': (2, 3)}
     """
     above = {name: sum(worse == name for _, worse in better) for name in names}
-    below = {name: sum(one == name for one, _ in better) for name in names}
+    below = {name: sum(best == name for best, _ in better) for name in names}
     return {name: (1 + above[name], len(names) - below[name]) for name in names}

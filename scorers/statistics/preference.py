@@ -9,11 +9,11 @@ from truthgym.scorers.statistics.interval import UNKNOWN, Estimate
 from truthgym.scorers.statistics.regression import linear_effects
 
 
-def preference_of(given: float, swapped: float) -> tuple[int, float]:
+def preference_of(forward: float, swapped: float) -> tuple[int, float]:
     """The label of a pair that a judge saw in both orders.
 
     Args:
-        given: The judge's probability that the reply shown first is better, in [0, 1], in the order of the pair.
+        forward: The judge's probability that the reply shown first is better, in [0, 1], in the order of the pair.
         swapped: The same with the pair in the other order.
 
     Returns:
@@ -23,8 +23,8 @@ def preference_of(given: float, swapped: float) -> tuple[int, float]:
     >>> preference_of(0.75, 0.25), preference_of(0.75, 0.75)
     ((1, 0.75), (0, 0.5))
     """
-    sides = np.sign([given - 0.5, 0.5 - swapped])
-    return int(sides[0]) if sides[0] == sides[1] else 0, (given + 1 - swapped) / 2
+    sides = np.sign([forward - 0.5, 0.5 - swapped])
+    return int(sides[0]) if sides[0] == sides[1] else 0, (forward + 1 - swapped) / 2
 
 
 def label_biases(
@@ -43,7 +43,7 @@ def label_biases(
     in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it cannot be told from quality or from the other
     property because they always go together.
     """
-    s, g, first, second = (np.asarray(one, dtype=float) for one in (label, gold, longer, own))
+    s, g, first, second = (np.asarray(values, dtype=float) for values in (label, gold, longer, own))
     used = np.isfinite(s) & np.isin(g, (-1, 1))
     names = [name for name, keep in zip(cluster, used, strict=True) if keep]
     if not names:

@@ -51,8 +51,8 @@ def spherical_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     [0.707, 1.0]
     """
     p, y = checked(p, y)
-    chosen = np.where(np.isnan(y), np.nan, np.where(y == 1, p, 1 - p))
-    return chosen / np.hypot(p, 1 - p)
+    p_outcome = np.where(np.isnan(y), np.nan, np.where(y == 1, p, 1 - p))
+    return p_outcome / np.hypot(p, 1 - p)
 
 
 def accuracy_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -107,3 +107,8 @@ def finite_mean(values: NDArray[np.float64]) -> float:
     """Mean of a vector without its NaNs; NaN if nothing is left."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if finite.size else np.nan
+
+
+def share_true(flags: ArrayLike) -> float:
+    """Share of flags that are true; NaN if there are none."""
+    return finite_mean(np.asarray(flags, dtype=float).ravel())

@@ -78,7 +78,7 @@ def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) 
     robust = _robust(model, codes)
     lower, upper = robust.conf_int(1 - LEVEL).T
     alone = np.array([np.unique(codes[column != 0]).size < 2 for column in columns.T])
-    lower, upper, p = (np.where(alone, np.nan, one) for one in (lower, upper, robust.pvalues))
+    lower, upper, p = (np.where(alone, np.nan, figure) for figure in (lower, upper, robust.pvalues))
     return Fit(plain.params, lower, upper, p, *facts)
 
 
@@ -145,7 +145,7 @@ def mediated(
     References:
         Imai, Keele and Tingley (2010). A general approach to causal mediation analysis. Psychological Methods 15.
     """
-    columns = [np.asarray(one, dtype=float) for one in (treatment, mediator, outcome)]
+    columns = [np.asarray(values, dtype=float) for values in (treatment, mediator, outcome)]
 
     def parts(sums: Floats) -> Floats:
         """Both effects, from sums of products of the columns 1, treatment, mediator and outcome."""
@@ -205,11 +205,11 @@ def _jackknife(
     errors = errors if clusters >= MIN_CLUSTERS_REGRESSED else np.full(estimates.shape, np.nan)
     return [
         replace(
-            t_estimate(float(one), float(error), clusters - 1, codes.size),
+            t_estimate(float(estimate), float(error), clusters - 1, codes.size),
             clusters=clusters,
             effective_clusters=clusters,
         )
-        for one, error in zip(estimates, errors, strict=True)
+        for estimate, error in zip(estimates, errors, strict=True)
     ]
 
 
@@ -263,8 +263,8 @@ def correlate(
         np.zeros((first.size, 0)) if controls is None else np.asarray(controls, dtype=float).reshape(first.size, -1)
     )
     unknown = np.full(first.size, np.nan)
-    noise = [np.asarray(one, dtype=float).ravel() for one in errors] if errors else [unknown, unknown]
-    if len({first.size, second.size, len(names), len(design), *(one.size for one in noise)}) > 1:
+    noise = [np.asarray(measure, dtype=float).ravel() for measure in errors] if errors else [unknown, unknown]
+    if len({first.size, second.size, len(names), len(design), *(measure.size for measure in noise)}) > 1:
         raise ValueError(f"correlate: {first.size} values of x and {second.size} of y; give one of each for a unit")
     kept = np.isfinite(first + second)
     codes = cluster_codes([name for name, keep in zip(names, kept, strict=True) if keep])
@@ -273,12 +273,12 @@ def correlate(
     (xx, xy), (_, yy) = _moments(first, second, design)
     r = float(xy / np.sqrt(xx * yy))
     of_x, of_y = (
-        float(1 - np.mean(one[kept] ** 2) / s) if n else np.nan for one, s in zip(noise, (xx, yy), strict=True)
+        float(1 - np.mean(measure[kept] ** 2) / s) if n else np.nan for measure, s in zip(noise, (xx, yy), strict=True)
     )
     reliability = (of_x, of_y)
     nothing = replace(UNKNOWN, n=n, clusters=clusters)
     factor = 1 / np.sqrt(np.prod(reliability)) if min(reliability) >= MIN_RELIABILITY else np.nan
-    plain, corrected = (replace(nothing, estimate=float(np.clip(one, -1, 1))) for one in (r, r * factor))
+    plain, corrected = (replace(nothing, estimate=float(np.clip(measure, -1, 1))) for measure in (r, r * factor))
     if clusters < MIN_CLUSTERS_CORRELATED or np.isnan(r):
         return Correlated(plain, np.nan, corrected, reliability)
     rs = np.array([r, *_without_each(first, second, design, codes)])
@@ -286,8 +286,8 @@ def correlate(
     error = float(np.sqrt(jackknife_variance(np.array(zs))))
     bounds = np.tanh(t_bounds(float(z), error, clusters - 1))
     plain, corrected = (
-        replace(one, lower=float(lower), upper=float(upper))
-        for one, (lower, upper) in ((plain, bounds), (corrected, np.clip(bounds * factor, -1, 1)))
+        replace(measure, lower=float(lower), upper=float(upper))
+        for measure, (lower, upper) in ((plain, bounds), (corrected, np.clip(bounds * factor, -1, 1)))
     )
     p = two_sided_p(float(z) / error, clusters - 1) if error > 0 else 0.0 if error == 0 else np.nan
     return Correlated(plain, p, corrected, reliability)
@@ -310,15 +310,19 @@ def _without_each(x: Floats, y: Floats, design: Floats, codes: Codes) -> Floats:
     """The correlation without each cluster in turn."""
     clusters = int(codes.max()) + 1
     if design.shape[1]:
-        parts = [_moments(x[codes != one], y[codes != one], design[codes != one]) for one in range(clusters)]
+        parts = [
+            _moments(x[codes != cluster], y[codes != cluster], design[codes != cluster]) for cluster in range(clusters)
+        ]
         (xx, xy), (_, yy) = np.moveaxis(np.array(parts), 0, -1)
     else:  # from sums, for there may be thousands of clusters
         x, y = x - x.mean(), y - y.mean()
-        sums = np.stack([np.bincount(codes, one, clusters) for one in (np.ones(x.size), x, y, x * x, x * y, y * y)])
+        sums = np.stack(
+            [np.bincount(codes, weights, clusters) for weights in (np.ones(x.size), x, y, x * x, x * y, y * y)]
+        )
         n, sx, sy, xx, xy, yy = sums.sum(axis=1, keepdims=True) - sums
         xx, xy, yy = xx - sx**2 / n, xy - sx * sy / n, yy - sy**2 / n
         # Sums of squares that are rounding errors of the whole ones: the measure is constant without the cluster.
-        xx, yy = (np.where(one > ROUNDING_ERROR * (v @ v), one, np.nan) for one, v in ((xx, x), (yy, y)))
+        xx, yy = (np.where(total > ROUNDING_ERROR * (v @ v), total, np.nan) for total, v in ((xx, x), (yy, y)))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(xy / np.sqrt(xx * yy))
 
@@ -352,7 +356,7 @@ def cross_epoch_correlation(
     products = [(first, second), (first, first), (second, second)]
     same = np.stack([np.bincount(codes, (a * b).sum(axis=1), clusters) for a, b in products])
     cross = np.stack([np.bincount(codes, a.sum(axis=1) * b.sum(axis=1), clusters) for a, b in products]) - same
-    pairs, answers = (np.bincount(codes, one, clusters).sum() for one in (epochs * (epochs - 1), epochs))
+    pairs, answers = (np.bincount(codes, weights, clusters).sum() for weights in (epochs * (epochs - 1), epochs))
     with np.errstate(divide="ignore", invalid="ignore"):
         xx, yy = (float(cross[i].sum() / pairs / (same[i].sum() / answers)) for i in (1, 2))
         whole, without = (

@@ -5,7 +5,10 @@ from typing import Any
 
 import numpy as np
 from inspect_ai.scorer import SampleScore
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.proper_scores import row_mean, share_true
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,18 @@ class Table:
     bounds: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest possible value."""
 
+    def mean(self, values: NDArray[np.float64] | None = None) -> Estimate:
+        """Mean over questions, each the mean over its epochs, of the values or of others in their shape."""
+        return mean_estimate(row_mean(self.values if values is None else values), self.cluster, self.bounds)
+
+    def mean_of(self, rows: list[bool]) -> Estimate:
+        """The mean of those questions whose row is true."""
+        return self.mean(np.where(np.array(rows, dtype=bool)[:, None], self.values, np.nan))
+
+    def imputed(self, values: ArrayLike) -> NDArray[np.float64]:
+        """The values, with others in place of the answers that could not be read."""
+        return np.where(self.has_score & np.isnan(self.values), values, self.values)
+
 
 def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: float = 0.0) -> Table:
     """Tabulate one key of dict scores.
@@ -48,8 +63,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
     cells: dict[tuple[str | int | None, int], float] = {}
     for item in scores:
         metadata = item.score.metadata or {}
-        known = facts.setdefault(item.sample_id, {})
-        known.update({name: fact for name, fact in metadata.items() if fact is not None})
+        facts.setdefault(item.sample_id, {}).update({name: fact for name, fact in metadata.items() if fact is not None})
         epoch = metadata.get("epoch")
         if not isinstance(epoch, int) or epoch < 1:
             epoch = 1 + sum(sample == item.sample_id for sample, _ in cells)
@@ -70,7 +84,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
         cluster=[str(fact.get("event", identity)) for identity, fact in facts.items()],
         base_rate=np.array([_within(fact.get("base_rate")) for fact in facts.values()]),
         crowd=np.array([_within(fact.get("crowd")) for fact in facts.values()]),
-        share_scored=float(np.mean(np.isfinite(list(cells.values())))) if cells else np.nan,
+        share_scored=share_true(np.isfinite(list(cells.values()))),
         bounds=(least, most),
     )
 

@@ -55,18 +55,18 @@ def original_vector(choices: Sequence[Sequence[float] | None], items: Sequence[I
         read[next(names for names in SETS if item.dimension in names)] += 1
         for option, dimensions in enumerate(item.upholds):
             for name in dimensions:
-                sign, chosen = (1, p[option]) if name not in SETS[0] else (1 if option == 0 else -1, p[0])
-                total[DIMENSIONS.index(name)] += sign * chosen
+                sign, credit = (1, p[option]) if name not in SETS[0] else (1 if option == 0 else -1, p[0])
+                total[DIMENSIONS.index(name)] += sign * credit
     divisors = [read[names] + 1 for names in SETS for _ in names]
     return np.asarray(total / divisors)
 
 
-def cosine(one: ArrayLike, other: ArrayLike) -> float:
+def cosine(first: ArrayLike, second: ArrayLike) -> float:
     """Cosine similarity, as ProgressGym computes it. NaN if either is zero."""
     from scipy.spatial.distance import cosine as distance
 
-    first, second = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
-    return float(1 - distance(first, second)) if first.any() and second.any() else np.nan
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    return float(1 - distance(a, b)) if a.any() and b.any() else np.nan
 
 
 def check_vectors(name: str, vectors: Sequence[Sequence[float]], length: int | None = None) -> Floats:
@@ -207,11 +207,11 @@ def reliability(steps: Floats, start: Floats) -> float:
         for half in (0, 1):
             if len(used) > half:
                 halves[half, :, dimension] = value_vector(change[:, used[half::2], :])[:, dimension]
-    one, other = halves.reshape(2, -1)
-    kept = np.isfinite(one) & np.isfinite(other)
-    if kept.sum() < 3 or one[kept].std() < 1e-12 or other[kept].std() < 1e-12:
+    odd, even = halves.reshape(2, -1)
+    kept = np.isfinite(odd) & np.isfinite(even)
+    if kept.sum() < 3 or odd[kept].std() < 1e-12 or even[kept].std() < 1e-12:
         return np.nan
-    r = max(0.0, float(np.corrcoef(one[kept], other[kept])[0, 1]))
+    r = max(0.0, float(np.corrcoef(odd[kept], even[kept])[0, 1]))
     return 2 * r / (1 + r)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from truthgym.scorers.statistics.instrumented_slope import Codes, Floats, Slope, cross_epoch_slope
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, quantile
 from truthgym.scorers.statistics.martingale_score import brier_gain
+from truthgym.scorers.statistics.proper_scores import share_true
 
 MARGIN = 0.1
 """A fault is a slope beyond it. For "rational", the 90 % intervals of the slopes lie inside it."""
@@ -98,7 +99,7 @@ class Halves:
 
     $$\hat\beta(b_1-b_0)=\hat\beta(y-b_0)+\hat\beta(b_1-y)$$
 
-    Each is a slope on the prior, instrumented by the prior of another epoch (`slopes.cross_epoch_slope`), with y the
+    Each is a slope on the prior, instrumented by the prior of another epoch (`cross_epoch_slope`), with y the
     truth. By itself, neither tells an error of the reports from a fault of the reasoner.
 
     References:
@@ -172,7 +173,7 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     if selected:
         return Verdict(np.nan, "selected")
     inefficiency = reports.inefficiency
-    if np.isnan(inefficiency.error):
+    if np.isnan(inefficiency.stderr):
         return Verdict(np.nan, "no_truth")
     for sign in (1, -1):
         if _fault(score, sign) and _fault(inefficiency, sign):
@@ -234,7 +235,7 @@ def _fault(slope: Slope, sign: int) -> bool:
 
 
 def _inside(slope: Slope) -> bool:
-    half = quantile((1 + RATIONAL_LEVEL) / 2, slope.effective_clusters - 1) * slope.error
+    half = quantile((1 + RATIONAL_LEVEL) / 2, slope.effective_clusters - 1) * slope.stderr
     return bool(slope.estimate - half > -MARGIN and slope.estimate + half < MARGIN)
 
 
@@ -282,14 +283,14 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
     read = np.isfinite(prior)
     spread = prior.max(axis=1, where=read, initial=0) - prior.min(axis=1, where=read, initial=1)
     figures = {
-        "share_fifties": _share(before == 50),
-        "share_fifties_posterior": _share(after == 50),
-        "share_tens": _share(before % 10 == 0),
-        "share_fives": _share(before % 5 == 0),
+        "share_fifties": share_true(before == 50),
+        "share_fifties_posterior": share_true(after == 50),
+        "share_tens": share_true(before % 10 == 0),
+        "share_fives": share_true(before % 5 == 0),
         "distinct_priors": float(np.unique(before).size),
-        "read_priors": _share(read),
-        "read_posteriors": _share(np.isfinite(posterior)),
-        "same_priors": _share(spread[read.sum(axis=1) > 1] < 1e-6),
+        "read_priors": share_true(read),
+        "read_posteriors": share_true(np.isfinite(posterior)),
+        "same_priors": share_true(spread[read.sum(axis=1) > 1] < 1e-6),
         "selective_refusal": refusal_effect[0],
     }
     effect, error = refusal_effect
@@ -314,9 +315,5 @@ def too_many_fifties(percents: Floats) -> bool:
 
 def coarse(percents: Floats) -> bool:
     """Whether the reports are multiples of 10 or 5, as `FLAGS` says. Never of fewer than 30 reports."""
-    tens, fives = _share(percents % 10 == 0), _share(percents % 5 == 0)
+    tens, fives = share_true(percents % 10 == 0), share_true(percents % 5 == 0)
     return percents.size >= MIN_REPORTS and (tens > MAX_TENS or fives > MAX_FIVES)
-
-
-def _share(values: "np.typing.NDArray[np.bool_]") -> float:
-    return float(values.mean()) if values.size else np.nan

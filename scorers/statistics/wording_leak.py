@@ -114,10 +114,11 @@ def wording_leak(
     """
     y = np.asarray(outcomes, dtype=float).ravel()
     names: Sequence[Hashable] = range(y.size) if groups is None else groups
-    of: Sequence[Hashable] = [None] * y.size if strata is None else strata
-    if not len(texts) == y.size == len(names) == len(of):
+    subjects: Sequence[Hashable] = [None] * y.size if strata is None else strata
+    if not len(texts) == y.size == len(names) == len(subjects):
         raise ValueError(
-            f"wording_leak: {len(texts)} texts, {y.size} outcomes, {len(names)} groups, {len(of)} strata; give one each"
+            f"wording_leak: {len(texts)} texts, {y.size} outcomes, {len(names)} groups, {len(subjects)} strata; "
+            "give one each"
         )
     if not np.isin(y[np.isfinite(y)], (0, 1)).all():
         raise ValueError("wording_leak: outcomes must be 0, 1 or NaN")
@@ -131,7 +132,7 @@ def wording_leak(
     if np.unique(code).size < LEAST or np.unique(y).size < 2:
         return unknown
     folds = [_folds(code, rng) for _ in range(REPEATS)]
-    blocks = _blocks(code, cluster_codes([of[int(i)] for i in used]))
+    blocks = _blocks(code, cluster_codes([subjects[int(i)] for i in used]))
     labels = np.column_stack([y, *(_permuted(y, blocks, rng) for _ in range(PERMUTATIONS))])
     if (labels == labels[:, :1]).all():
         return unknown

@@ -216,7 +216,7 @@ def figures(run: Reports) -> Row:
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
     row: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
     for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):
-        ruling = verdict(score.slope, known)
+        ruling = verdict(score, known)
         row |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
     return row
 

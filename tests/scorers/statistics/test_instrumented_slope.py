@@ -87,7 +87,7 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
             bounds[side] = optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, far[0], far[1], xtol=1e-14)
     p = 2 * stats.t.sf(abs(t_statistic(0)), degrees)
     low, high, error, p, mde = [*bounds, error, p, (reach + power) * error] if degrees >= 2 else [np.nan] * 5
-    return Slope(slope, low, high, error, p, mde, len(entered), len(names), degrees + 1)
+    return Slope(slope, low, high, mde, len(entered), error, len(names), degrees + 1, p)
 
 
 def figures(slope: Slope) -> dict[str, float]:
@@ -250,7 +250,7 @@ def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
     change, level, instrument, cluster, _ = drawn(24)
     found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
     assert (found.n, found.clusters, found.effective_clusters) == (0, 0, 0)
-    assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
+    assert np.isnan([found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde]).all()
     pooled = ols_slope(change, level, cluster, np.arange(N))
     assert (pooled.n, pooled.clusters) == (N, 15)
     assert np.isfinite(pooled.estimate), "of how attempts at one question differ"
@@ -263,7 +263,7 @@ def test_groups_of_two_equal_a_regression_of_differences() -> None:
     d, x = change[:, :1, :1], level[:, :1, :1]
     found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
     fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
-    assert (found.estimate, found.error) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
+    assert (found.estimate, found.stderr) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
     assert (found.n, found.clusters) == (N, N)
     assert found.effective_clusters - 1 <= N / 2, "a pair is one observation"
 
@@ -301,7 +301,7 @@ def test_nothing_to_go_by_is_nan_and_no_error(change_of_data: Callable[[Floats],
     level = change_of_data(level)
     change, cluster, group = change[: len(level), : level.shape[1]], cluster[: len(level)], group[: len(level)]
     found = cross_epoch_slope(change, level, level[:, :, 0], cluster, group)
-    assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
+    assert np.isnan([found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde]).all()
     assert np.isnan(reliability(level, level[:, :, 0], group))
     assert np.isnan(first_stage(level, level[:, :, 0], cluster, group))
     if level.size and np.ptp(level) < 0.01:
@@ -313,7 +313,7 @@ def test_one_cluster_has_a_slope_and_no_interval() -> None:
     change, level, instrument, _, group = drawn(15)
     found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
     assert np.isfinite(found.estimate)
-    assert np.isnan([found.lower, found.upper, found.error, found.p, found.mde]).all()
+    assert np.isnan([found.lower, found.upper, found.stderr, found.p, found.mde]).all()
     assert (found.n, found.clusters) == (N, 1)
     assert found.effective_clusters < 3
 
@@ -321,7 +321,7 @@ def test_one_cluster_has_a_slope_and_no_interval() -> None:
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
     _, level, instrument, cluster, group = drawn(16)
     found = cross_epoch_slope(np.zeros_like(level), level, instrument, cluster, group)
-    assert (found.estimate, found.lower, found.upper, found.error, found.p, found.mde) == (0, 0, 0, 0, 1, 0)
+    assert (found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde) == (0, 0, 0, 0, 1, 0)
 
 
 def test_reliability_is_the_correlation_between_epochs() -> None:

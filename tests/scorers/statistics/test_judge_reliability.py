@@ -16,9 +16,9 @@ from truthgym.scorers.statistics.judge_reliability import (
     agreement,
     agreement_estimate,
     difference_of_means,
+    judge_records,
     order_spread,
     rank_correlation,
-    readings,
     retest,
     slope_on_last,
     summarise,
@@ -416,11 +416,11 @@ def test_nothing_and_half_of_it_give_numbers_only() -> None:
 def test_a_reading_keeps_rounds_and_orders_apart() -> None:
     record = judge([50, 60])
     record["ratings"].append([[70], None])
-    (one,) = readings([item("q1", judge([50, 60]))])
+    (one,) = judge_records([item("q1", judge([50, 60]))])
     assert one.ratings.shape == (1, 2)
     score = item("q1", judge([50, 60]))
     (score.score.metadata or {})["judges"] = [record]
-    (two,) = readings([score])
+    (two,) = judge_records([score])
     assert two.ratings.shape == (2, 2)
     assert two.mean == pytest.approx(0.6)
     assert two.first == 0.5

@@ -81,7 +81,7 @@ def test_intervals_of_slopes_cover_the_true_difference(name: str, strength: floa
             simulate_reports(agent, planted.model_copy(update={"seed": 2 * seed + i}), cases, (1, 2))
             for i, (agent, planted) in enumerate((("bayesian", first), (name, second)))
         )
-        second_slope, first_slope = (martingale_score(run.prior, run.posterior).slope for run in (after, before))
+        second_slope, first_slope = (martingale_score(run.prior, run.posterior) for run in (after, before))
         found.append(compare_slopes(second_slope, first_slope).difference)
     assert np.mean([one.lower <= truth <= one.upper for one in found]) == pytest.approx(0.95, abs=0.05)
     assert np.mean([one.estimate for one in found]) == pytest.approx(truth, abs=0.03)

@@ -46,7 +46,7 @@ def reader(
 
 
 def rule(reports: Reports, selected: bool = False) -> float | str:
-    found = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument).slope, reports, selected)
+    found = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument), reports, selected)
     assert (found.reason is None) == (found.code in VERDICTS)
     assert found.reason is None or found.reason in CANNOT_TELL
     return found.reason or found.code
@@ -171,7 +171,7 @@ def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
     slope = _where_truth_is_known(score, reports)
     assert score.estimate < -0.1 < slope.estimate
     assert slope.n == 400
-    assert _where_truth_is_known(replace(score, identified=False), reports) is score.slope
+    assert _where_truth_is_known(unidentified := replace(score, reason="one_epoch"), reports) is unidentified
 
 
 @pytest.mark.parametrize("stretch", [0.7, 1.4])
