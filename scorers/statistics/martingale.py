@@ -12,7 +12,7 @@ from truthgym.scorers.statistics.martingale_score import (
     MartingaleScore,
     brier_gain,
     corrected_posterior,
-    leak,
+    foreseen_share,
     martingale_score,
     movement,
     slope_score,
@@ -322,7 +322,7 @@ def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, fl
     published = ols_slope(after - before, before, clusters, groups)
     # Look-ahead is measured against a reading by the same elicitor, where there is one.
     separate = "judge" if "judge" in table.prior else table.first
-    seen = leak(table.prior[separate], table.posterior[separate], table.prior["joint"], clusters, groups)
+    seen = foreseen_share(table.prior[separate], table.posterior[separate], table.prior["joint"], clusters, groups)
     return published.metrics("martingale_score_joint") | seen.metrics("leak")
 
 

@@ -252,7 +252,7 @@ def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: C
     return np.clip(posterior - slope * (own - centre)[:, None], 0, 1)
 
 
-def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group: Codes) -> Slope:
+def foreseen_share(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group: Codes) -> Slope:
     r"""Share of the update that a joint reading already puts into the prior: 0 for a reader that does not look ahead.
 
     The slope of (joint prior - separate prior) on the separately measured update. The separate prior's error is in both

@@ -47,8 +47,6 @@ class Instrumented:
     """Anderson-Rubin p value of no effect, which is valid however weak the instruments are."""
     first_stage: float
     """F of the instruments in the regression of x on them."""
-    least_squares: float
-    """The slope without instruments, for comparison."""
 
 
 def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) -> Fit:
@@ -105,14 +103,13 @@ def two_stage(
     clusters, n = int(codes.max()) + 1, outcome.size
     both, whole = np.column_stack([moved, fixed]), np.column_stack([cause, fixed])
     of_moved = np.eye(moved.shape[1], both.shape[1])
-    plain = float(OLS(outcome, whole).fit().params[0])
     enough = clusters >= MIN_CLUSTERS_REGRESSED
     first = _robust(OLS(cause, both), codes).f_test(of_moved) if enough else None
     strength = float(np.squeeze(first.fvalue)) if first else np.nan
     p = float(_robust(OLS(outcome, both), codes).f_test(of_moved).pvalue) if enough else np.nan
     nothing = Estimate(np.nan, np.nan, np.nan, n=n, clusters=clusters)
     if not strength >= MIN_F:
-        return Instrumented(nothing, p, strength, plain)
+        return Instrumented(nothing, p, strength)
     second = IV2SLS(outcome, whole, both).fit()
     projected = second.exog_hat
     bread = np.linalg.inv(projected.T @ projected)
@@ -121,7 +118,7 @@ def two_stage(
     covariance = bread @ scores.T @ scores @ bread * clusters / (clusters - 1)
     error, slope = float(np.sqrt(covariance[0, 0])), float(second.params[0])
     bounded = Estimate(slope, *t_bounds(slope, error, clusters - 1), n=n, stderr=error, clusters=clusters)
-    return Instrumented(bounded, p, strength, plain)
+    return Instrumented(bounded, p, strength)
 
 
 def _robust(model: Any, codes: Codes) -> Any:  # noqa: ANN401

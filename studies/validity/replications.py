@@ -20,7 +20,7 @@ from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import (
     brier_gain,
     corrected_posterior,
-    leak,
+    foreseen_share,
     martingale_score,
     movement,
 )
@@ -190,7 +190,7 @@ def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
     one: Codes = np.zeros(n, dtype=np.intp)
     each: Codes = np.arange(n)
     joint_slope = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
-    seen = leak(before, after, joint, each, one)
+    seen = foreseen_share(before, after, joint, each, one)
     moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
     return {
         "share": share,

@@ -19,7 +19,7 @@ from truthgym.scorers.statistics.martingale_score import (
     REASONS,
     brier_gain,
     corrected_posterior,
-    leak,
+    foreseen_share,
     martingale_score,
     movement,
 )
@@ -323,7 +323,7 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
     found = found_in(**beliefs, joint=joint)
     assert found["leak"] == pytest.approx(0.4, abs=0.05)
     codes = np.arange(N) // 2, np.arange(N) % 2
-    seen = leak(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
+    seen = foreseen_share(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
     assert [found[f"leak{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [seen.estimate, seen.lower, seen.upper]
     )

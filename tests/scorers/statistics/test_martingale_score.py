@@ -14,7 +14,7 @@ from truthgym.scorers.statistics.martingale_score import (
     MartingaleScore,
     brier_gain,
     corrected_posterior,
-    leak,
+    foreseen_share,
     martingale_score,
     movement,
 )
@@ -552,7 +552,7 @@ def jointly(seed: int, n: int, ahead: float, epochs: int = 3, error: float = 0.0
 @pytest.mark.parametrize("ahead", [0.0, 0.1, 0.4, 1.0])
 def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
     prior, posterior, joint = jointly(8, 20000, ahead)
-    found = leak(prior, posterior, joint, np.arange(20000), one_group(20000))
+    found = foreseen_share(prior, posterior, joint, np.arange(20000), one_group(20000))
     assert found.estimate == pytest.approx(ahead, abs=0.02)
     assert found.lower <= ahead <= found.upper
     # The separate prior's own error stands in both differences: least squares on them sees a look-ahead in all of it.
@@ -564,7 +564,7 @@ def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
 def test_the_interval_of_leak_covers() -> None:
     covered = 0
     for seed in range(300):
-        found = leak(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
+        found = foreseen_share(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
         covered += found.lower <= 0.2 <= found.upper
     assert 0.91 <= covered / 300 <= 0.985
 
@@ -576,7 +576,7 @@ def test_leak_needs_a_strong_first_stage() -> None:
         prior = 0.5 + even(rng, 0.06, 30, 3)
         update = even(rng, 0.035, 30, 1) + even(rng, 0.05, 30, 3)
         joint = prior + 0.4 * update + even(rng, 0.03, 30, 3)
-        found = leak(prior, prior + update, joint, cluster, one)
+        found = foreseen_share(prior, prior + update, joint, cluster, one)
         surely = first_stage(update[:, :, None], update, cluster, one)
         assert (found.n, found.clusters) == (30, 30)
         assert np.isnan([found.estimate, found.lower, found.upper, found.p, found.mde]).tolist() == [surely < 10] * 5
@@ -593,16 +593,16 @@ def test_leak_leaves_out_what_was_not_read_jointly() -> None:
     prior, posterior, joint = jointly(11, 40, 0.3)
     joint[:20, 1] = np.nan
     cluster, one = np.arange(40), one_group(40)
-    expected = leak(np.where(np.isnan(joint), np.nan, prior), posterior, joint, cluster, one)
+    expected = foreseen_share(np.where(np.isnan(joint), np.nan, prior), posterior, joint, cluster, one)
     assert np.isfinite(expected.estimate)
-    found = leak(prior, posterior, joint, cluster, one)
+    found = foreseen_share(prior, posterior, joint, cluster, one)
     assert (found.estimate, found.lower, found.n) == pytest.approx((expected.estimate, expected.lower, expected.n))
 
 
 def test_leak_of_one_epoch_or_none_is_not_known() -> None:
     prior, posterior, joint = jointly(9, 30, 0.2)
-    one = leak(prior[:, :1], posterior[:, :1], joint[:, :1], np.arange(30), one_group(30))
+    one = foreseen_share(prior[:, :1], posterior[:, :1], joint[:, :1], np.arange(30), one_group(30))
     assert np.isnan([one.estimate, one.lower, one.upper]).all()
-    none = leak(prior[:0], posterior[:0], joint[:0], one_group(0), one_group(0))
+    none = foreseen_share(prior[:0], posterior[:0], joint[:0], one_group(0), one_group(0))
     assert np.isnan(none.estimate)
     assert none.n == 0
