@@ -56,45 +56,48 @@ def compare(before: str, after: str) -> None:
     sys.exit(1 if (frame["verdict"] == "worse").any() else 0)
 
 
-@command.group("verl")
-def verl() -> None:
-    """Train with verl, rewarded by a server, and record how the run ended. verl must be installed."""
+@command.command("record")
+@click.argument("made", nargs=-1, required=True)
+@click.option("--event", type=click.Choice(["train", "eval"]), default="train", show_default=True)
+@click.option("--from", "parents", multiple=True, metavar="PATH", help="What it was made from, as a dataset or base "
+              "model; can be repeated.")  # fmt: skip
+@click.option("--server", help="Address of the `truthgym serve` that gave the rewards.")
+@click.option("--status", type=click.Choice(["succeeded", "failed", "cancelled"]), default="succeeded",
+              show_default=True, help="How it ended.")  # fmt: skip
+@click.option("--reason", default="", help="Of what failed or was cancelled.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the run; can be repeated.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME=VALUE", help="Figure of it; can be repeated.")
+def record(
+    made: tuple[str, ...],
+    event: str,
+    parents: tuple[str, ...],
+    server: str | None,
+    status: str,
+    reason: str,
+    options: tuple[str, ...],
+    figures: tuple[str, ...],
+) -> None:
+    """Record a run of another trainer, such as verl or OpenRLHF, or an eval of its model: MADE are its checkpoints.
 
-
-FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-
-
-@verl.command("prepare")
-@FOLDER
-@click.option("--data", required=True, type=click.Path(path_type=Path, exists=True), help="Training file, .parquet.")
-@click.option("--server", required=True, help="Address of a `truthgym serve`, which gives the rewards.")
-@click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[-- OVERRIDES OF VERL]")
-def prepare(folder: Path, data: Path, server: str, overrides: tuple[str, ...]) -> None:
-    """Plan a run in FOLDER: its command, its data by digest, and what the server scores with by digest."""
-    from truthgym.serve.verl import prepare
-
-    click.echo(f"Planned: {prepare(folder, data, server, overrides)}")
-
-
-@verl.command("run")
-@FOLDER
-def run(folder: Path) -> None:
-    """Run the plan in FOLDER, and record how it ended: also if it fails or is cancelled.
-
-    The exit status is 1 unless it succeeded.
+    Paths count by the SHA-256 of their content, a server by what it scores with. What is recorded is never replaced.
     """
-    from truthgym.serve.verl import finalize, run
+    import asyncio
 
-    status = run(folder)
-    click.echo(f"Recorded: {finalize(folder)}")
-    sys.exit(0 if status == 0 else 1)
+    from truthgym.datasets.errors import BadInput
+    from truthgym.datasets.inspect_private import parse_cli_args
+    from truthgym.training import statements
+    from truthgym.training.served_rewards import RewardClient, made_of
 
-
-@verl.command("finalize")
-@FOLDER
-@click.option("--exit-status", type=int, help="Of a run that was killed and left none; without it, it failed.")
-def finalize(folder: Path, exit_status: int | None) -> None:
-    """Record how the last run in FOLDER ended, if `run` was killed before it could. Doing so again changes nothing."""
-    from truthgym.serve.verl import finalize
-
-    click.echo(f"Recorded: {finalize(folder, exit_status)}")
+    if missing := [path for path in (*made, *parents) if not Path(path).exists()]:
+        raise BadInput(f"There is no {missing[0]}; give files and folders. Of a run without a checkpoint, its folder")
+    sources = {path: statements.digest_of(path) for path in parents}
+    if server:
+        try:
+            sources |= made_of(asyncio.run(RewardClient(server).health()))
+        except RuntimeError as error:
+            raise BadInput(f"--server {server}: {error}; record the run while its server runs") from None
+    statement = statements.record(
+        event, made, sources, status=status, parameters=parse_cli_args(options), figures=parse_cli_args(figures),
+        failure={} if status == "succeeded" else {"stage": event, "type": status, "message": reason},
+    )  # type: ignore[arg-type]  # click has checked the choices  # fmt: skip
+    click.echo(f"Recorded: {statement}")

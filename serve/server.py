@@ -4,16 +4,191 @@ truthgym serve --scorer graded -S grader=model --model-role grader=reference/jud
 """
 
 import asyncio
+import json
 import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 from types import FrameType
+from typing import Annotated, TypeVar
 
-from truthgym.serve.service.app import Server, application
-from truthgym.serve.service.guards import RequestLog, check_bind, read_tokens
-from truthgym.serve.service.limits import Limits
-from truthgym.serve.service.scoring import Rates, Source
-from truthgym.serve.spec import RewardSpec
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, Field, ValidationError
+
+from truthgym.datasets.inspect_private import PrerequisiteError, init_runtime_context
+from truthgym.serve.service.access import RequestLog, RewardGuard, Tokens, check_bind, read_tokens
+from truthgym.serve.service.guard import Limits, Refusal, log_traceback
+from truthgym.serve.service.metrics import ServerMetrics
+from truthgym.serve.service.pool import Pool, check_items
+from truthgym.serve.service.scoring import Item, Rates, Result, Source
+from truthgym.serve.service.trainer_requests import (
+    OpenRLHFRequest,
+    SlimeRequest,
+    openrlhf_answer,
+    openrlhf_items,
+    rewards,
+    slime_item,
+)
+from truthgym.serve.spec import RewardSpec, named_spec
+
+DIGEST = "X-Artifact-Digest"
+"""The header of every answer that names what scored it, and with which a client insists on it."""
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class Batch(BaseModel, extra="forbid"):
+    """The body of `/batch_score`."""
+
+    items: Annotated[list[Item], Field(min_length=1)]
+
+
+class Swap(BaseModel, extra="forbid"):
+    """The body of `/admin/artifact`: a name in the folder of specifications, and what its digest must be."""
+
+    name: str
+    digest: str | None = None
+
+
+@dataclass
+class Server:
+    """What the routes share."""
+
+    source: Source
+    tokens: Tokens = field(default_factory=Tokens)
+    limits: Limits = field(default_factory=Limits)
+    specs: Path | None = None
+    log: RequestLog = field(default_factory=lambda: RequestLog(None))
+    canary: float = 0.0
+    metrics: ServerMetrics = field(default_factory=ServerMetrics)
+    draining: bool = False
+    """Whether it was told to end."""
+    swapping: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.pool = Pool(self.limits, self.metrics, self.canary)
+
+    async def score(self, request: Request, items: Sequence[Item], deadline: float) -> list[Result]:
+        """Score a request's items with the specification of this moment, and describe them in its log line."""
+        check_items(items, self.limits)
+        source = request.state.source = self.source
+        entry = request.state.entry
+        entry |= {"artifact": source.digest, "items": [item.digest[:16] for item in items]}
+        pinned = request.headers.get(DIGEST)
+        if pinned and pinned != source.digest:
+            raise Refusal(412, "other_artifact", f"This server scores with {source.digest}, not with what you pinned.")
+        if self.log.texts:
+            entry["texts"] = [{"prompt": item.model_dump()["prompt"], "response": item.response} for item in items]
+        results = await self.pool.score(source, items, deadline)
+        entry |= {"rewards": [result.reward for result in results], "codes": [result.code for result in results]}
+        return results
+
+
+def parsed(request: Request, shape: type[Shape]) -> Shape:
+    """The body of a request in its shape."""
+    try:
+        return shape.model_validate_json(request.state.body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        if first["type"] == "json_invalid":
+            raise Refusal(400, "invalid_json", "The body is not valid JSON.") from None
+        place = ".".join(str(part) if isinstance(part, int) else part[:40] for part in first["loc"])
+        raise Refusal(422, "invalid_body", f"{place or 'body'}: {first['msg'][:200]}") from None
+
+
+def answer(content: object, server: Server, status: int = 200, source: Source | None = None) -> Response:
+    """A JSON answer. NaN and infinities are an error, not an extension of JSON."""
+    headers = {DIGEST: (source or server.source).digest}
+    if status == 503:
+        headers["Retry-After"] = "1"
+    return Response(json.dumps(content, allow_nan=False), status, headers, "application/json")
+
+
+def application(server: Server) -> FastAPI:
+    """The application of a server."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        init_runtime_context()
+        yield
+        await server.pool.drain()
+        server.log.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.add_middleware(RewardGuard, tokens=server.tokens, limits=server.limits, log=server.log, metrics=server.metrics)
+    limits = server.limits
+
+    @app.get("/livez")
+    async def livez() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        source = server.source
+        health = {"status": "ok", "scorer": source.name, "artifact": source.digest, "made_of": source.made_of}
+        return answer(health, server)
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        ready = server.pool.open and not server.draining
+        return answer({"status": "ready" if ready else "not ready"}, server, 200 if ready else 503)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(server.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.post("/score")
+    async def score(request: Request) -> Response:
+        (result,) = await server.score(request, [parsed(request, Item)], limits.deadline)
+        status = 200 if result.reward is not None else 503 if result.retryable else 422
+        return answer(
+            {"artifact": request.state.source.digest, **result.payload(0)}, server, status, request.state.source
+        )
+
+    @app.post("/batch_score")
+    async def batch_score(request: Request) -> Response:
+        results = await server.score(request, parsed(request, Batch).items, limits.deadline)
+        source, status = request.state.source, 503 if all(result.retryable for result in results) else 200
+        payload = {"artifact": source.digest, "results": [result.payload(i) for i, result in enumerate(results)]}
+        return answer(payload, server, status, source)
+
+    @app.post("/get_reward")
+    async def get_reward(request: Request) -> Response:
+        items = openrlhf_items(parsed(request, OpenRLHFRequest))
+        results = await server.score(request, items, limits.deadline)
+        return answer(openrlhf_answer(results), server, source=request.state.source)
+
+    @app.post("/remote_rm")
+    async def remote_rm(request: Request) -> Response:
+        item = slime_item(parsed(request, SlimeRequest))
+        results = await server.score(request, [item], limits.slime_deadline)
+        return answer(rewards(results)[0], server, source=request.state.source)
+
+    @app.post("/admin/artifact")
+    async def swap(request: Request) -> Response:
+        body = parsed(request, Swap)
+        if server.specs is None:
+            raise Refusal(404, "no_folder", "This server was started without --specs.")
+        try:
+            spec: RewardSpec = named_spec(server.specs, body.name)
+        except PrerequisiteError:
+            raise Refusal(404, "no_such_name", "There is no specification of that name.") from None
+        async with server.swapping:
+            try:  # in a thread: a model of some gigabytes is read, and requests are answered meanwhile
+                source = await asyncio.to_thread(Source, spec, limits.concurrency, server.source.rates)
+            except Exception as error:
+                log_traceback(f"specification {body.name}", error)
+                raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
+            if body.digest is not None and body.digest != source.digest:
+                raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
+            former, server.source = server.source, source
+            before = former.digest
+            server.pool.retire(former)
+        request.state.entry["swapped"] = [before, source.digest]
+        return answer({"before": before, "artifact": source.digest}, server)
+
+    return app
 
 
 def serve(
@@ -33,7 +208,7 @@ def serve(
         spec: The scorer with its options and models.
         host: Where to listen. Other than loopback only with a token.
         port: The port; 0 chooses a free one.
-        tokens: File of hashed tokens, see `guards.read_tokens`.
+        tokens: File with a line `score SHA256` or `admin SHA256` for each token.
         specs: Folder of specifications between which an admin may switch.
         log: File of the request log.
         log_text: Whether it holds prompts and replies.
@@ -46,10 +221,10 @@ def serve(
     import uvicorn
 
     limits = limits or Limits()
-    known = read_tokens(tokens)
-    check_bind(host, known)
+    hashed = read_tokens(tokens)
+    check_bind(host, hashed)
     rates = Rates(limits.requests_per_minute, limits.tokens_per_minute)
-    served = Server(Source(spec, limits.concurrency, rates), known, limits, specs, RequestLog(log, log_text), canary)
+    served = Server(Source(spec, limits.concurrency, rates), hashed, limits, specs, RequestLog(log, log_text), canary)
     notice = limits.notice
 
     class Web(uvicorn.Server):
@@ -71,7 +246,7 @@ def serve(
         access_log=False,
         log_level="warning",
         http="h11",
-        h11_max_incomplete_event_size=8192,  # headers that arrive in several parts; `Guards` limits the others
+        h11_max_incomplete_event_size=8192,  # headers that arrive in several parts; the guard limits the others
         limit_concurrency=limits.connections,
         timeout_keep_alive=30,  # longer than a client keeps an idle connection: its next request would find it closed
         timeout_graceful_shutdown=int(limits.drain),

@@ -2,7 +2,7 @@
 
     truthgym train grpo ... --reward http://127.0.0.1:8080
     trl grpo ... --reward_funcs mine.reward      # in mine.py: reward = served("http://127.0.0.1:8080", digest="...")
-    reward.custom_reward_function.path=.../served.py reward.custom_reward_function.name=compute_score
+    reward.custom_reward_function.path=.../served_rewards.py reward.custom_reward_function.name=compute_score
         +reward.custom_reward_function.reward_kwargs.server=http://127.0.0.1:8080         # verl
 
 TRUTHGYM_SERVE_TOKEN is the token. The file needs no other file of Truthgym, so that verl can load it by its path.

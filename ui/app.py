@@ -15,8 +15,7 @@ from fastapi.staticfiles import StaticFiles
 
 from truthgym.datasets.errors import BadInput, not_on_windows
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.serve.service.bodies import is_loopback
-from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.guard import Limits, is_loopback
 from truthgym.ui.jobs import AT_ONCE
 from truthgym.ui.pages import compose, results, runs, security, viewer
 from truthgym.ui.pages.rendering import ROOM, page
@@ -44,7 +43,7 @@ def app(
     made = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
     made.state.folder = folder.resolve()
     made.state.at_once = at_once
-    made.add_middleware(security.Guards, token=token, host=host, limits=limits or Limits())
+    made.add_middleware(security.PageGuard, token=token, host=host, limits=limits or Limits())
     made.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
     made.include_router(security.router(token))
     made.include_router(compose.router)

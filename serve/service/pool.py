@@ -9,8 +9,8 @@ from time import monotonic
 
 from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_attempt, wait_random_exponential
 
-from truthgym.serve.service.figures import ServerFigures
-from truthgym.serve.service.limits import Limits, Refusal, overloaded
+from truthgym.serve.service.guard import Limits, Refusal, overloaded
+from truthgym.serve.service.metrics import ServerMetrics
 from truthgym.serve.service.rates import ATTEMPT
 from truthgym.serve.service.scoring import Item, Result, Source
 
@@ -26,10 +26,10 @@ LATE = Result(reason="The request's deadline passed before the item was scored."
 class Pool:
     """Scores items for all requests of a server."""
 
-    def __init__(self, limits: Limits, figures: ServerFigures, canary: float = 0.0) -> None:
+    def __init__(self, limits: Limits, metrics: ServerMetrics, canary: float = 0.0) -> None:
         """Make an empty pool."""
         self.limits = limits
-        self.figures = figures
+        self.metrics = metrics
         self.canary = canary
         self.running: dict[Key, asyncio.Task[Result]] = {}
         self._results: OrderedDict[Key, Result] = OrderedDict()
@@ -86,14 +86,14 @@ class Pool:
         task = self.running[key] = asyncio.create_task(self._run(key, source, item))
         source.running += 1
         task.add_done_callback(partial(self._forget, key, source))
-        self.figures.queue.set(len(self.running))
+        self.metrics.queue.set(len(self.running))
 
     def _forget(self, key: Key, source: Source, _: object) -> None:
         self.running.pop(key, None)
         source.running -= 1
         if source.retired and not source.running:
             self.retire(source)
-        self.figures.queue.set(len(self.running))
+        self.metrics.queue.set(len(self.running))
 
     def retire(self, source: Source) -> None:
         """Have the models of a source closed as soon as no item is scored with it."""
@@ -114,10 +114,10 @@ class Pool:
                 invited = Item.model_validate(item.model_dump() | {"response": source.insert(item.response, CANARY)})
                 again = await self._attempts((key[0], invited.digest), source, invited)
                 if again.reward is None:
-                    self.figures.failed_canaries.inc()
+                    self.metrics.failed_canaries.inc()
                 else:
                     result = replace(result, canary=again.reward - result.reward)
-        self.figures.count(result)
+        self.metrics.count(result)
         if result.code in FINAL:
             self._results[key] = result
             self._draws.pop(key, None)
@@ -150,7 +150,7 @@ class Pool:
             if len(self._draws) > self.limits.cache_items:
                 self._draws.popitem(last=False)
         if result.code in ("judge_failed", "timeout"):
-            self.figures.judge_errors.inc()
+            self.metrics.judge_errors.inc()
             self._failures += 1
             if self._broken:
                 self._closed_until = monotonic() + self.limits.breaker_time

@@ -29,7 +29,7 @@ from truthgym.scorers.rubrics.extraction import Extraction, insert
 from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, applicable, model_from
 from truthgym.scorers.statistics.direction import fault_of
-from truthgym.serve.service.limits import log_traceback
+from truthgym.serve.service.guard import log_traceback
 from truthgym.serve.service.rates import Rate, limit
 from truthgym.serve.spec import RewardSpec
 from truthgym.tasks.domain_task import SCORER_BY_NAME

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.serve import verl
 from truthgym.sweep.sweep import sweep
 from truthgym.ui.app import serve
 
@@ -119,9 +118,8 @@ def test_everything_is_imported_without_what_windows_lacks(root: Path, environme
     [
         lambda folder: sweep(["inspect", "eval-set", "truthgym/urns"]),
         lambda folder: serve(folder),
-        lambda folder: verl.run(folder),
     ],
-    ids=["sweep", "ui", "verl"],
+    ids=["sweep", "ui"],
 )
 def test_what_windows_cannot_do_is_one_error(
     call: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from truthgym.serve.service.app import Server, application
+from truthgym.serve.server import Server, application
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 

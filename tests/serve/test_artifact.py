@@ -18,9 +18,9 @@ from tests.serve.test_guards import ADMIN, TOKENS
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_artifact, read_reward
 from truthgym.scorers.rubrics.rubric import prompt_digest
-from truthgym.serve.service import app
-from truthgym.serve.service.guards import RequestLog
-from truthgym.serve.service.limits import Limits
+from truthgym.serve import server as server_module
+from truthgym.serve.service.access import RequestLog
+from truthgym.serve.service.guard import Limits
 from truthgym.serve.service.scoring import Item, Rates, Result, Source
 from truthgym.serve.spec import RewardSpec
 
@@ -57,9 +57,9 @@ def test_the_server_answers_during_a_swap(tmp_path: Path, monkeypatch: pytest.Mo
             raise ImportError("no such library")
         return Source(spec, concurrency)
 
-    monkeypatch.setattr(app, "Source", slow)
+    monkeypatch.setattr(server_module, "Source", slow)
     served = server(specs=tmp_path, tokens=TOKENS)
-    transport = httpx.ASGITransport(app.application(served))
+    transport = httpx.ASGITransport(server_module.application(served))
 
     async def talk() -> list[int]:
         async with httpx.AsyncClient(
@@ -160,7 +160,7 @@ def test_a_prompt_without_a_rubric_of_its_own_is_an_error(tmp_path: Path, with_g
     assert (other.status_code, other.json()["reward"]) == (422, None)
     assert other.json()["error"]["code"] == "unknown_prompt"
     assert [result["ok"] for result in both.json()["results"]] == [True, False]
-    assert 'truthgym_items_total{outcome="unknown_prompt"} 1.0' in served.figures.text().decode()
+    assert 'truthgym_items_total{outcome="unknown_prompt"} 1.0' in served.metrics.text().decode()
 
 
 def test_or_it_is_scored_by_the_global_rubric_which_is_said_and_counted(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_or_it_is_scored_by_the_global_rubric_which_is_said_and_counted(tmp_path
     assert "fallback" not in known.json()
     assert (other.status_code, other.json()["fallback"]) == (200, "global")
     assert other.json()["reward"] is not None
-    assert "truthgym_fallbacks_total 1.0" in served.figures.text().decode()
+    assert "truthgym_fallbacks_total 1.0" in served.metrics.text().decode()
     refusing, alone = by_prompt(tmp_path, "error"), by_prompt(tmp_path, "global", with_global=False)
     assert refusing.digest != served.source.digest, "the policy decides rewards, so it is in the digest"
     (none,) = ask(server(alone), ("/score", item("Perhaps.", prompt="Will it snow?")))
@@ -195,7 +195,7 @@ def test_models_are_closed_after_a_swap_when_their_last_item_is_scored(tmp_path:
 
     model.api.aclose = close  # type: ignore[method-assign]
     former.score = score  # type: ignore[method-assign, assignment]
-    transport = httpx.ASGITransport(app.application(served))
+    transport = httpx.ASGITransport(server_module.application(served))
 
     async def talk() -> float:
         headers = {"authorization": f"Bearer {ADMIN}"}

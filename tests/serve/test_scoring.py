@@ -14,7 +14,7 @@ from tests.fixtures import QUIET, Says
 from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
-from truthgym.serve.service.app import Server
+from truthgym.serve.server import Server
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 

@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 
 from tests.ui.conftest import ADDRESS, client_of
 from truthgym.datasets.errors import BadInput
-from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.guard import Limits
 from truthgym.ui.app import app, read_token, serve
 
 TOKEN = "0123456789abcdef"

@@ -30,8 +30,7 @@ from truthgym.ui.forms.commands import (
 )
 from truthgym.ui.forms.estimate import CostEstimate, cost_commands, run_cost
 from truthgym.ui.forms.options import VERBS, Fields, options_of
-from truthgym.ui.pages.rendering import folder_of, page
-from truthgym.ui.pages.security import fields as form_fields
+from truthgym.ui.pages.rendering import folder_of, form_fields, page
 from truthgym.ui.setups import Setup, setup_of
 
 VERB_LABELS = {

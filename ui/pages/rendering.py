@@ -1,8 +1,9 @@
-"""Renders the templates."""
+"""Renders the templates, and reads what their forms send."""
 
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -26,17 +27,23 @@ TEMPLATES.filters["unmarked"] = lambda text: re.sub(r"\[([^\]]*)\]\([^)]*\)", r"
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """A template as the answer to a request."""
-    shown = {
+    context = {
         "navigation": NAVIGATION,
         "path": request.url.path,
         "folder": str(folder_of(request)),
         "problem": "",
         **values,
     }
-    return HTMLResponse(TEMPLATES.get_template(template).render(shown), status)
+    return HTMLResponse(TEMPLATES.get_template(template).render(context), status)
 
 
 def folder_of(request: Request) -> Path:
     """The folder that the page was started in."""
     folder: Path = request.app.state.folder
     return folder
+
+
+async def form_fields(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, each with its values in order; without the empty ones."""
+    body = (await request.body()).decode("utf-8", errors="replace")
+    return parse_qs(body, keep_blank_values=False, max_num_fields=5000)

@@ -16,8 +16,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
 from truthgym.ui import jobs
-from truthgym.ui.pages.rendering import folder_of, page
-from truthgym.ui.pages.security import fields
+from truthgym.ui.pages.rendering import folder_of, form_fields, page
 from truthgym.ui.pages.viewer import REPORTS, viewer_address
 
 router = APIRouter()
@@ -78,7 +77,7 @@ def script_file(request: Request, log: str) -> PlainTextResponse:
 async def report(request: Request) -> Response:
     """Start `truthgym report` of the ticked logs; of all if none is ticked."""
     folder = folder_of(request)
-    ticked = [str(inside(folder, log).relative_to(folder)) for log in (await fields(request)).get("log", [])]
+    ticked = [str(inside(folder, log).relative_to(folder)) for log in (await form_fields(request)).get("log", [])]
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
     words = ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"]
     job = jobs.start(folder, words, "report", at_once=request.app.state.at_once)

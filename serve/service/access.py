@@ -1,4 +1,4 @@
-"""What stands before every request: tokens, the size and time of its body, its log line, and plain errors."""
+"""Who may ask a reward server, and its request log."""
 
 import asyncio
 import hmac
@@ -13,12 +13,14 @@ from time import perf_counter
 from typing import Any, Literal
 from uuid import uuid4
 
+from fastapi.security.utils import get_authorization_scheme_param
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
-from truthgym.serve.service.bodies import is_loopback, read_body, replay
-from truthgym.serve.service.figures import ServerFigures
-from truthgym.serve.service.limits import Limits, Refusal, log_traceback, overloaded
+from truthgym.serve.service.guard import Guard, Limits, Refusal, is_loopback, log_traceback, overloaded
+from truthgym.serve.service.metrics import ServerMetrics
 
 Right = Literal["score", "admin"]
 OPEN = ("/livez", "/readyz", "/healthz")
@@ -30,7 +32,6 @@ class RequestLog:
     """Appends lines to a file. Each is one write, so that the lines of several processes do not mix."""
 
     def __init__(self, path: Path | None, texts: bool = False) -> None:
-        """Open the log."""
         self.texts = texts
         self._file: int | None = None
         if path is not None:
@@ -64,11 +65,11 @@ class Tokens:
 
     def right_of(self, header: str) -> tuple[Right, str] | None:
         """The right of an Authorization header, and the first digits of its token's hash; None for no known token."""
-        kind, _, token = header.partition(" ")
+        scheme, token = get_authorization_scheme_param(header)
         digest = sha256(token.strip().encode()).hexdigest()
         # All of them are compared, in constant time each.
         matches = [right for right in self.rights if hmac.compare_digest(right, digest)]
-        return (self.rights[matches[0]], digest[:8]) if matches and kind.lower() == "bearer" else None
+        return (self.rights[matches[0]], digest[:8]) if matches and scheme.lower() == "bearer" else None
 
 
 def read_tokens(file: Path | None) -> Tokens:
@@ -98,16 +99,17 @@ def check_bind(host: str, tokens: Tokens) -> None:
         )
 
 
-class Guards:
-    """ASGI middleware around the application.
+class RewardGuard(Guard):
+    """Tokens, JSON bodies, a log line and an id for each request, and plain errors.
 
-    The handlers find the whole body in `request.state.body`, and add to the log line in `request.state.entry`.
+    The handlers find the body in `request.state.body`, and add to the log line in `request.state.entry`.
     """
 
     def __init__(
-        self, app: ASGIApp, *, tokens: Tokens, limits: Limits, log: RequestLog, figures: ServerFigures
+        self, app: ASGIApp, *, tokens: Tokens, limits: Limits, log: RequestLog, metrics: ServerMetrics
     ) -> None:
-        self.app, self.tokens, self.limits, self.log, self.figures = app, tokens, limits, log, figures
+        super().__init__(app, limits)
+        self.tokens, self.log, self.metrics = tokens, log, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in OPEN:
@@ -115,71 +117,56 @@ class Guards:
             return
         begun, entry = perf_counter(), {"request_id": uuid4().hex, "endpoint": scope["path"][:100]}
         scope.setdefault("state", {})["entry"] = entry
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         status = 499  # the client left before the answer
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", str(entry["request_id"]).encode())]
+                MutableHeaders(scope=message)["x-request-id"] = str(entry["request_id"])
             await send(message)
 
+        async def refuse(refusal: Refusal) -> None:
+            if status == 499:
+                await _answer(refusal)(scope, receive, sending)
+
         try:
-            try:
-                if sum(len(name) + len(value) for name, value in scope["headers"]) > self.limits.header_bytes:
-                    raise Refusal(
-                        431, "headers_too_large", f"Send at most {self.limits.header_bytes} bytes of headers."
-                    )
-                self._authorise(scope["path"], headers, entry)
-                body = await self._body(scope["method"], headers, receive)
-                scope["state"]["body"] = body
-                await self.app(scope, replay(body, receive), sending)
-            except Refusal as refusal:
-                entry["error"] = refusal.code
-                await _answer(refusal, sending)
-            except asyncio.CancelledError:  # the server ends, and the time for open requests is over
-                if status == 499:
-                    entry["error"] = "cancelled"
-                    await _answer(overloaded("The server ends; send the request again."), sending)
-            except Exception as error:  # whatever it is, the client learns nothing of it
-                entry["error"] = type(error).__name__
-                log_traceback(f"request {entry['request_id']}", error)
-                if status == 499:
-                    await _answer(Refusal(500, "internal", "An error of the server; see its log."), sending)
+            await self.app(scope, await self.admit(scope, receive), sending)
+        except Refusal as refusal:
+            entry["error"] = refusal.code
+            await refuse(refusal)
+        except asyncio.CancelledError:  # the server ends, and the time for open requests is over
+            if status == 499:
+                entry["error"] = "cancelled"
+            await refuse(overloaded("The server ends; send the request again."))
+        except Exception as error:  # whatever it is, the client learns nothing of it
+            entry["error"] = type(error).__name__
+            log_traceback(f"request {entry['request_id']}", error)
+            await refuse(Refusal(500, "internal", "An error of the server; see its log."))
         finally:
             seconds = perf_counter() - begun
-            route = scope.get("route")
-            endpoint = getattr(route, "path", "other")
-            self.figures.requests.labels(endpoint, str(status)).inc()
-            self.figures.seconds.labels(endpoint).observe(seconds)
+            endpoint = getattr(scope.get("route"), "path", "other")
+            self.metrics.requests.labels(endpoint, str(status)).inc()
+            self.metrics.seconds.labels(endpoint).observe(seconds)
             self.log.write({**entry, "status": status, "milliseconds": round(seconds * 1000, 1)})
 
-    def _authorise(self, path: str, headers: Mapping[str, str], entry: dict[str, Any]) -> None:
-        known = self.tokens.right_of(headers.get("authorization", ""))
-        if known:
-            entry["token"] = known[1]
-        if self.tokens.rights and not known:
+    def check(self, scope: Scope, headers: Headers) -> None:
+        right = self.tokens.right_of(headers.get("authorization", ""))
+        if right:
+            scope["state"]["entry"]["token"] = right[1]
+        if self.tokens.rights and not right:
             raise Refusal(401, "unauthorised", "Send a known token as `Authorization: Bearer TOKEN`.")
-        if path.startswith("/admin") and (not known or known[0] != "admin"):
+        if scope["path"].startswith("/admin") and (not right or right[0] != "admin"):
             raise Refusal(403, "forbidden", "This needs a token with the right `admin`.")
-
-    async def _body(self, method: str, headers: Mapping[str, str], receive: Receive) -> bytes:
-        if method not in ("POST", "PUT", "PATCH"):
-            return b""
-        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        is_json = headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+        if scope["method"] in ("POST", "PUT", "PATCH") and not is_json:
             raise Refusal(415, "not_json", "Send JSON with `Content-Type: application/json`.")
-        return await read_body(headers, receive, self.limits)
 
 
-async def _answer(refusal: Refusal, send: Send) -> None:
-    content = json.dumps({"error": {"code": refusal.code, "message": refusal.message}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    if refusal.retry_after is not None:
-        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+def _answer(refusal: Refusal) -> JSONResponse:
+    headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     if refusal.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers["www-authenticate"] = "Bearer"
     if refusal.status in (408, 413, 415):
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+        headers["connection"] = "close"  # the rest of the body is not read
+    return JSONResponse({"error": {"code": refusal.code, "message": refusal.message}}, refusal.status, headers)

@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus."""
+"""The metrics of a server, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -7,8 +7,8 @@ from truthgym.serve.service.scoring import Result
 REWARDS = tuple(i / 10 for i in range(-10, 11))
 
 
-class ServerFigures:
-    """The metrics of one server."""
+class ServerMetrics:
+    """Counters, gauges and histograms of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,0 +1,74 @@
+"""The client of a reward server."""
+
+import asyncio
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures import Request, serving
+from truthgym.training import served_rewards
+from truthgym.training.served_rewards import compute_score, served
+
+
+def answering(request: Request) -> tuple[int, dict[str, str], bytes]:
+    assert request.headers["X-Artifact-Digest"] == "a" * 64
+    items = enumerate(json.loads(request.body)["items"])
+    rewards = [{"index": i, "reward": len(item["response"]) / 10, "error": None} for i, item in items]
+    return 200, {}, json.dumps({"results": rewards}).encode()
+
+
+def test_verl_loads_the_file_and_calls_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `reward.custom_reward_function.path`, `.name` and `.reward_kwargs` say."""
+    spec = importlib.util.spec_from_file_location("mine", Path(served_rewards.__file__))
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "mine", module)
+    spec.loader.exec_module(module)
+    with serving(answering) as server:
+        score = module.compute_score("urns", "four", "yes", {"question": "Is it?"}, server.address, "a" * 64)
+    assert score == {"score": 0.4}
+
+
+def test_verl_gets_an_error_and_no_zero() -> None:
+    failed = {"index": 0, "reward": None, "error": {"code": "judge_reply", "retryable": False}}
+    answer = json.dumps({"results": [failed]}).encode()
+    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="could not be scored"):
+        compute_score("urns", "four", None, server=server.address)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        b"{}",
+        b"[]",
+        b'{"results": []}',
+        b'{"results": [{"index": 1, "reward": 1, "error": null}]}',
+        b"0" * 4_000_001,
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer: bytes) -> None:
+    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="no reward server"):
+        compute_score("urns", "four", None, server=server.address)
+
+
+def test_long_items_are_sent_in_several_requests() -> None:
+    sizes = []
+
+    def score(request: Request) -> tuple[int, dict[str, str], bytes]:
+        items = json.loads(request.body)["items"]
+        sizes.append((len(items), len(request.body)))
+        results = [{"index": i, "reward": float(one["response"][:2]), "error": None} for i, one in enumerate(items)]
+        return 200, {}, json.dumps({"results": results}).encode()
+
+    long = [f"{i:02} " + "ü" * 60_000 for i in range(30)]
+    with serving(score) as server:
+        found = asyncio.run(served(server.address)(["Why?"] * 100, [*long, *["07"] * 70]))
+    assert found == [*range(30), *[7] * 70]
+    assert sum(count for count, _ in sizes) == 100
+    assert max(size for _, size in sizes) < 1_600_000
+    assert max(count for count, _ in sizes) <= 64
