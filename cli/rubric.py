@@ -1,16 +1,41 @@
 """`truthgym rubric`: search for a rubric, export it as an artifact, verify it and record where it is deployed."""
 
+from collections.abc import Callable
 from getpass import getuser
 from pathlib import Path
 from typing import Any
 
 import click
 
+from truthgym.training.search.config import PROTOCOL_OPTIONS, SearchConfig, config_of, inline, options_of
+
 SEE = "See docs/rubric_search.md."
 RECORDS = click.option(
     "--records", type=click.Path(path_type=Path), default=Path("deployments"), show_default=True,
     help="Folder of the records and of the artifacts that they name.",
 )  # fmt: skip
+
+
+def search_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each field of `SearchConfig` to a command."""
+    options: list[Any] = []
+    for name, field in SearchConfig.model_fields.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name == "protocol":
+            options += [
+                click.option(f"--{part}", type=int if part == "votes" else str, help=what)
+                for part, what in PROTOCOL_OPTIONS.items()
+            ]
+        elif name == "verifiers":
+            options.append(click.option("--verifier", name, multiple=True, help=field.description))
+        elif field.annotation is bool:
+            options.append(click.option(f"{flag}/--no-{flag[2:]}", default=None, help=field.description))
+        else:
+            kind = field.annotation if field.annotation in (int, float) else str
+            options.append(click.option(flag, type=kind, help=field.description))
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @click.group("rubric", epilog=SEE)
@@ -21,36 +46,7 @@ def command() -> None:
 @command.command("search", epilog=SEE)
 @click.option("--dataset", default="bundled", show_default=True, help="JSON file with prompts and candidates.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the run; also continues it.")
-@click.option("--mode", help="evolutionary, iterative (the baseline) or gepa.")
-@click.option("--scope", help="global_batch (one rubric) or prompt_local (one for each prompt).")
-@click.option("--generations", type=int)
-@click.option("--population", type=int)
-@click.option("--mutations", type=int, help="Offspring in each generation.")
-@click.option("--parents", type=int)
-@click.option("--elitism", type=int)
-@click.option("--batch-size", type=int, help="Hardest prompts of a generation.")
-@click.option("--survival", type=float, help="Share of the offspring that are scored on all prompts.")
-@click.option("--selection", help="rank, tournament or top_k.")
-@click.option("--schedule", help="fixed, success_feedback, exploration_decay or diversity_driven.")
-@click.option("--tail-fraction", type=float)
-@click.option("--lambda-var", type=float)
-@click.option("--mu-diverse", type=float)
-@click.option("--pair-confidence-prior", type=float)
-@click.option("--patience", type=int, help="Generations without an improvement before the search stops.")
-@click.option("--stop-when-distinguished/--no-stop-when-distinguished", default=None)
-@click.option("--distinguish-margin", type=float)
-@click.option("--initial", help="First rubric: model, generic or rubric.")
-@click.option("--initial-rubric", help="Rubric for --initial rubric.")
-@click.option("--scale", help="Of new rubrics: binary, 0-1, 0-5 or ordinal.")
-@click.option("--votes", type=int, help="Calls of each verifier for one candidate.")
-@click.option("--language", help="Of all requests: en or zh.")
-@click.option("--extraction", help="Part of a candidate that is judged: {kind: tag, pattern: answer}.")
-@click.option("--held-out", type=float, help="Share of the prompts for the report alone.")
-@click.option("--seed", type=int)
-@click.option("--initializer", help="Model, or {model: ..., model_args: {...}}; simulated by default, as all models.")
-@click.option("--proposer", help="Model that revises rubrics.")
-@click.option("--verifier", "verifiers", multiple=True, help="Model that grades; can be repeated.")
-@click.option("--judge", help="Model that compares candidates without metadata.rank.")
+@search_options
 @click.option("--human-rubric", default="truth_seeking", show_default=True, help="Rubric to compare with.")
 def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None:  # noqa: ANN401
     """Search for a rubric that orders good answers as their labels do, and report it on held-out prompts.
@@ -58,12 +54,12 @@ def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None: 
     Without options it runs offline, with simulated models on bundled answers.
     """
     from truthgym.training.rubric_search import rubric_search
-    from truthgym.training.search.options import config_of, inline, options_of
 
-    chosen = {name: value for name, value in options.items() if value not in (None, ())}
-    config, human = config_of(chosen), inline(human_rubric)
-    written = chosen | ({"initial_rubric": config.initial_rubric} if config.initial_rubric else {})
-    result = rubric_search(dataset, out, config, human, options_of(written | {"human_rubric": human}))
+    options = {name: value for name, value in options.items() if value not in (None, ())}
+    config, human = config_of(options), inline(human_rubric)
+    if config.initial_rubric:
+        options["initial_rubric"] = config.initial_rubric
+    result = rubric_search(dataset, out, config, human, options_of(options | {"human_rubric": human}))
     click.echo(f"{result['content']['verdict']} Written: {out / 'report.md'}")
 
 

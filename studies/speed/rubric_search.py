@@ -15,13 +15,11 @@ from truthgym.models.agents.quality_markers import LENGTH, TOPICS
 from truthgym.scorers.rubrics.reward import ModelSpec
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
 from truthgym.training.files import markdown_table
+from truthgym.training.search.candidates import TRUE_WEIGHTS, Prompt, Prompts, bundled, make_labels, split_prompts
 from truthgym.training.search.config import SearchConfig
-from truthgym.training.search.data import TRUE_WEIGHTS, Prompt, Prompts, bundled, split_prompts
-from truthgym.training.search.engine import Search, Writers
-from truthgym.training.search.gepa_arm import gepa_search
-from truthgym.training.search.labels import make_labels
+from truthgym.training.search.engine import Search
 from truthgym.training.search.objective import Objective, objective
-from truthgym.training.search.scoring import Scores
+from truthgym.training.search.rubric_scores import Scores
 
 JUDGES = {
     "as in the search": {"discernment": 0.25, "noise": 0.1, "length": 0.1},
@@ -78,7 +76,7 @@ def searches(seeds: int = 3, generations: int = 6, prompts: int = 16, mutations:
     rows = []
     for signal in (True, False):
         data = bundled(prompts=prompts, signal=signal)
-        for mode in ("evolutionary", "iterative", "gepa"):
+        for mode in ("evolutionary", "iterative"):
             found = [_search(data, mode, seed, generations, mutations) for seed in range(seeds)]
             inside, outside, gain = (np.array(column) for column in zip(*found, strict=True))
             error = gain.std(ddof=1) / seeds**0.5 if seeds > 1 else np.nan
@@ -103,8 +101,8 @@ def _search(data: Prompts, mode: str, seed: int, generations: int, mutations: in
     async def run() -> tuple[float, float, float]:
         labels, _ = await make_labels(data.prompts, None, Path("none"))
         scores = Scores(config.protocol, [verifier.load() for verifier in config.verifiers], labels)
-        search = Search(config, searched, scores, Writers(config.initializer.load(), config.proposer.load()))
-        found = await (gepa_search(search) if mode == "gepa" else search.run())
+        search = Search(config, searched, scores)
+        found = await search.run()
         first = await search.first()
         inside, outside = await search.measure(found), await search.measure(found, held_out)
         return (

@@ -1,8 +1,7 @@
 """Exports a search as an artifact, and records which artifact is deployed to which target.
 
-A target's record is a .jsonl file to which lines are only ever added. Each names the digest of the line before it, and
-has a statement of its own in the lineage beside it, so that a line that was changed or removed is found. The artifacts
-lie there, too, by their ids.
+A target's record is a .jsonl file to which lines are only ever added. Each line has a statement in the lineage beside
+it, which names its digest, so that a line that was changed or removed is found. The artifacts lie there, too, by id.
 """
 
 import json
@@ -17,7 +16,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
 from truthgym.scorers.rubrics.rubric import Rubric, check_places, digest, model_from, rubric_json
 from truthgym.training.files import folder_lock, write_atomically
-from truthgym.training.search.run import RESULT, read_result
+from truthgym.training.search.result import RESULT, read_result
 from truthgym.training.statements import digest_of, record, store_of
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -57,8 +56,8 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     )
     path = out or Path(f"{artifact.artifact_id}.json")
     write_atomically(path, json.dumps(artifact.model_dump(mode="json"), ensure_ascii=False, indent=1))
-    made = {str(path): digest_of(path), **_named(artifact)}
-    record("export", made, [search if search.is_file() else search / RESULT], store=store_of(path))
+    subjects = {str(path): digest_of(path), **_subject(artifact)}
+    record("export", subjects, [search if search.is_file() else search / RESULT], store=store_of(path))
     return artifact, path
 
 
@@ -71,47 +70,43 @@ def deploy(
     source: Path | None = None,
 ) -> dict[str, Any]:
     """Record that an artifact is deployed, and keep a copy of it."""
-    file = _file(target, records)
+    file, copy = _file(target, records), records / "artifacts" / f"{artifact.artifact_id}.json"
+    content = artifact.digest_of_content
     with folder_lock(file):
         entries = read_record(target, records)
-        content = artifact.digest_of_content
+        earlier = [entry["digest"] for entry in entries if entry["digest"] != content]
         entry = {
+            "number": len(entries) + 1,
             "target": target,
             "action": action,
             "artifact_id": artifact.artifact_id,
             "digest": content,
-            "previous": next((one["digest"] for one in reversed(entries) if one["digest"] != content), None),
+            "previous": earlier[-1] if earlier else None,
             "by": by,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "after": digest(entries[-1]) if entries else None,
         }
-        write_atomically(
-            records / "artifacts" / f"{artifact.artifact_id}.json", json.dumps(artifact.model_dump(mode="json"))
-        )
+        write_atomically(copy, json.dumps(artifact.model_dump(mode="json")))
         with file.open("a", encoding="utf-8") as lines:
             lines.write(rubric_json(entry) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
-    copy = records / "artifacts" / f"{artifact.artifact_id}.json"
-    named = {key: entry[key] for key in ("target", "action", "by", "previous")} | {"entry": digest(entry)}
-    parents = _named(artifact) | ({str(source): digest_of(source)} if source else {})
-    record("deploy", [copy], parents, store=store_of(records), parameters=named, finished=entry["at"])
+    parameters = {key: entry[key] for key in ("target", "action", "by", "previous")} | {"entry": digest(entry)}
+    parents = _subject(artifact) | ({str(source): digest_of(source)} if source else {})
+    record("deploy", [copy], parents, store=store_of(records), parameters=parameters, finished=entry["at"])
     return entry
-
-
-def _named(artifact: Artifact) -> dict[str, str]:
-    """An artifact in a lineage: its id with the digest of its content, which is the same in every copy."""
-    return {f"artifact:{artifact.artifact_id}": artifact.digest_of_content.removeprefix("sha256:")}
 
 
 def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:
     """Deploy again what a target had before its present artifact."""
-    entries = read_record(target, records)
-    live = _live(entries)
+    live: list[str] = []
+    for entry in read_record(target, records):
+        if entry["action"] == "rollback":  # it removes an artifact, so that the next one goes back further
+            live.pop()
+        elif live[-1:] != [entry["artifact_id"]]:
+            live.append(entry["artifact_id"])
     if len(live) < 2:
         raise BadInput(f"{target} has no earlier artifact to return to; deploy one with `truthgym rubric deploy`")
-    name = f"rm-{live[-2].removeprefix('sha256:')[:12]}"
-    return deploy(read_artifact(str(records / "artifacts" / f"{name}.json")), target, by, records, "rollback")
+    return deploy(read_artifact(str(records / "artifacts" / f"{live[-2]}.json")), target, by, records, "rollback")
 
 
 def deployed(target: str, records: Path = RECORDS) -> Artifact:
@@ -126,52 +121,25 @@ def deployed(target: str, records: Path = RECORDS) -> Artifact:
 
 
 def read_record(target: str, records: Path = RECORDS) -> list[dict[str, Any]]:
-    """The entries of a target, the oldest first, after checking that none was changed."""
+    """The entries of a target, the oldest first, after checking that none was changed or removed."""
     file = _file(target, records)
-    entries: list[dict[str, Any]] = []
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-            right = entry["after"] == (digest(entries[-1]) if entries else None) and entry["target"] == target
-        except (ValueError, KeyError, TypeError):
-            right = False
-        if not right:
-            raise BadInput(f"{file} line {number} does not follow from the line before it: the record was changed")
-        entries.append(entry)
-    if removed := _recorded(target, records) - {digest(entry) for entry in entries}:
-        raise BadInput(f"{file} lacks {len(removed)} entries that {store_of(records)} names: the record was shortened")
-    return entries
-
-
-def _recorded(target: str, records: Path) -> set[str]:
-    """Digests of the entries of a target, by the statements beside the record."""
-    found = set()
-    for path in store_of(records).glob("*.json"):
-        definition = json.loads(path.read_text(encoding="utf-8"))["predicate"]["buildDefinition"]
-        parameters = definition["externalParameters"]
-        if definition["buildType"] == "deploy" and parameters.get("target") == target and "entry" in parameters:
-            found.add(str(parameters["entry"]))
-    return found
-
-
-def _live(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """Digests of the artifacts that rollbacks have left, the present one last: a rollback removes one."""
-    live: list[str] = []
-    for entry in entries:
-        if entry["action"] == "rollback":
-            live.pop()
-        elif not live or live[-1] != entry["digest"]:
-            live.append(entry["digest"])
-    return live
-
-
-def _file(target: str, records: Path) -> Path:
-    if not TARGET.fullmatch(target):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        entries: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    except ValueError:
+        raise BadInput(f"{file} has a line that is not JSON: the record was changed") from None
+    statements = [json.loads(path.read_text(encoding="utf-8")) for path in store_of(records).glob("*.json")]
+    definitions = [statement["predicate"]["buildDefinition"] for statement in statements]
+    recorded = {
+        definition["externalParameters"].get("entry")
+        for definition in definitions
+        if definition["buildType"] == "deploy" and definition["externalParameters"].get("target") == target
+    } - {None}
+    if missing := recorded - {digest(entry) for entry in entries}:
         raise BadInput(
-            f"target={target!r} cannot be used; give a name of letters a to z, digits, - and _, such as prod"
+            f"{file} lacks {len(missing)} entries that {store_of(records)} names: the record was changed or shortened"
         )
-    return records / f"{target}.jsonl"
+    return entries
 
 
 def verify(
@@ -183,15 +151,27 @@ def verify(
     lines = []
     for path in paths:
         if path.is_dir() or "truthgym.rubric_search" in path.read_text(encoding="utf-8", errors="replace")[:4000]:
-            found = str(read_result(path)["digest"])
-            what = "search"
+            actual, what = str(read_result(path)["digest"]), "search"
         else:
             artifact = read_artifact(str(path))
-            found, what = artifact.digest_of_content.removeprefix("sha256:"), artifact.artifact_id
-        if expected and found != expected.removeprefix("sha256:"):
-            raise BadInput(f"{path} has the digest {found}, not {expected}: it is another {what}")
-        lines.append(f"{path}: {what}, sha256:{found}, unchanged")
+            actual, what = artifact.digest_of_content.removeprefix("sha256:"), artifact.artifact_id
+        if expected and actual != expected.removeprefix("sha256:"):
+            raise BadInput(f"{path} has the digest {actual}, not {expected}: it is another {what}")
+        lines.append(f"{path}: {what}, sha256:{actual}, unchanged")
     if target:
         artifact = deployed(target, records)
         lines.append(f"{target}: {len(read_record(target, records))} entries, now {artifact.artifact_id}, unchanged")
     return lines
+
+
+def _subject(artifact: Artifact) -> dict[str, str]:
+    """An artifact in a lineage: its id with the digest of its content, which is the same in every copy."""
+    return {f"artifact:{artifact.artifact_id}": artifact.digest_of_content.removeprefix("sha256:")}
+
+
+def _file(target: str, records: Path) -> Path:
+    if not TARGET.fullmatch(target):
+        raise BadInput(
+            f"target={target!r} cannot be used; give a name of letters a to z, digits, - and _, such as prod"
+        )
+    return records / f"{target}.jsonl"

@@ -5,29 +5,20 @@ the same result: random numbers come from the saved generator, and models are as
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inspect_ai.model import Model
 
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric, digest, prompt_digest
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.files import write_atomically
-from truthgym.training.search.config import SearchConfig
-from truthgym.training.search.data import Prompt
-from truthgym.training.search.mutation import (
-    Credit,
-    Mode,
-    changed,
-    choose_mode,
-    mode_weights,
-    perturb_weights,
-    select,
-)
+from truthgym.training.search.candidates import Prompt
+from truthgym.training.search.config import Schedule, SearchConfig, Selection
 from truthgym.training.search.objective import (
     Array,
     Objective,
@@ -37,12 +28,28 @@ from truthgym.training.search.objective import (
     rounded,
     win_shares,
 )
-from truthgym.training.search.proposer import initial_rubric, revised_rubric
-from truthgym.training.search.scoring import Scores
+from truthgym.training.search.proposer import MODES, Mode, changed, initial_rubric, perturb_weights, revised_rubric
+from truthgym.training.search.rubric_scores import Scores
 
 TRIES = 2
 """Times that offspring are asked for, for each place of the first population."""
 GENERIC = Rubric(name="search", criteria=(Criterion(id="good", text="Is a good answer to the question."),))
+EXPLORING = ("decompose", "counterexample_trigger", "weight_perturb")
+"""The modes that lead further away; the others refine."""
+LEAST = 0.1
+"""The least weight of a mode, so that each is tried again."""
+WINDOW = 10
+"""The last offspring of a mode from which `success_feedback` weighs it."""
+EARLY = 0.3
+"""Share of the generations in which `exploration_decay` explores."""
+ENOUGH_DIVERSITY = 0.1
+"""Mean behavioural distance in a population at which `diversity_driven` stops exploring more than it refines."""
+TOURNAMENT = 3
+TOURNAMENT_BEST = 0.8
+"""Probability that a tournament's best entrant wins; else another does at random."""
+TOP_SHARE = 0.3
+TOP_DIVERSITY = 0.3
+"""Weight of the distance to those already selected, in `top_k`."""
 
 
 def generic_rubric(config: SearchConfig) -> Rubric:
@@ -50,41 +57,21 @@ def generic_rubric(config: SearchConfig) -> Rubric:
     return changed(GENERIC, scale=config.scale, levels=("no", "in part", "yes") if config.scale == "ordinal" else ())
 
 
-@dataclass(frozen=True)
-class Writers:
-    """The models that write rubrics."""
-
-    initializer: Model
-    proposer: Model
-
-
 class Search:
     """One search over some prompts, for a global rubric or for one prompt's.
 
-    Args:
-        config: The options.
-        prompts: The prompts to search with.
-        scores: Scores of rubrics.
-        writers: The models that write.
-        file: The checkpoint; None keeps none.
-        key: Digest of what must not change between a run and its continuation.
+    `file` is the checkpoint, None for none, and `key` the digest of what must not change between a run and its
+    continuation.
     """
 
     def __init__(
-        self,
-        config: SearchConfig,
-        prompts: Sequence[Prompt],
-        scores: Scores,
-        writers: Writers,
-        file: Path | None = None,
-        key: str = "",
+        self, config: SearchConfig, prompts: Sequence[Prompt], scores: Scores, file: Path | None = None, key: str = ""
     ) -> None:
-        self.config, self.prompts, self.scores, self.writers, self.file = config, prompts, scores, writers, file
+        self.config, self.prompts, self.scores, self.file = config, prompts, scores, file
         self.rng = np.random.default_rng([config.seed, int(prompt_digest(prompts[0].prompt)[:8], 16)])
         self.local = config.scope == "prompt_local"
-        iterative = config.mode == "iterative"
-        self.population_size = 1 if iterative else config.population
-        self.offspring = 1 if iterative else config.mutations
+        self.iterative = config.mode == "iterative"
+        self.population_size = 1 if self.iterative else config.population
         self.key = digest([config.digest, [prompt.prompt_id for prompt in prompts], key])
         self.state: dict[str, Any] = {
             "key": self.key, "generation": 0, "population": [], "seen": [], "credits": [], "history": [],
@@ -96,42 +83,21 @@ class Search:
         if self.file and self.file.is_file():
             self._resume(self.file)
         if not self.state["population"]:
-            await self.initialise()
+            await self._initialise()
         while self.state["generation"] < self.config.generations and not self.state["stopped"]:
             await self._generation()
             self._save()
-        return self.best
+        return self.population[0]
 
     @property
     def population(self) -> list[Rubric]:
         """The rubrics, the best first."""
-        return [Rubric.model_validate_json(json.dumps(one)) for one in self.state["population"]]
-
-    @property
-    def best(self) -> Rubric:
-        """The best rubric."""
-        return self.population[0]
+        return [Rubric.model_validate_json(json.dumps(rubric)) for rubric in self.state["population"]]
 
     async def measure(self, rubric: Rubric, prompts: Sequence[Prompt] | None = None) -> Objective:
-        """The objective of a rubric."""
+        """The objective of a rubric, on the prompts of the search unless others are given."""
         scored = await self.scores.score(rubric, self.prompts if prompts is None else prompts)
         return objective(scored, self.config.weights)
-
-    async def initialise(self) -> None:
-        """Make and score the first population."""
-        first = await self.first()
-        population, seen = [first], {first.digest}
-        for attempt in range(TRIES * self.population_size):
-            if len(population) >= self.population_size:
-                break
-            mode = choose_mode("fixed", {}, attempt, self.rng)
-            child = await self.child(first, mode, self.prompts[attempt % len(self.prompts)])
-            if isinstance(child, Rubric) and child.digest not in seen:
-                population.append(child)
-                seen.add(child.digest)
-        self.state["seen"] = sorted(seen)
-        await self._rank(population)
-        self._save()
 
     async def first(self) -> Rubric:
         """The first rubric, by the option `initial`."""
@@ -139,17 +105,28 @@ class Search:
         scope = {"scope": "prompt", "applies_to": prompt_digest(self.prompts[0].prompt)} if self.local else {}
         base = changed(generic_rubric(config), **scope)
         if config.initial == "rubric":
-            from truthgym.scorers.rubrics.reward import read_reward
-
             return changed(read_reward(config.initial_rubric)[0].rubrics[0], **scope)
         if config.initial == "generic":
             return base
-        written = await initial_rubric(
-            self.writers.initializer, [prompt.prompt for prompt in self.prompts], base, config.protocol.language
-        )
+        texts = [prompt.prompt for prompt in self.prompts]
+        written = await initial_rubric(config.initializer.load(), texts, base, config.protocol.language)
         if isinstance(written, str):
             raise BadInput(f"The initializer wrote no rubric: {written}; name another, or give initial=generic")
         return written
+
+    async def _initialise(self) -> None:
+        """Make and score the first population."""
+        first = await self.first()
+        population = {first.digest: first}
+        for attempt in range(TRIES * self.population_size):
+            if len(population) >= self.population_size:
+                break
+            child = await self._child(first, MODES[attempt % len(MODES)], self.prompts[attempt % len(self.prompts)])
+            if isinstance(child, Rubric):
+                population.setdefault(child.digest, child)
+        self.state["seen"] = sorted(population)
+        await self._rank(list(population.values()))
+        self._save()
 
     async def _generation(self) -> None:
         config, state = self.config, self.state
@@ -163,9 +140,9 @@ class Search:
                 return
         hard = [self.prompts[i] for i in np.argsort(best.by_prompt, kind="stable")[: config.batch_size]]
         distances = await self._distances(population)
-        chosen = select(
+        parents = select(
             [total.total.estimate for total in totals],
-            1 if config.mode == "iterative" else config.parents,
+            1 if self.iterative else config.parents,
             config.selection,
             lambda i, j: float(distances[i, j]),
             self.rng,
@@ -175,13 +152,13 @@ class Search:
         credits = [Credit(credit["mode"], credit["gain"]) for credit in state["credits"]]
         weights = mode_weights(config.schedule, credits, state["generation"] / config.generations, diversity)
         plans: list[tuple[Rubric, Mode, Prompt]] = []
-        for i in range(self.offspring):
+        for i in range(1 if self.iterative else config.mutations):
             mode = choose_mode(config.schedule, weights, len(credits) + i, self.rng)
-            plans.append((population[chosen[i % len(chosen)]], mode, hard[i % len(hard)]))
-        made = [await self.child(*plan) for plan in plans]
-        state["unusable"] += sum(isinstance(one, str) for one in made)
+            plans.append((population[parents[i % len(parents)]], mode, hard[i % len(hard)]))
+        offspring = [await self._child(*plan) for plan in plans]
+        state["unusable"] += sum(isinstance(child, str) for child in offspring)
         children: dict[str, tuple[Rubric, Rubric, Mode]] = {}
-        for child, (parent, mode, _) in zip(made, plans, strict=True):
+        for child, (parent, mode, _) in zip(offspring, plans, strict=True):
             if isinstance(child, Rubric) and child.digest not in state["seen"]:
                 children.setdefault(child.digest, (child, parent, mode))
             else:
@@ -189,8 +166,7 @@ class Search:
         survivors = await self._race(list(children.values()), hard)
         state["seen"] = sorted({*state["seen"], *children})
         await self._rank(population + survivors, elite=population[: config.elitism])
-        after = await self.measure(self.best)
-        self._record(best, after, diversity, len(children))
+        self._record(best, await self.measure(self.population[0]), diversity, len(children))
 
     async def _race(self, children: list[tuple[Rubric, Rubric, Mode]], hard: Sequence[Prompt]) -> list[Rubric]:
         """Score offspring on the hard prompts, and the better share of them on all. Each gets credit by itself."""
@@ -209,7 +185,7 @@ class Search:
             left = [left[i] for i in order[:keep]]
         return [child for child, _, _ in left]
 
-    async def child(self, parent: Rubric, mode: Mode, prompt: Prompt) -> Rubric | str:
+    async def _child(self, parent: Rubric, mode: Mode, prompt: Prompt) -> Rubric | str:
         """A changed rubric, or why there is none."""
         if mode == "weight_perturb":
             return perturb_weights(parent, self.rng)
@@ -219,16 +195,8 @@ class Search:
         if pair is None:
             return "The labels order no pair of this prompt."
         better, worse = (prompt.candidates[i].text for i in pair)
-        return await revised_rubric(
-            self.writers.proposer,
-            mode,
-            parent,
-            prompt.prompt,
-            better,
-            worse,
-            self.config.protocol.language,
-            self.state["draws"],
-        )
+        model, language = self.config.proposer.load(), self.config.protocol.language
+        return await revised_rubric(model, mode, parent, prompt.prompt, better, worse, language, self.state["draws"])
 
     async def _rank(self, rubrics: Sequence[Rubric], elite: Sequence[Rubric] = ()) -> None:
         """Make the population of the best rubrics; of equal ones the later stands first. The elite stays."""
@@ -236,23 +204,24 @@ class Search:
         totals = {name: (await self.measure(rubric)).total.estimate for name, rubric in unique.items()}
         places = {name: i for i, name in enumerate(unique)}
         order = sorted(unique, key=lambda name: (-totals[name], -places[name]))
-        kept = {rubric.digest for rubric in elite}
-        room = max(self.population_size - len(kept), 0) if self.population_size > 1 else 0
-        others = [name for name in order if name not in kept][:room]
-        names = [name for name in order if name in kept or name in others] if self.population_size > 1 else order[:1]
+        if self.population_size > 1:
+            staying = {rubric.digest for rubric in elite}
+            others = [name for name in order if name not in staying][: max(self.population_size - len(staying), 0)]
+            names = [name for name in order if name in staying or name in others]
+        else:
+            names = order[:1]
         self.state["population"] = [unique[name].model_dump(mode="json") for name in names]
 
     async def _distances(self, population: Sequence[Rubric]) -> Array:
-        orders = [[one.scores for one in await self.scores.score(rubric, self.prompts)] for rubric in population]
+        orders = [[prompt.scores for prompt in await self.scores.score(rubric, self.prompts)] for rubric in population]
         return np.array([[behavioural_distance(order, other) for other in orders] for order in orders])
 
     def _record(self, before: Objective, after: Objective, diversity: float, offspring: int) -> None:
         state = self.state
         gain = mean_estimate(after.by_prompt - before.by_prompt)
         error = gain.stderr if np.isfinite(gain.stderr) else after.worth_of_a_pair
-        improved = gain.estimate > max(error, 1e-9)
         state["generation"] += 1
-        state["stagnation"] = 0 if improved else state["stagnation"] + 1
+        state["stagnation"] = 0 if gain.estimate > max(error, 1e-9) else state["stagnation"] + 1
         if state["stagnation"] >= self.config.patience:
             margin = "its standard error" if np.isfinite(gain.stderr) else "one pair"
             state["stopped"] = f"no improvement larger than {margin} in {self.config.patience} generations"
@@ -282,6 +251,75 @@ class Search:
         self.state = state
 
 
+@dataclass(frozen=True)
+class Credit:
+    """What became of one offspring."""
+
+    mode: Mode
+    gain: float
+    """Its objective minus its own parent's, on the same prompts."""
+
+
+def mode_weights(schedule: Schedule, history: Sequence[Credit], progress: float, diversity: float) -> dict[Mode, float]:
+    """Probabilities of the modes for the next offspring; they sum to 1. `progress` is the share of generations done."""
+    weights = dict.fromkeys(MODES, 1.0)
+    if schedule == "success_feedback":
+        for mode in MODES:
+            gains = [max(credit.gain, 0.0) for credit in history if credit.mode == mode][-WINDOW:]
+            rate = (sum(gain > 0 for gain in gains) + 0.5) / (len(gains) + 1)
+            weights[mode] = max(rate * (1 + (float(np.mean(gains)) if gains else 0.0)), LEAST)
+    elif schedule == "exploration_decay":
+        exploring = progress < EARLY
+        weights = {mode: 2.0 if (mode in EXPLORING) == exploring else 0.5 for mode in MODES}
+    elif schedule == "diversity_driven":
+        need = max(0.0, 1 - diversity / ENOUGH_DIVERSITY)
+        weights = {mode: 1 + need if mode in EXPLORING else 2 - need for mode in MODES}
+    total = sum(weights.values())
+    return {mode: weight / total for mode, weight in weights.items()}
+
+
+def choose_mode(schedule: Schedule, weights: dict[Mode, float], number: int, rng: np.random.Generator) -> Mode:
+    """The mode of an offspring: the next one in turn if fixed, else drawn by the weights."""
+    if schedule == "fixed":
+        return MODES[number % len(MODES)]
+    return MODES[int(rng.choice(len(MODES), p=list(weights.values())))]
+
+
+def select(
+    totals: Sequence[float],
+    count: int,
+    policy: Selection,
+    distance: Callable[[int, int], float],
+    rng: np.random.Generator,
+) -> list[int]:
+    """The places of the parents."""
+    order = sorted(range(len(totals)), key=lambda i: (-totals[i], i))
+    count = min(count, len(order))
+    if policy == "rank":
+        return order[:count]
+    selected: list[int] = []
+    if policy == "tournament":
+        left = list(order)
+        while len(selected) < count:
+            places = sorted(rng.choice(len(left), size=min(TOURNAMENT, len(left)), replace=False))
+            wins = rng.random() < TOURNAMENT_BEST or len(places) == 1
+            place = places[0] if wins else places[int(rng.integers(1, len(places)))]
+            selected.append(left.pop(int(place)))
+        return selected
+    pool = order[: max(count, round(TOP_SHARE * len(order)), 1)]
+    worst, best = min(totals[i] for i in pool), max(totals[i] for i in pool)
+    merit = {i: (totals[i] - worst) / (best - worst) if best > worst else 1.0 for i in pool}
+    while len(selected) < count:
+        far = {
+            i: float(np.mean([distance(i, j) for j in selected])) if selected else 0.0
+            for i in pool
+            if i not in selected
+        }
+        value = {i: (1 - TOP_DIVERSITY) * merit[i] + TOP_DIVERSITY * far[i] for i in far}
+        selected.append(max(far, key=lambda i: (value[i], -pool.index(i))))
+    return selected
+
+
 def hard_pair(scores: Array, preferred: Array) -> tuple[int, int] | None:
     """The pair of good answers that a rubric should tell apart: the better and the worse; None if there is none.
 
@@ -289,13 +327,11 @@ def hard_pair(scores: Array, preferred: Array) -> tuple[int, int] | None:
     """
     wins = win_shares(preferred)
     good = wins >= np.median(wins) - 1e-9
+    values = np.nan_to_num(scores)
     pairs = [
-        (float(np.nan_to_num(scores[i]) - np.nan_to_num(scores[j])), i, j)
+        (float(values[i] - values[j]), i, j)
         for i in range(len(scores))
         for j in range(len(scores))
         if good[i] and good[j] and preferred[i, j] == 1
     ]
-    if not pairs:
-        return None
-    _, i, j = min(pairs)
-    return i, j
+    return min(pairs)[1:] if pairs else None

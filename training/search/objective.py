@@ -66,9 +66,9 @@ class Objective:
 
 def win_shares(preferred: Array) -> Array:
     """Share of the comparisons that each candidate wins, ties counting half: the order of the labels."""
-    known = np.where(np.eye(len(preferred), dtype=bool), np.nan, preferred)
-    counts = np.isfinite(known).sum(axis=1)
-    shares: Array = np.divide(np.nansum(known, axis=1), counts, out=np.full(len(known), 0.5), where=counts > 0)
+    others = np.where(np.eye(len(preferred), dtype=bool), np.nan, preferred)
+    counts = np.isfinite(others).sum(axis=1)
+    shares: Array = np.divide(np.nansum(others, axis=1), counts, out=np.full(len(others), 0.5), where=counts > 0)
     return shares
 
 
@@ -91,7 +91,7 @@ def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, boo
     gives the same score to everything has chance accuracy, whatever the labels are.
     """
     tail = true_tail(prompt.preferred, fraction)
-    found = []
+    credits = []
     for i in range(len(tail)):
         for j in range(i + 1, len(tail)):
             label = prompt.preferred[i, j]
@@ -100,8 +100,8 @@ def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, boo
             gap = prompt.scores[i] - prompt.scores[j]
             tied = not np.isfinite(gap) or abs(gap) <= TIE
             credit = 0.5 if tied else float((gap > 0) == (label > 0.5))
-            found.append((credit, bool(tail[i] and tail[j]), prompt.sources[i] != prompt.sources[j]))
-    return found
+            credits.append((credit, bool(tail[i] and tail[j]), prompt.sources[i] != prompt.sources[j]))
+    return credits
 
 
 def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
@@ -116,10 +116,12 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
     says nothing has (1 + mu) / 2 - lambda; an accuracy without pairs counts as one half.
     """
     credits = [pair_credits(prompt, weights.tail_fraction) for prompt in prompts]
-    tail_acc = np.array([_balanced([(credit, inside) for credit, inside, _ in one]) for one in credits])
-    diverse = np.array([_mean([credit for credit, _, different in one if different]) for one in credits])
+    tail_acc = np.array([_balanced(prompt_credits) for prompt_credits in credits])
+    diverse = np.array(
+        [_mean([credit for credit, _, different in prompt_credits if different]) for prompt_credits in credits]
+    )
     pairs = sum(map(len, credits))
-    diverse_pairs = sum(different for one in credits for _, _, different in one)
+    diverse_pairs = sum(different for prompt_credits in credits for _, _, different in prompt_credits)
     noise = _noise(prompts, weights.tail_fraction)
     by_prompt = (
         _shrunk(tail_acc, pairs, weights.prior)
@@ -145,10 +147,10 @@ def rounded(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def behavioural_distance(one: Sequence[Array], other: Sequence[Array]) -> float:
+def behavioural_distance(scores: Sequence[Array], others: Sequence[Array]) -> float:
     """Share of pairs of candidates that two rubrics order differently, 0 to 1. A tie against an order counts half."""
     total, count = 0.0, 0
-    for a, b in zip(one, other, strict=True):
+    for a, b in zip(scores, others, strict=True):
         i, j = np.triu_indices(len(a), 1)
         signs = [np.where(np.abs(gap) <= TIE, 0, np.sign(gap)) for gap in (a[i] - a[j], b[i] - b[j])]
         apart = np.abs(np.nan_to_num(signs[0]) - np.nan_to_num(signs[1])) / 2
@@ -171,10 +173,11 @@ def distinguished(prompt: PromptScores, votes: int, least: float) -> bool:
     return margin > max(least, 1.96 * math.sqrt(noise))
 
 
-def _balanced(credits: list[tuple[float, bool]]) -> float:
-    within = _mean([credit for credit, inside in credits if inside])
-    across = _mean([credit for credit, inside in credits if not inside])
-    return _mean([one for one in (within, across) if not math.isnan(one)])
+def _balanced(credits: list[tuple[float, bool, bool]]) -> float:
+    """The mean of the accuracy within the tail and of that across its edge, as far as there are such pairs."""
+    within = _mean([credit for credit, inside, _ in credits if inside])
+    across = _mean([credit for credit, inside, _ in credits if not inside])
+    return _mean([accuracy for accuracy in (within, across) if not math.isnan(accuracy)])
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -193,7 +196,7 @@ def _noise(prompts: Sequence[PromptScores], fraction: float) -> Array:
     if not spread > TIE**2:
         return np.ones(len(prompts))
     within = [prompt.variance[true_tail(prompt.preferred, fraction)] for prompt in prompts]
-    noise = np.array([float(np.nanmean(one)) if np.isfinite(one).any() else 0.0 for one in within])
+    noise = np.array([float(np.nanmean(values)) if np.isfinite(values).any() else 0.0 for values in within])
     return np.minimum(noise / (noise + spread), 1.0)
 
 

@@ -1,9 +1,11 @@
-"""The models that write rubrics: the initialiser from prompts alone, the proposer from a pair of good answers."""
+"""How rubrics are written and changed: by the initialiser from prompts alone, by the proposer from two good answers."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
+import numpy as np
 from inspect_ai.model import Model
 from pydantic import Field, ValidationError
 
@@ -11,8 +13,12 @@ from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure
 from truthgym.scorers.rubrics.reward import PROMPTS, Language, fill
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
-from truthgym.training.search.mutation import Mode, changed
 
+Mode = Literal[
+    "raise_bar", "decompose", "factual_focus", "anti_fluff", "counterexample_trigger", "weight_perturb"
+]  # fmt: skip
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""The ways of changing a rubric. The last needs no model."""
 MOST_CRITERIA = 12
 SHOWN_PROMPTS = 4
 """Prompts that the initialiser sees."""
@@ -90,8 +96,8 @@ async def initial_rubric(
     model: Model, prompts: Sequence[str], base: Rubric, language: Language, draw: int = 0
 ) -> Rubric | str:
     """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none."""
-    shown = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
-    parts = {"rules": RULES[language], "prompts": shown, "form": form_instruction(Drafts, PROMPTS[language].form)}
+    texts = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
+    parts = {"rules": RULES[language], "prompts": texts, "form": form_instruction(Drafts, PROMPTS[language].form)}
     return await _write(model, fill(WORDINGS[language].initial, parts), base, draw)
 
 
@@ -99,7 +105,7 @@ async def revised_rubric(
     model: Model, mode: Mode, rubric: Rubric, prompt: str, better: str, worse: str, language: Language, draw: int
 ) -> Rubric | str:
     """A rubric that the proposer writes from another one and two answers; or why there is none."""
-    lines = "\n".join(f"- {one.text} ({one.weight:g})" for one in rubric.criteria)
+    lines = "\n".join(f"- {criterion.text} ({criterion.weight:g})" for criterion in rubric.criteria)
     wording = WORDINGS[language]
     parts = {
         "mode": wording.modes[mode],
@@ -137,3 +143,18 @@ def _name(text: str, names: dict[str, int]) -> str:
     name = "_".join(["c", *words])[:34].rstrip("_")
     names[name] = names.get(name, 0) + 1
     return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def perturb_weights(rubric: Rubric, rng: np.random.Generator) -> Rubric:
+    """The rubric with one weight halved or doubled, within 0.25 and 8. Needs no model."""
+    place = int(rng.integers(len(rubric.criteria)))
+    factor = float(rng.choice([0.5, 2.0]))
+    criteria = list(rubric.criteria)
+    weight = float(np.clip(max(criteria[place].weight, 0.25) * factor, 0.25, 8))
+    criteria[place] = criteria[place].model_copy(update={"weight": weight})
+    return changed(rubric, criteria=tuple(criteria))
+
+
+def changed(rubric: Rubric, **fields: Any) -> Rubric:  # noqa: ANN401
+    """A validated copy of a rubric with other fields."""
+    return Rubric.model_validate({name: getattr(rubric, name) for name in Rubric.model_fields} | fields)

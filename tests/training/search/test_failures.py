@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.fixtures import Says
-from tests.training.search.test_search import SMALL, few, named, searching
+from tests.training.search.test_search import SMALL, few, named, searching, without_ranks
 from truthgym.cli.rubric import command
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.quality_markers import TOPICS
@@ -21,19 +21,12 @@ from truthgym.serve.spec import RewardSpec
 from truthgym.training.files import folder_lock
 from truthgym.training.lineage import Lineage
 from truthgym.training.rubric_search import rubric_search
-from truthgym.training.search.data import Prompts, bundled, split_prompts
-from truthgym.training.search.labels import make_labels
-from truthgym.training.search.scoring import Scores
+from truthgym.training.search.candidates import Prompts, bundled, make_labels, split_prompts
+from truthgym.training.search.rubric_scores import Scores
 
 
 def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) -> None:
-    prompts = few(2, 3)
-    prompts = tuple(
-        prompt.model_copy(
-            update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in prompt.candidates)}
-        )
-        for prompt in prompts
-    )
+    prompts = without_ranks(few(2, 3))
     down = True
 
     def reply(_: object) -> str:
@@ -62,7 +55,7 @@ def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Sa
 
     def score() -> list[Any]:
         scores = Scores(Protocol(votes=2), [says(reply)], labels, tmp_path / "scores.jsonl")
-        return [one.scores.tolist() for one in asyncio.run(scores.score(named(TOPICS[0]), prompts))]
+        return [prompt.scores.tolist() for prompt in asyncio.run(scores.score(named(TOPICS[0]), prompts))]
 
     with pytest.raises(BadInput, match="repeat the command"):
         score()
@@ -86,7 +79,7 @@ def test_a_search_that_does_not_end_is_recorded(
         (tmp_path / "out" / "prompts.json").write_text("{}")
         raise error
 
-    monkeypatch.setattr("truthgym.training.rubric_search.run_search", fails)
+    monkeypatch.setattr("truthgym.training.rubric_search._run_search", fails)
     with pytest.raises(type(error)):
         rubric_search("bundled", tmp_path / "out", SMALL)
     (statement,) = Lineage([tmp_path / "out"]).statements.values()
@@ -102,9 +95,9 @@ def test_two_searches_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_prompt_whose_answers_all_tie_ends_no_search() -> None:
-    one = few(2, 3)[0]
-    ranks = tuple(candidate.model_copy(update={"metadata": {"rank": 1}}) for candidate in one.candidates)
-    tied = [one.model_copy(update={"candidates": ranks})]
+    prompt = few(2, 3)[0]
+    ranks = tuple(candidate.model_copy(update={"metadata": {"rank": 1}}) for candidate in prompt.candidates)
+    tied = [prompt.model_copy(update={"candidates": ranks})]
     search = searching(tied, SMALL.model_copy(update={"scope": "prompt_local", "generations": 1}))
     asyncio.run(search.run())
     (row,) = json.loads(json.dumps(search.state["history"], allow_nan=False))
@@ -125,15 +118,16 @@ def test_with_one_prompt_a_gain_must_be_worth_a_pair() -> None:
 
 
 def test_a_text_is_on_one_side() -> None:
-    one, *rest = bundled(prompts=6).prompts
-    for order in ([one, *rest], [*rest, one]):
-        prompts = Prompts(prompts=(*order, one.model_copy(update={"prompt_id": "again", "prompt": f" {one.prompt}\n"})))
+    first, *rest = bundled(prompts=6).prompts
+    for order in ([first, *rest], [*rest, first]):
+        same_text = first.model_copy(update={"prompt_id": "again", "prompt": f" {first.prompt}\n"})
+        prompts = Prompts(prompts=(*order, same_text))
         searched, held_out = split_prompts(prompts, 0.5)
         sides = [{p.prompt_id for p in side} for side in (searched, held_out)]
-        assert any({one.prompt_id, "again"} <= side for side in sides)
+        assert any({first.prompt_id, "again"} <= side for side in sides)
         assert len(searched) + len(held_out) == 7
     with pytest.raises(BadInput, match="same text"):
-        split_prompts(Prompts(prompts=(one, one.model_copy(update={"prompt_id": "again"}))), 0.5)
+        split_prompts(Prompts(prompts=(first, first.model_copy(update={"prompt_id": "again"}))), 0.5)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from truthgym.training.search.labels import by_rank
-from truthgym.training.search.mutation import MODES, Credit, choose_mode, mode_weights, select
+from truthgym.training.search.candidates import by_rank
+from truthgym.training.search.engine import Credit, choose_mode, mode_weights, select
 from truthgym.training.search.objective import (
     PromptScores,
     Weights,
@@ -18,12 +18,13 @@ from truthgym.training.search.objective import (
     true_tail,
     win_shares,
 )
+from truthgym.training.search.proposer import MODES
 
 PLAIN = Weights(lambda_var=0, mu_diverse=0, prior=0)
 
 
 def prompt(scores: list[float], quality: list[float], variance: float = np.nan, sources: str = "") -> PromptScores:
-    labels = by_rank([-one for one in quality])
+    labels = by_rank([-value for value in quality])
     return PromptScores(
         np.array(scores, dtype=float), np.full(len(scores), variance), labels, tuple(sources or "a" * len(scores))
     )
@@ -88,8 +89,8 @@ def test_it_tells_small_pools_apart() -> None:
 
 def test_weak_answers_on_top_gain_nothing() -> None:
     """The rubric puts the two weakest answers on top, in the right order: by its own tail it would be perfect."""
-    quality = [float(one) for one in range(8)]
-    gaming = [0.9 if one == 1 else 0.8 if one == 0 else 0.1 for one in quality]
+    quality = [float(i) for i in range(8)]
+    gaming = [0.8, 0.9, *[0.1] * 6]
     # Within the tail a tie; of twelve other pairs four are wrong and eight are ties: below chance.
     assert total(prompt(gaming, quality)) == pytest.approx((0.5 + 8 * 0.5 / 12) / 2)
     rng = np.random.default_rng(1)

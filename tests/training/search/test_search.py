@@ -20,15 +20,20 @@ from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
 from truthgym.training.lineage import Lineage
 from truthgym.training.rubric_search import rubric_search
-from truthgym.training.search.config import VERIFIER, SearchConfig
-from truthgym.training.search.data import TRUE_WEIGHTS, Prompt, bundled, read_prompts, split_prompts
+from truthgym.training.search.candidates import (
+    TRUE_WEIGHTS,
+    Prompt,
+    bundled,
+    make_labels,
+    read_prompts,
+    split_prompts,
+)
+from truthgym.training.search.config import VERIFIER, SearchConfig, config_of, options_of
 from truthgym.training.search.deployment import deploy, deployed, export, read_record, rollback
-from truthgym.training.search.engine import Search, Writers
-from truthgym.training.search.labels import make_labels
+from truthgym.training.search.engine import Search
 from truthgym.training.search.objective import objective
-from truthgym.training.search.options import config_of, options_of
-from truthgym.training.search.run import read_result
-from truthgym.training.search.scoring import Scores
+from truthgym.training.search.result import read_result
+from truthgym.training.search.rubric_scores import Scores
 from truthgym.training.statements import store_of
 
 SMALL = SearchConfig(generations=2, population=3, mutations=3, parents=2, protocol=Protocol(votes=1), held_out=0.5)
@@ -37,7 +42,8 @@ SMALL = SearchConfig(generations=2, population=3, mutations=3, parents=2, protoc
 def named(*topics: str) -> Rubric:
     weights = dict(zip(TOPICS, TRUE_WEIGHTS, strict=True))
     criteria = tuple(
-        Criterion(id=f"c{i}", text=f"Names {one}.", weight=weights.get(one) or 1.0) for i, one in enumerate(topics)
+        Criterion(id=f"c{i}", text=f"Names {topic}.", weight=weights.get(topic) or 1.0)
+        for i, topic in enumerate(topics)
     )
     return Rubric(name="planted", criteria=criteria)
 
@@ -50,14 +56,28 @@ def few(prompts: int, candidates: int) -> tuple[Prompt, ...]:
     )
 
 
+def without_ranks(prompts: tuple[Prompt, ...]) -> list[Prompt]:
+    return [
+        prompt.model_copy(
+            update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in prompt.candidates)}
+        )
+        for prompt in prompts
+    ]
+
+
+def write(folder: Path, prompts: Any) -> str:
+    file = folder / "mine.json"
+    file.write_text(json.dumps({"prompts": [prompt.model_dump(mode="json") for prompt in prompts]}))
+    return str(file)
+
+
 def scores_of(prompts: Any, config: SearchConfig = SMALL) -> Scores:
     labels, _ = asyncio.run(make_labels(prompts, None, Path("none")))
     return Scores(config.protocol, [verifier.load() for verifier in config.verifiers], labels)
 
 
 def searching(prompts: Any, config: SearchConfig, file: Path | None = None) -> Search:
-    writers = Writers(config.initializer.load(), config.proposer.load())
-    return Search(config, prompts, scores_of(prompts, config), writers, file)
+    return Search(config, prompts, scores_of(prompts, config), file)
 
 
 OPTIONS = {"generations": 2, "population": 3, "mutations": 3, "parents": 2, "votes": 1, "held_out": 0.5}
@@ -67,8 +87,7 @@ OPTIONS = {"generations": 2, "population": 3, "mutations": 3, "parents": 2, "vot
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small search of the seed's JSON, finished."""
     folder = tmp_path_factory.mktemp("search")
-    (folder / "data.json").write_text(json.dumps({"prompts": [one.model_dump(mode="json") for one in few(4, 5)]}))
-    rubric_search(str(folder / "data.json"), folder / "out", config_of(OPTIONS), arguments=options_of(OPTIONS))
+    rubric_search(write(folder, few(4, 5)), folder / "out", config_of(OPTIONS), arguments=options_of(OPTIONS))
     return folder / "out"
 
 
@@ -76,8 +95,8 @@ def test_the_true_rubric_wins_on_held_out_prompts() -> None:
     _, held_out = split_prompts(bundled(), 0.375)
     scores = scores_of(held_out)
 
-    def value(one: Rubric) -> float:
-        return objective(asyncio.run(scores.score(one, held_out)), SMALL.weights).total.estimate
+    def value(rubric: Rubric) -> float:
+        return objective(asyncio.run(scores.score(rubric, held_out)), SMALL.weights).total.estimate
 
     true, decoys = value(named(*TOPICS[:5])), value(named(*TOPICS[5:]))
     impression = value(Rubric(name="r", criteria=(Criterion(id="good", text="Is good."),)))
@@ -90,10 +109,10 @@ def test_the_true_rubric_wins_on_held_out_prompts() -> None:
 def test_without_a_signal_it_finds_nothing_on_held_out_prompts() -> None:
     searched, held_out = split_prompts(bundled(prompts=8, signal=False), 0.5)
     search = searching(searched, SMALL)
-    found = asyncio.run(search.run())
+    best = asyncio.run(search.run())
     scores = scores_of(held_out)
-    inside = asyncio.run(search.measure(found)).tail_acc
-    outside = objective(asyncio.run(scores.score(found, held_out)), SMALL.weights)
+    inside = asyncio.run(search.measure(best)).tail_acc
+    outside = objective(asyncio.run(scores.score(best, held_out)), SMALL.weights)
     assert inside > outside.tail_acc
     assert outside.tail_acc < 0.65
 
@@ -140,7 +159,7 @@ def test_a_command_that_was_killed_within_a_generation_ends_the_same(
         return await real(self, *arguments)
 
     monkeypatch.setattr(Scores, "_prompt", counted)
-    data, out = str(done.parent / "data.json"), tmp_path / "out"
+    data, out = str(done.parent / "mine.json"), tmp_path / "out"
     with pytest.raises((Killed, BaseExceptionGroup)):
         rubric_search(data, out, config_of(OPTIONS))
     with (out / "scores.jsonl").open("a") as file:
@@ -153,7 +172,7 @@ def test_the_best_never_gets_worse() -> None:
     for changes in ({"mode": "iterative", "generations": 6}, {"selection": "top_k", "schedule": "diversity_driven"}):
         search = searching(prompts, SMALL.model_copy(update=changes))
         asyncio.run(search.run())
-        values = [one["best"] for one in search.state["history"]]
+        values = [generation["best"] for generation in search.state["history"]]
         assert values == sorted(values)
         assert len(search.population) == (1 if "mode" in changes else 3)
 
@@ -161,37 +180,16 @@ def test_the_best_never_gets_worse() -> None:
 def test_prompt_local_stops_when_the_best_two_are_told_apart() -> None:
     prompts = bundled(prompts=2).prompts[:1]
     config = SMALL.model_copy(update={"scope": "prompt_local", "initial": "rubric", "initial_rubric": "truth_seeking"})
-    found = searching(prompts, config.model_copy(update={"distinguish_margin": 0.0}))
-    best = asyncio.run(found.run())
+    easy = searching(prompts, config.model_copy(update={"distinguish_margin": 0.0}))
+    best = asyncio.run(easy.run())
     assert best.scope == "prompt"
     never = searching(prompts, config.model_copy(update={"distinguish_margin": 1.0}))
     asyncio.run(never.run())
-    assert found.state["generation"] <= never.state["generation"] == 2
-
-
-def test_gepa_is_one_more_arm() -> None:
-    from truthgym.training.search.gepa_arm import gepa_search
-
-    prompts = few(2, 5)
-    search = searching(prompts, SMALL.model_copy(update={"mode": "gepa", "generations": 1}))
-
-    async def both() -> tuple[Rubric, float, float]:
-        found = await gepa_search(search)
-        first = (await search.measure(search.best)).total.estimate
-        return found, first, (await search.measure(found)).total.estimate
-
-    found, before, after = asyncio.run(both())
-    assert found.criteria
-    assert after >= before
+    assert easy.state["generation"] <= never.state["generation"] == 2
 
 
 def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
-    prompts = [
-        prompt.model_copy(
-            update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in prompt.candidates[:3])}
-        )
-        for prompt in bundled(prompts=2).prompts
-    ]
+    prompts = without_ranks(few(2, 3))
     with pytest.raises(BadInput, match="name a model that compares"):
         rubric_search(write(tmp_path, prompts), tmp_path / "out")
     judge = ModelSpec(model="reference/judge").load()
@@ -199,27 +197,22 @@ def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
     again, none = asyncio.run(make_labels(prompts, judge, tmp_path))
     assert (calls, none) == (2 * 3 * 2, 0)
     assert all((labels[name] == again[name])[~(labels[name] != labels[name])].all() for name in labels)
-    for one in labels.values():
-        assert (one + one.T)[~(one != one)] == pytest.approx(1)
+    for label in labels.values():
+        assert (label + label.T)[~(label != label)] == pytest.approx(1)
     lazy = ModelSpec(model="reference/judge", model_args={"position": 0.5, "seed": 3}).load()
     biased, other = asyncio.run(make_labels(prompts, lazy, tmp_path))
     assert other == calls, "the labels of one judge are not another's"
-    assert sum((one == 0.5).sum() for one in biased.values()) > sum((label == 0.5).sum() for label in labels.values())
-
-
-def write(folder: Path, prompts: Any) -> str:
-    file = folder / "mine.json"
-    file.write_text(json.dumps({"prompts": [prompt.model_dump(mode="json") for prompt in prompts]}))
-    return str(file)
+    ties, own_ties = (sum((label == 0.5).sum() for label in judged.values()) for judged in (biased, labels))
+    assert ties > own_ties
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one["prompts"].pop(), "prompts"),
-        (lambda one: one["prompts"][0]["candidates"].__delitem__(slice(1, None)), "candidates"),
-        (lambda one: one["prompts"][0].pop("prompt"), "prompt"),
-        (lambda one: one["prompts"][1].update(prompt_id=one["prompts"][0]["prompt_id"]), "two prompts have one id"),
+        (lambda data: data["prompts"].pop(), "prompts"),
+        (lambda data: data["prompts"][0]["candidates"].__delitem__(slice(1, None)), "candidates"),
+        (lambda data: data["prompts"][0].pop("prompt"), "prompt"),
+        (lambda data: data["prompts"][1].update(prompt_id=data["prompts"][0]["prompt_id"]), "two prompts have one id"),
     ],
     ids=["one prompt", "one candidate", "no prompt", "twice"],
 )
@@ -232,22 +225,22 @@ def test_bad_prompts_are_one_message(tmp_path: Path, change: Any, message: str) 
 
 
 def test_bad_options_are_one_message() -> None:
-    for given, message in (
+    for options, message in (
         ({"selection": "best", "survival": 2.0}, "survival=2.0.*selection='best'"),
         ({"judge": "{model_args: {}}"}, "names no model"),
         ({"extraction": "{kind: tag}"}, "a pattern goes with"),
     ):
         with pytest.raises(BadInput, match=message):
-            config_of(given)
+            config_of(options)
 
 
 def test_options_are_written_as_they_were_given() -> None:
-    given = {"stop_when_distinguished": False, "verifiers": ("{model: a/b, model_args: {x: 1}}", "c/d"), "seed": 3}
-    assert options_of(given) == [
+    options = {"stop_when_distinguished": False, "verifiers": ("{model: a/b, model_args: {x: 1}}", "c/d"), "seed": 3}
+    assert options_of(options) == [
         "--no-stop-when-distinguished", "--verifier", "{model: a/b, model_args: {x: 1}}", "--verifier", "c/d",
         "--seed", "3",
     ]  # fmt: skip
-    assert config_of(given).verifiers[0] == ModelSpec(model="a/b", model_args={"x": 1})
+    assert config_of(options).verifiers[0] == ModelSpec(model="a/b", model_args={"x": 1})
 
 
 def test_what_a_run_leaves(done: Path) -> None:
@@ -259,8 +252,8 @@ def test_what_a_run_leaves(done: Path) -> None:
     assert set(content["best_objective_scores"]) == {
         best_rubric["prompt_id"] for best_rubric in content["best_rubrics"]
     }
-    of_search = content["arms"]["search"]["searched"]["objective"]["estimate"]
-    assert np.mean(list(content["best_objective_scores"].values())) == pytest.approx(of_search, abs=1e-5)
+    total = content["arms"]["search"]["searched"]["objective"]["estimate"]
+    assert np.mean(list(content["best_objective_scores"].values())) == pytest.approx(total, abs=1e-5)
     assert content["unscored"] == 0
     script = (done / "reproduce.sh").read_text()
     assert "--generations 2 --population 3" in script
@@ -280,10 +273,10 @@ def test_inspect_score_gives_the_searchs_numbers(done: Path) -> None:
     result = read_result(done)
     log = read_eval_log(str(done / "logs" / result["run_manifest"]["base_log"]))
     scored = score(log, rubric(result["content"]["rubrics"][0]), model_roles={"judge": VERIFIER.load()}, display="log")
-    found = {sample.id: sample.scores["rubric"].value["rubric_score"] for sample in scored.samples or []}  # type: ignore[index, call-overload]
+    by_id = {sample.id: sample.scores["rubric"].value["rubric_score"] for sample in scored.samples or []}  # type: ignore[index, call-overload]
     for best_rubric in result["content"]["best_rubrics"]:
         for name, value in best_rubric["candidate_scores"].items():
-            assert found[f"{best_rubric['prompt_id']}/{name}"] == pytest.approx(value, abs=1e-6)
+            assert by_id[f"{best_rubric['prompt_id']}/{name}"] == pytest.approx(value, abs=1e-6)
 
 
 def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: Path) -> None:
@@ -294,8 +287,8 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
     assert artifact.content.card["repeat_sd"] > 0
     other = type(artifact).of(artifact.content.model_copy(update={"source": {"by": "hand"}}))
     records = tmp_path / "deployments"
-    for one in (artifact, other, other):
-        deploy(one, "prod", "me", records, source=path if one == artifact else None)
+    for deployable in (artifact, other, other):
+        deploy(deployable, "prod", "me", records, source=path if deployable == artifact else None)
     entries = read_record("prod", records)
     assert [entry["previous"] for entry in entries] == [None, *[artifact.digest_of_content] * 2], (
         "also when deployed twice"
@@ -309,17 +302,22 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
     assert fault.endswith(f"artifact:{other.artifact_id} {other.artifact_id[3:]}, which is not recorded")
     path.unlink()
     shutil.rmtree(store_of(path))
-    assert any("rm.json" in one and one.endswith("is missing") for one in Lineage([records]).faults())
+    assert any("rm.json" in fault and fault.endswith("is missing") for fault in Lineage([records]).faults())
     with pytest.raises(BadInput, match="no earlier artifact"):
         rollback("prod", "me", records)
     lines = (records / "prod.jsonl").read_text().splitlines()
-    (records / "prod.jsonl").write_text("\n".join([lines[0], *lines[2:]]) + "\n")
-    with pytest.raises(BadInput, match="line 2 does not follow"):
-        read_record("prod", records)
-    for kept in (lines[:-1], []):
+    for kept, lacking in (
+        ([lines[0], *lines[2:]], 1),
+        ([lines[0], lines[1].replace('"me"', '"you"'), *lines[2:]], 1),
+        (lines[:-1], 1),
+        ([], len(lines)),
+    ):
         (records / "prod.jsonl").write_text("".join(f"{line}\n" for line in kept))
-        with pytest.raises(BadInput, match=f"lacks {len(lines) - len(kept)} entries"):
+        with pytest.raises(BadInput, match=f"lacks {lacking} entries"):
             read_record("prod", records)
+    (records / "prod.jsonl").write_text("{")
+    with pytest.raises(BadInput, match="not JSON"):
+        read_record("prod", records)
     with pytest.raises(BadInput, match="cannot be used"):
         deploy(artifact, "../prod", "me", records)
 

@@ -21,8 +21,8 @@ from truthgym.scorers.rubrics.reward import Protocol, RubricReward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import model_fingerprint
-from truthgym.training.search.data import Prompt
-from truthgym.training.search.objective import Array, PromptScores
+from truthgym.training.search.candidates import Prompt
+from truthgym.training.search.objective import Array, PromptScores, rounded
 
 DOMAIN = "rubric_search"
 Graded = list[tuple[float | None, list[float | None]]]
@@ -66,15 +66,9 @@ def _question(prompt: Prompt, held_out: set[str]) -> Question:
 
 
 class Scores:
-    """Scores rubrics, each rubric once on each prompt, and keeps them in a file.
+    """Scores rubrics, each rubric once on each prompt, and keeps them in a .jsonl file, that of an earlier run if any.
 
     A score depends on the rubric, the protocol, the judges, the prompt and the texts, and all of these are in its key.
-
-    Args:
-        protocol: How the judges apply a rubric.
-        judges: The models that verify.
-        labels: Preferences by prompt id.
-        file: A .jsonl file with the scores of an earlier run, to which new ones are appended; None keeps none.
     """
 
     def __init__(
@@ -105,7 +99,7 @@ class Scores:
             raise BadInput(
                 f"No candidate could be scored by the rubric {rubric.name!r}; check that the verifier answers"
             )
-        return [self._scores(prompt, one) for prompt, one in zip(prompts, graded, strict=True)]
+        return [self._scores(prompt, grades) for prompt, grades in zip(prompts, graded, strict=True)]
 
     async def votes(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[list[float | None]]:
         """Every vote for every candidate of some prompts."""
@@ -120,8 +114,7 @@ class Scores:
 
     async def _prompt(self, rubric: Rubric, prompt: Prompt) -> Graded:
         if prompt.prompt_id not in self._digests:
-            shown = prompt.model_dump(mode="json", include={"prompt", "candidates"})
-            self._digests[prompt.prompt_id] = digest(shown)
+            self._digests[prompt.prompt_id] = digest(prompt.model_dump(mode="json", include={"prompt", "candidates"}))
         key = digest([rubric.digest, self._setting, self._digests[prompt.prompt_id]])
         if key not in self._graded:
             reward = RubricReward(rubrics=(rubric.model_copy(update={"scope": "global", "applies_to": ""}),))
@@ -129,7 +122,7 @@ class Scores:
                 reward.model_copy(update={"protocol": self.protocol}), cache=self._cache, judges=self.judges
             )
             question = _question(prompt, set())
-            graded = await collect(
+            grades = await collect(
                 *(
                     grade(
                         grader,
@@ -140,12 +133,14 @@ class Scores:
                     for candidate in prompt.candidates
                 )
             )
-            lost = next((one.reason for one in graded if one.value is None and one.fault == "unreachable"), None)
+            lost = next(
+                (answer.reason for answer in grades if answer.value is None and answer.fault == "unreachable"), None
+            )
             if lost:
                 self._lost = f"A candidate of the prompt {prompt.prompt_id!r} could not be scored. {lost}"
-                return [(None, []) for _ in graded]
+                return [(None, []) for _ in grades]
             self.calls += len(prompt.candidates) * self.protocol.votes * len(self.judges)
-            scores: Graded = [(one.value, list((one.details or {}).get("votes", []))) for one in graded]
+            scores: Graded = [(answer.value, list((answer.details or {}).get("votes", []))) for answer in grades]
             self._graded[key] = scores
             if self.file and all(votes for _, votes in scores):
                 with self.file.open("a", encoding="utf-8") as file:
@@ -153,10 +148,10 @@ class Scores:
         return self._graded[key]
 
     def _scores(self, prompt: Prompt, graded: Graded) -> PromptScores:
-        read = [np.array([vote for vote in votes if vote is not None]) for _, votes in graded]
+        valid = [np.array([vote for vote in votes if vote is not None]) for _, votes in graded]
         return PromptScores(
             np.array([np.nan if score is None else score for score, _ in graded]),
-            np.array([one.var(ddof=1) if one.size > 1 else np.nan for one in read]),
+            np.array([votes.var(ddof=1) if votes.size > 1 else np.nan for votes in valid]),
             self.labels[prompt.prompt_id],
             tuple(candidate.source for candidate in prompt.candidates),
         )
@@ -164,9 +159,10 @@ class Scores:
 
 def candidate_scores(prompt: Prompt, scores: PromptScores) -> dict[str, Any]:
     """The best candidate by a rubric, and the score of each; None where it has none."""
-    named = {
-        one.candidate_id: None if np.isnan(score) else round(float(score), 6)
-        for one, score in zip(prompt.candidates, scores.scores, strict=True)
+    by_id = {
+        candidate.candidate_id: rounded(float(score))
+        for candidate, score in zip(prompt.candidates, scores.scores, strict=True)
     }
-    read = {name: score for name, score in named.items() if score is not None}
-    return {"best_candidate_id": max(read, key=lambda name: read[name]) if read else None, "candidate_scores": named}
+    scored = {name: score for name, score in by_id.items() if score is not None}
+    best = max(scored, key=lambda name: scored[name]) if scored else None
+    return {"best_candidate_id": best, "candidate_scores": by_id}

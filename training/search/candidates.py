@@ -1,0 +1,236 @@
+"""Prompts with candidate answers for the search of a rubric, split into two parts, and which of two answers is better.
+
+The bundled ones, or a JSON file. The labels are their ranks, or a judge's, asked in both orders, once for all rubrics.
+"""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from inspect_ai.model import Model
+from inspect_ai.util import collect
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from truthgym.datasets.constitution import as_list, constitution
+from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.question import Text
+from truthgym.datasets.rated_trajectories import rated_trajectories
+from truthgym.models.agents.policies import generator
+from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.scorers.judges.asking import ask, judge_failure
+from truthgym.scorers.judges.context import FILLER
+from truthgym.scorers.judges.rubric import read_text
+from truthgym.scorers.rubrics.rubric import digest
+from truthgym.solvers.roles import model_fingerprint
+from truthgym.tasks.preferences import Comparison, comparison_request
+from truthgym.training.files import write_atomically
+from truthgym.training.search.objective import Array
+
+VERSIONS = 8
+TRUE_WEIGHTS = (3.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+"""What each planted sentence adds to the quality of a bundled candidate. The last three are decoys."""
+SOURCES = ("north", "south", "east", "west")
+"""Names of the sources of the bundled candidates. They do not differ in quality."""
+
+
+class Candidate(BaseModel):
+    """One answer to a prompt."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    candidate_id: Text
+    text: Text
+    source: str = ""
+    """What wrote it, such as a model. Pairs of different sources make DiverseTailAcc."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """`rank`, if known: 1 is best, and equal ranks are ties."""
+
+
+class Prompt(BaseModel):
+    """A prompt with two or more candidates."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    prompt_id: Text
+    prompt: Text
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=2)]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_each_candidate_once(self) -> "Prompt":
+        ids = [candidate.candidate_id for candidate in self.candidates]
+        if len(set(ids)) < len(ids):
+            raise ValueError(f"prompt {self.prompt_id!r} has two candidates with one id; rename one")
+        return self
+
+    @property
+    def ranks(self) -> list[float] | None:
+        """The candidates' ranks; None unless every candidate has one."""
+        ranks = [candidate.metadata.get("rank") for candidate in self.candidates]
+        numbers = [float(rank) for rank in ranks if isinstance(rank, int | float) and not isinstance(rank, bool)]
+        return numbers if len(numbers) == len(ranks) else None
+
+
+class Prompts(BaseModel):
+    """All prompts of a search."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    prompts: Annotated[tuple[Prompt, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _has_each_prompt_once(self) -> "Prompts":
+        ids = [prompt.prompt_id for prompt in self.prompts]
+        if len(set(ids)) < len(ids):
+            raise ValueError("two prompts have one id; rename one")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, in hexadecimal."""
+        return digest(self.model_dump(mode="json"))
+
+
+def read_prompts(source: str) -> Prompts:
+    """Read prompts with their candidates."""
+    if source == "bundled":
+        return bundled()
+    try:
+        data = json.loads(read_text("dataset", source))
+    except ValueError as error:
+        raise BadInput(f"dataset={source} is not JSON: {error}; correct it") from None
+    try:
+        return Prompts.model_validate(data)
+    except ValidationError as error:
+        raise bad_fields(source, error, ["prompts"]) from None
+
+
+def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal: bool = True) -> Prompts:
+    """The rated trajectories, each in eight versions with planted sentences whose worth is known.
+
+    A version has each of the eight `MARKERS` with probability one half, and up to twelve sentences without content. Its
+    quality is the sum of `weights` over the sentences that it has, and decides its rank.
+    """
+    bundle = []
+    for row in rated_trajectories()[:prompts]:
+        versions = []
+        for i in range(VERSIONS):
+            rng = generator("rubric search", row.id, i)
+            has = rng.random(len(MARKERS)) < 0.5
+            planted = [sentence for sentence, present in zip(MARKERS, has, strict=True) if present]
+            filler = list(FILLER)[: int(rng.integers(len(FILLER) + 1))] * int(rng.integers(1, 3))
+            quality = float(has @ weights) if signal else float(rng.random())
+            versions.append((quality, "\n\n".join([row.trajectory, " ".join([*planted, *filler])]).strip()))
+        qualities = [quality for quality, _ in versions]
+        candidates = tuple(
+            Candidate(
+                candidate_id=f"v{i}",
+                text=text,
+                source=SOURCES[i % len(SOURCES)],
+                metadata={"quality": quality, "rank": 1 + sum(other > quality for other in qualities)},
+            )
+            for i, (quality, text) in enumerate(versions)
+        )
+        bundle.append(Prompt(prompt_id=row.id, prompt=row.question, candidates=candidates))
+    return Prompts(prompts=tuple(bundle))
+
+
+def split_prompts(prompts: Prompts, held_out: float) -> tuple[list[Prompt], list[Prompt]]:
+    """The prompts to search with, and those held out for the report: those whose texts have the lowest hashes.
+
+    The order of the prompts makes no difference, and equal texts are on one side. With another prompt added, one that
+    was held out may become one to search with.
+    """
+    by_hash: dict[str, list[Prompt]] = {}
+    for prompt in sorted(prompts.prompts, key=lambda prompt: prompt.prompt_id):
+        by_hash.setdefault(sha256(" ".join(prompt.prompt.split()).encode()).hexdigest(), []).append(prompt)
+    if len(by_hash) < 2:
+        raise BadInput("All prompts have the same text, so that none can be held out; give two or more")
+    groups = [by_hash[text] for text in sorted(by_hash)]
+    count = min(max(round(held_out * len(groups)), 1), len(groups) - 1)
+    return [prompt for group in groups[count:] for prompt in group], [
+        prompt for group in groups[:count] for prompt in group
+    ]
+
+
+class Unreachable(str):
+    """Why a judge could not be reached, which may pass."""
+
+
+def by_rank(ranks: Sequence[float]) -> Array:
+    """Preferences by rank, 1 is best: candidates x candidates, 1 if the first is better, 0.5 for equal ranks."""
+    rank = np.asarray(ranks, dtype=float)
+    return np.where(rank[:, None] == rank, 0.5, (rank[:, None] < rank).astype(float))
+
+
+def check_labels(prompts: Sequence[Prompt], judge: bool) -> None:
+    """Check that the candidates can be compared."""
+    if not judge and any(prompt.ranks is None for prompt in prompts):
+        missing = next(prompt.prompt_id for prompt in prompts if prompt.ranks is None)
+        raise BadInput(
+            f"Not every candidate of {missing!r} has metadata.rank; give it (1 is best), or name a model that compares "
+            "them with --judge"
+        )
+
+
+async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Path) -> tuple[dict[str, Array], int]:
+    """The preferences of all prompts by their ids, and the judge's calls. A second run reads them from a file.
+
+    Ranks are used if every candidate of every prompt has one. Else the judge is asked about each pair in both orders:
+    two answers that differ are a tie, and a pair that could not be judged is NaN.
+    """
+    ranks = [prompt.ranks for prompt in prompts]
+    if all(rank is not None for rank in ranks):
+        return {p.prompt_id: by_rank(rank) for p, rank in zip(prompts, ranks, strict=True) if rank is not None}, 0
+    assert judge is not None, "check_labels was called"
+    request = comparison_request(as_list(constitution("built-in")), "", "", "")
+    key = digest([model_fingerprint(judge), request, [prompt.model_dump(mode="json") for prompt in prompts]])
+    file = folder / f"labels-{key[:12]}.json"
+    if file.is_file():
+        by_prompt = json.loads(file.read_text(encoding="utf-8"))
+        return {name: np.array(rows, dtype=float) for name, rows in by_prompt.items()}, 0
+    compared = await collect(*(_compare_all(prompt, judge) for prompt in prompts))
+    reasons = [reason for _, failures in compared for reason in failures]
+    if lost := next((reason for reason in reasons if isinstance(reason, Unreachable)), None):
+        raise BadInput(f"{lost}; see that it answers, and repeat the command: its replies are cached")
+    labels = {prompt.prompt_id: label for prompt, (label, _) in zip(prompts, compared, strict=True)}
+    if not any((np.isfinite(label) & (label != 0.5)).any() for label in labels.values()):
+        reason = next(iter(reasons), "It prefers no answer to any other")
+        raise BadInput(f"The judge {judge} ordered no pair: {reason}; name another with --judge, or give ranks")
+    table = {
+        name: [[None if np.isnan(x) else x for x in row] for row in label.tolist()] for name, label in labels.items()
+    }
+    write_atomically(file, json.dumps(table))
+    return labels, sum(len(p.candidates) * (len(p.candidates) - 1) for p in prompts)
+
+
+async def _compare_all(prompt: Prompt, judge: Model) -> tuple[Array, list[str]]:
+    """The preferences between all candidates of a prompt, and why there are none."""
+    pairs = list(combinations(range(len(prompt.candidates)), 2))
+    results = await collect(*(_compare(prompt, i, j, judge) for i, j in pairs))
+    labels = np.full((len(prompt.candidates),) * 2, np.nan)
+    for (i, j), result in zip(pairs, results, strict=True):
+        if not isinstance(result, str):
+            labels[i, j], labels[j, i] = result, 1 - result
+    return labels, [result for result in results if isinstance(result, str)]
+
+
+async def _compare(prompt: Prompt, i: int, j: int, judge: Model) -> float | str:
+    """1 if candidate i is better, 0 if j is, 0.5 for a tie; or why there is no answer."""
+    principles, wins = as_list(constitution("built-in")), []
+    texts = [candidate.text for candidate in prompt.candidates]
+    for first, second in ((i, j), (j, i)):
+        request = comparison_request(principles, prompt.prompt, texts[first], texts[second])
+        try:
+            answer = await ask(judge, request, Comparison, epoch=1, name="comparison")
+        except Exception as error:
+            return Unreachable(judge_failure(judge, error))
+        if answer.form is None:
+            return str(answer.reason)
+        better = float(np.sign(answer.form.first_is_better - 50)) / 2
+        wins.append(0.5 + (better if first == i else -better))
+    return wins[0] if wins[0] == wins[1] else 0.5
