@@ -18,10 +18,9 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     """
     import torch
 
-    from truthgym.training.reward_functions.builtin import BUILTIN
-    from truthgym.training.reward_functions.text_batch import TextBatch
+    from truthgym.training.reward_functions.builtin import BUILTIN, TextBatch
 
     replies = [query.removeprefix(prompt) for query, prompt in zip(queries, prompts, strict=True)]
-    found = BUILTIN["brier"].rewards(TextBatch(prompts, replies, {"target": list(labels)}))
-    rewards = torch.tensor([-1.0 if reward is None else reward for reward in found])
+    values = BUILTIN["brier"].rewards(TextBatch(prompts, replies, {"target": list(labels)}))
+    rewards = torch.tensor([-1.0 if value is None else value for value in values])
     return {"rewards": rewards, "scores": rewards + 1, "extra_logs": {"brier": -rewards}}

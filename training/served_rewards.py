@@ -65,11 +65,11 @@ class RewardClient:
             base_url=self.url, headers=headers, timeout=TIMEOUT, transport=self.transport
         ) as http:
 
-            async def one(batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            async def score_batch(batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 async with slots:
                     return await self._batch(http, batch)
 
-            results = await asyncio.gather(*(one(batch) for batch in _batches(items)))
+            results = await asyncio.gather(*map(score_batch, _batches(items)))
         return [result for batch in results for result in batch]
 
     async def health(self) -> dict[str, Any]:
@@ -80,25 +80,25 @@ class RewardClient:
         """
         async with httpx.AsyncClient(base_url=self.url, timeout=10, transport=self.transport) as http:
             try:
-                found: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
+                health: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
             except (httpx.HTTPError, ValueError) as error:
                 raise RuntimeError(f"The reward server at {self.url} cannot be reached: {error!r}") from None
-        return found
+        return health
 
     async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Ask for a batch until no item fails for a reason that may pass; the server keeps what it has scored."""
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         tries = 0
 
         async def ask() -> None:
-            nonlocal found, tries
+            nonlocal results, tries
             status, content = await _post(http, {"items": list(items)})
             if status >= 500:
                 raise Overloaded(f"status {status}")
             if status != 200:
                 raise RuntimeError(f"The reward server refused the request ({status}): {content[:300]!r}")
-            found = _results(content, len(items))
-            if any(one["error"] and one["error"]["retryable"] for one in found):
+            results = _results(content, len(items))
+            if any(result["error"] and result["error"]["retryable"] for result in results):
                 tries += 1
                 raise TryAgain("an item could not be scored yet")
 
@@ -115,9 +115,9 @@ class RewardClient:
         try:
             await attempts(ask)
         except TryAgain as error:
-            if not found:
+            if not results:
                 raise RuntimeError(f"The reward server at {self.url} gave no rewards: {error}") from None
-        return found
+        return results
 
 
 def served(url: str, digest: str = "") -> Callable[..., Coroutine[Any, Any, list[float | None]]]:
@@ -174,7 +174,7 @@ async def rewards_of(
         }
         item |= {"id": str(identity)} if identity is not None else {}
         items.append(item | ({"epoch": epoch} if isinstance(epoch, int) else {}))
-    return [one["reward"] for one in await client.score(items)]
+    return [result["reward"] for result in await client.score(items)]
 
 
 def compute_score(
@@ -216,7 +216,7 @@ def compute_score(
 def _prompt(prompt: object) -> object:
     if not isinstance(prompt, list):
         return str(prompt)
-    return [{"role": one["role"], "content": _text(one)} for one in prompt]
+    return [{"role": message["role"], "content": _text(message)} for message in prompt]
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -263,10 +263,10 @@ async def _post(http: httpx.AsyncClient, body: object) -> tuple[int, bytes]:
 def _results(content: bytes, count: int) -> list[dict[str, Any]]:
     try:
         results: list[dict[str, Any]] = json.loads(content)["results"]
-        known = [(result["reward"], result["error"]) for result in results]
-        indices = [one["index"] for one in results]
+        complete = all("reward" in result and "error" in result for result in results)
+        indices = [result["index"] for result in results]
     except (ValueError, KeyError, TypeError):
-        known, indices = [], [-1]
-    if indices != list(range(count)) or len(known) != count:
+        complete, indices = False, []
+    if indices != list(range(count)) or not complete:
         raise RuntimeError(f"The answer is not one result for each of {count} items: this is no reward server")
     return results

@@ -9,25 +9,47 @@ Each function takes what TRL passes, `prompts`, `completions` and the dataset's 
 per completion, higher is better: the lowest of the range if the answer could not be parsed, None if there is no reward.
 They log the share that could be parsed (`share_read`), and the reward of the best constant answer.
 
-The rewards themselves are in `reward_functions/builtin.py`.
+The built-in rewards are in `reward_functions/builtin.py`. `graded` makes a reward of a grader, the same object that the
+scorer `graded` calls.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from truthgym.datasets.errors import validate_call
-from truthgym.training.reward_functions.builtin import BUILTIN, martingale_reward
-from truthgym.training.reward_functions.formulas import MAX_LENGTH, PROPER, Rewards, length_rewards
-from truthgym.training.reward_functions.grader_reward import graded
+from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.question import Question
+from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, item_fields
+from truthgym.scorers.graders.resolve import read_grader
+from truthgym.scorers.statistics.direction import Best
+from truthgym.training.reward_functions.builtin import (
+    BUILTIN,
+    Columns,
+    TextBatch,
+    column,
+    log,
+    martingale_reward,
+    message_text,
+)
+from truthgym.training.reward_functions.formulas import (
+    MAX_LENGTH,
+    PROPER,
+    Rewards,
+    impute_group_mean,
+    length_rewards,
+    share,
+    signed,
+)
 from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WEIGHT
-from truthgym.training.reward_functions.text_batch import TextBatch
+
+if TYPE_CHECKING:
+    from inspect_ai.model import Model
 
 RewardFunction = Callable[..., Rewards]
-
-python_brier = graded("python_brier")
-"""The Brier score of the belief in the marker only, by the grader of that name, negated: -1 to 0. Proper."""
+TRL_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+"""What TRL adds to the dataset's columns."""
 
 __all__ = ["brier", "consistency", "format", "graded", "length", "log_score", "longer", "martingale", "python_brier",
            "shorter", "spherical", "updates"]  # fmt: skip
@@ -129,6 +151,59 @@ def length(
     return measure
 
 
+def graded(
+    grader: str | Mapping[str, Any] | Grader = "python_brier",
+    model: "str | Model | None" = None,
+    **arguments: Any,  # noqa: ANN401
+) -> Callable[..., Rewards | Awaitable[Rewards]]:
+    """Make a reward function of a grader. Its range is the grader's, negated if lower is better.
+
+    An answer without a grade gets the lowest reward of the range, and None if there is no truth to grade by. If the
+    grading model could not be reached, or its reply could not be read, the answer gets its group's mean, which gives no
+    advantage (`formulas.impute_group_mean`: TRL leaves out a None only if no other reward has a number). If the model
+    could not be reached for any answer, that is an error. The grader sees the answer as the trajectory: TRL's trainers
+    keep nothing else. Of the answers whose grader replied, the share with a grade is logged as `NAME_read`, and the
+    share whose grader's reply could not be read as `NAME_judge_unread`, if it is above 0.
+    """
+    rater = read_grader(grader, **arguments)
+    if rater.function is None:
+        raise BadInput(f"The grader {rater.name} runs at OpenAI only; use another kind here")
+    if rater.sandbox:
+        raise BadInput(f"The grader {rater.name} needs a sandbox, and TRL's trainers have none; use trusted=True")
+    if bool(rater.roles) != (model is not None):
+        what = "asks a model; name one with model=" if rater.roles else "does not ask a model; omit model"
+        raise BadInput(f"The grader {rater.name} {what}")
+
+    async def grade_async(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
+        from anyio import create_task_group
+
+        if model is not None:
+            _bind(rater, model)
+        items = _items(prompts, completions, columns)
+        grades: dict[int, Grade] = {}
+
+        async def grade_one(i: int) -> None:
+            grades[i] = await grade(rater, items[i])
+
+        async with create_task_group() as group:
+            for i in range(len(items)):
+                group.start_soon(grade_one, i)
+        return _rewards(rater, [grades[i] for i in range(len(items))], prompts, columns)
+
+    def grade_sync(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
+        items = _items(prompts, completions, columns)
+        return _rewards(rater, [_run_without_waiting(grade(rater, item)) for item in items], prompts, columns)
+
+    is_async = iscoroutinefunction(rater.function)
+    function: Callable[..., Rewards | Awaitable[Rewards]] = grade_async if is_async else grade_sync
+    function.__name__ = rater.name
+    return function
+
+
+python_brier = graded("python_brier")
+"""The Brier score of the belief in the marker only, by the grader of that name, negated: -1 to 0. Proper."""
+
+
 def _builtin(
     name: str, prompts: Sequence[object], completions: Sequence[object], columns: dict[str, object]
 ) -> Rewards:
@@ -137,3 +212,58 @@ def _builtin(
     if constant is not None:
         batch.log(f"{name}_best_constant", constant)
     return BUILTIN[name].rewards(batch)
+
+
+def _bind(grader: Grader, model: "str | Model") -> None:
+    from inspect_ai.model import get_model
+
+    from truthgym.datasets.inspect_private import init_model_roles
+
+    loaded = get_model(model) if isinstance(model, str) else model
+    init_model_roles(dict.fromkeys(grader.roles, loaded))
+
+
+def _run_without_waiting(coroutine: Coroutine[Any, Any, Grade]) -> Grade:
+    """The result of a coroutine that never waits, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: Grade = end.value
+        return result
+    raise BadInput("A grader waits for something although its function is not async; write it as `async def`")
+
+
+def _items(prompts: Sequence[object], completions: Sequence[object], columns: Columns) -> list[GraderInput]:
+    targets = column(columns, "target", "the truth, or empty if unknown")
+    rows = {name: values for name, values in columns.items() if name not in TRL_COLUMNS and isinstance(values, list)}
+    ids = rows.get("sample_id", list(range(len(prompts))))
+    items = []
+    for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        # A dataset has each column in all rows; it is None in rows without that field.
+        fields = {name: values[i] for name, values in rows.items() if values[i] is not None}
+        own = {name: value for name, value in fields.items() if name in Question.model_fields}
+        text, answer, identity = message_text(prompt), message_text(completion), str(ids[i])
+        target = str(targets[i] or "")
+        # For rows that are not a Truthgym question, a grader sees the prompt as the question.
+        question = Question.model_validate({"domain": "", "form": "free", "event": identity, "split": "train"} | own)
+        item = item_fields(fields, text, target, identity)
+        items.append(GraderInput(question, text, target, answer, answer, identity, 1, item))
+    return items
+
+
+def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], columns: Columns) -> Rewards:
+    faults = ["" if item.value is not None else item.fault for item in grades]
+    if faults and all(fault == "unreachable" for fault in faults):
+        raise BadInput(f"Completion 0: {grades[0].reason}; check that the grading model can be reached, and resume")
+    reached = [item for item, fault in zip(grades, faults, strict=True) if fault != "unreachable"]
+    log(columns, f"{grader.name}_read", share([item.value is not None for item in reached]))
+    if "judge" in faults:
+        log(columns, f"{grader.name}_judge_unread", faults.count("judge") / len(reached))
+    best: Best = "highest" if grader.higher_is_better else "lowest"
+    worst = grader.low if grader.higher_is_better else grader.high
+    rewards: Rewards = [
+        None if fault == "setting" else signed(worst if item.value is None else item.value, best)
+        for item, fault in zip(grades, faults, strict=True)
+    ]
+    missing = [fault in ("judge", "unreachable") for fault in faults]
+    return impute_group_mean(rewards, missing, [repr(prompt) for prompt in prompts])

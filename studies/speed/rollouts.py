@@ -67,7 +67,7 @@ class Spent(NamedTuple):
 class RecordingEngine:
     """An engine that also records its requests."""
 
-    context_length = None
+    context_length, concurrent = None, False
 
     def __init__(self, engine: "Engine") -> None:
         self.engine = engine

@@ -57,10 +57,10 @@ def best_constant(name: str, outcomes: Sequence[float | None]) -> float | None:
     No other constant answer earns more, and this one needs that share to be known. Only a reward above it shows that
     the model learned something about single questions.
     """
-    known = [y for y in outcomes if y is not None]
-    if not known:
+    resolved = [y for y in outcomes if y is not None]
+    if not resolved:
         return None
-    rewards = proper_rewards(name, [float(np.mean(known))] * len(known), known)
+    rewards = proper_rewards(name, [float(np.mean(resolved))] * len(resolved), resolved)
     return float(np.mean([reward for reward in rewards if reward is not None]))
 
 
@@ -93,12 +93,12 @@ def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequenc
     The imputed answer then has no advantage, alone or with further rewards. None would achieve that only alone: TRL
     counts it as 0 in a sum of rewards, which can be the best or the worst possible value.
     """
-    known: dict[Hashable, list[float]] = {}
+    by_group: dict[Hashable, list[float]] = {}
     for reward, is_missing, group in zip(rewards, missing, groups, strict=True):
         if reward is not None and not is_missing:
-            known.setdefault(group, []).append(reward)
+            by_group.setdefault(group, []).append(reward)
     return [
-        reward if not is_missing else float(np.mean(known[group])) if group in known else None
+        reward if not is_missing else float(np.mean(by_group[group])) if group in by_group else None
         for reward, is_missing, group in zip(rewards, missing, groups, strict=True)
     ]
 

@@ -77,14 +77,14 @@ def martingale_rewards(
         _brier_gain(before, after, truth, codes),
     )
     total = weight * slope_term + information_weight * np.clip(information, -1, 1)
-    known = np.isfinite(others_before.mean)
+    has_prior = np.isfinite(others_before.mean)
     rewards = np.where(np.isfinite(after), total, -(weight * MAX_SLOPE_TERM + information_weight))
-    finite = information[np.isfinite(information) & known]
+    finite = information[np.isfinite(information) & has_prior]
     return MartingaleRewards(
-        rewards=impute_group_mean(rewards.tolist(), (~known).tolist(), question),
+        rewards=impute_group_mean(rewards.tolist(), (~has_prior).tolist(), question),
         slope=float(sums.total().slope().estimate[0]) if len(codes) else np.nan,
         information=float(finite.mean()) if finite.size else np.nan,
-        identified=float(identified[known].mean()) if known.any() else 0.0,
+        identified=float(identified[has_prior].mean()) if has_prior.any() else 0.0,
     )
 
 
@@ -98,9 +98,9 @@ class _LeaveOneOut:
 
 
 def _leave_one_out(values: Floats, codes: Codes) -> _LeaveOneOut:
-    known = np.isfinite(values)
-    filled = np.where(known, values, 0.0)
-    n, total, squares = (np.bincount(codes, weights=w)[codes] - w for w in (known.astype(float), filled, filled**2))
+    finite = np.isfinite(values)
+    filled = np.where(finite, values, 0.0)
+    n, total, squares = (np.bincount(codes, weights=w)[codes] - w for w in (finite.astype(float), filled, filled**2))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(n > 0, total / n, np.nan)
         return _LeaveOneOut(mean, np.where(n > 1, (total**2 - squares) / (n * (n - 1)), mean**2))
@@ -148,7 +148,7 @@ class _QuestionSums:
     With x the prior and d the update, a question's mean products over different rollouts
     $c_q=\overline{x_{qi}d_{qj}}$ and $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$, and its means, the covariance between
     questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, and the variance alike: both are free of
-    the noise of single reports. The same population value as `slopes.cross_epoch_slope`.
+    the noise of single reports. The same population value as `instrumented_slope.cross_epoch_slope`.
 
     Every field is an array: one entry per question, or their sums. Questions with one parsed rollout count as 0.
     """

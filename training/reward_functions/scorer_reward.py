@@ -156,7 +156,7 @@ class ScorerReward:
             what = f"no {key}" if key else "several numbers"
             raise BadInput(
                 f"reward={self.name}: {self.scorer} gave sample {rollout.sample_id} of {rollout.task} {what}; name one "
-                f"of {', '.join(f'{self.scorer}/{one}' for one in value)}"
+                f"of {', '.join(f'{self.scorer}/{name}' for name in value)}"
             )
         return str(key)
 

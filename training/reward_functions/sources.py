@@ -22,11 +22,10 @@ def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, s
     a scorer that is neither Truthgym's nor Inspect's, the file of its code is known, under the name `CODE`; files that
     this imports are not.
     """
-    paradigm = SCORER_BY_NAME.get(scorer.removeprefix("truthgym/"))
-    if paradigm is None:
+    declaration = SCORER_BY_NAME.get(scorer.removeprefix("truthgym/"))
+    if declaration is None:
         return _code(scorer)
-    named = paradigm.files(**options)
-    return {argument: dict(map(_source, paths)) for argument, paths in named.items()}
+    return {argument: dict(map(_source, paths)) for argument, paths in declaration.files(**options).items()}
 
 
 def _code(scorer: str) -> dict[str, dict[str, str]]:

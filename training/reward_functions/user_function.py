@@ -18,10 +18,9 @@ from typing import Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.training.reward_functions.builtin import BUILTIN
+from truthgym.training.reward_functions.builtin import BUILTIN, share_read
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.reward_functions.rollout_batch import share_read
 from truthgym.training.statements import digest_of
 
 Function = Callable[..., Rewards | Awaitable[Rewards]]
@@ -31,7 +30,7 @@ SERVER = ("http://", "https://")
 """How the address of a reward server begins."""
 RESERVED_COLUMNS = ("prompts", "completions", "completion_ids", "log_metric")
 """Its other arguments. A metadata field of the same name is not passed."""
-PROPER_FUNCTIONS = {name for name, one in BUILTIN.items() if one.proper} | {"python_brier", "model_brier"}
+PROPER_FUNCTIONS = {name for name, reward in BUILTIN.items() if reward.proper} | {"python_brier", "model_brier"}
 """Reward functions of Truthgym that are proper."""
 
 
@@ -92,7 +91,7 @@ class FunctionReward:
         return share_read(rollouts)
 
     def _call(self, rollouts: Sequence[Rollout]) -> object:
-        names = dict.fromkeys(name for one in rollouts for name in one.metadata if name not in RESERVED_COLUMNS)
+        names = dict.fromkeys(name for rollout in rollouts for name in rollout.metadata if name not in RESERVED_COLUMNS)
         columns = {name: [rollout.metadata.get(name) for rollout in rollouts] for name in names}
         columns |= {name: [getattr(rollout, name) for rollout in rollouts] for name in ROLLOUT_COLUMNS}
         prompts = [[{"role": "user", "content": rollout.question}] for rollout in rollouts]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, cast
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.rollouts.trl_adapter import open_engine
+from truthgym.training.rollouts.sampling import open_engine
+from truthgym.training.rollouts.trl_adapter import weighted_sum
 from truthgym.training.trainers.training_run import log_main
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         rollouts_per_step: int = 0,
         checkpoint: Path | None = None,
     ) -> None:
-        """Set up the counters."""
         self.rewards = rewards
         self.weights = weights or [1.0] * len(rewards)
         self.interval = interval
@@ -63,18 +63,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
 
     def step_rewarded(self, rollouts: "Sequence[Rollout]", rewards: "Sequence[Rewards]") -> None:
         """Update the figures from the rollouts of a step."""
-        totals = [_weighted_sum(values, self.weights) for values in zip(*rewards, strict=True)]
-        groups: dict[tuple[str, str], list[float]] = {}
+        totals = [weighted_sum(values, self.weights) for values in zip(*rewards, strict=True)]
+        groups: dict[tuple[str, str], set[float]] = {rollout.sample: set() for rollout in rollouts}
         for rollout, total in zip(rollouts, totals, strict=True):
-            groups.setdefault(rollout.sample, []).append(total)
-        rewarded = [[total for total in group if not math.isnan(total)] for group in groups.values()]
-        self.groups += len(rewarded)
-        self.zero_gradient += sum(len(set(group)) < 2 for group in rewarded)
-        known = [total for group in rewarded for total in group]
-        constants = [reward.baseline(rollouts) for reward in self.rewards]
+            groups[rollout.sample] |= set() if total is None else {total}
+        self.groups += len(groups)
+        self.zero_gradient += sum(len(group) < 2 for group in groups.values())
+        constant = weighted_sum([reward.baseline(rollouts) for reward in self.rewards], self.weights)
         self._figures = {
-            "reward": sum(known) / len(known) if known else math.nan,
-            "constant": _weighted_sum(constants, self.weights),
+            "reward": _mean(totals),
+            "constant": math.nan if constant is None else constant,
             "read": self.rewards[0].read(rollouts),
             "tokens": sum(rollout.tokens for rollout in rollouts) / len(rollouts),
             "failed": sum(rollout.error is not None for rollout in rollouts),
@@ -134,9 +132,9 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         """Record the step."""
         self._step = state.global_step
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object) -> None:
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **fields: object) -> None:
         """Record what TRL measured, and print a line."""
-        logs = cast(dict[str, float], given.get("logs") or {})
+        logs = cast(dict[str, float], fields.get("logs") or {})
         if "entropy" in logs:
             self._figures["entropy"] = float(logs["entropy"])
         if "loss" in logs:
@@ -167,7 +165,6 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self, trainer: Trainer, rollouts: "Rollouts", rewards: "Sequence[Reward]", *, steps: float, max_samples: int
     ) -> None:
-        """Choose the questions."""
         self.trainer = trainer
         self.rollouts = rollouts
         self.rewards = rewards
@@ -201,8 +198,7 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
             return
         figures: dict[str, float] = {"eval_share_read": self.rewards[0].read(rollouts)}
         for reward in self.rewards:
-            known = [value for value in reward(rollouts) if value is not None]
-            figures[f"eval_rewards/{reward.name}"] = sum(known) / len(known) if known else math.nan
+            figures[f"eval_rewards/{reward.name}"] = _mean(reward(rollouts))
             constant = reward.baseline(rollouts)
             if constant is not None:
                 figures[f"eval_rewards/{reward.name}/best_constant"] = constant
@@ -212,10 +208,10 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
         self.trainer.control.should_log = should_log  # those are still to be logged
 
 
-def _weighted_sum(values: Sequence[float | None], weights: Sequence[float]) -> float:
-    """Weighted sum of the values that are not None; NaN if all are None."""
-    known = [value * weight for value, weight in zip(values, weights, strict=True) if value is not None]
-    return sum(known) if known else math.nan
+def _mean(values: Sequence[float | None]) -> float:
+    """Mean of the values that are not None; NaN if all are None."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 def _line(figures: Mapping[str, float]) -> str:
@@ -224,6 +220,6 @@ def _line(figures: Mapping[str, float]) -> str:
 
 def _interleaved(questions: "Sequence[Questions]", max_samples: int) -> "list[Key]":
     """The first samples of each task in turn."""
-    by_task = [[(task, name) for name in one.samples] for task, one in enumerate(questions)]
+    by_task = [[(task, name) for name in task_questions.samples] for task, task_questions in enumerate(questions)]
     longest = max((len(keys) for keys in by_task), default=0)
     return [keys[i] for i in range(longest) for keys in by_task if i < len(keys)][:max_samples]

@@ -32,20 +32,14 @@ Status = Literal["OK", "WARNING", "STOP"]
 class HackingMonitor(TrainerCallback):  # type: ignore[misc]
     """A sequential test on what the trainer logs: `OK`, `WARNING`, or `STOP`, after which the run saves and ends.
 
-    Args:
-        signals: Names of what TRL logs, with ":up" (the default) or ":down" for the suspicious direction.
-        clean: Of each clean run, log entries x signals.
-        alpha: Probability of a stop in a clean run.
-        checkpoints: Log entries of a run, over all of which `alpha` holds.
-
-    Raises:
-        BadInput: The clean runs cannot be calibrated with.
+    A signal is the name of what TRL logs, with ":up" (the default) or ":down" for the suspicious direction. `clean` is,
+    of each clean run, log entries x signals; `alpha` is the probability of a stop in a clean run of `checkpoints` log
+    entries.
     """
 
     def __init__(
         self, signals: Sequence[str], clean: "Sequence[NDArray[np.float64]]", alpha: float, checkpoints: int
     ) -> None:
-        """Calibrate the test."""
         self.signals = [name.partition(":")[0] for name in signals]
         self.signs = np.array([-1.0 if name.endswith(":down") else 1.0 for name in signals])
         try:
@@ -67,9 +61,9 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
         """Read what was logged before the run was resumed."""
         self.trace = [row for entry in state.log_history if (row := self._row(entry)) is not None]
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object) -> None:
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **fields: object) -> None:
         """Add an entry to the trace, and stop the run if the statistic exceeds its threshold."""
-        logs = given.get("logs")
+        logs = fields.get("logs")
         row = self._row(logs) if isinstance(logs, Mapping) else None
         if row is None or self.status == "STOP":
             return

@@ -62,7 +62,7 @@ class SampledReply:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A rendered prompt. `previous` and `divergence` are those of `Turn`."""
+    """A rendered prompt. `previous` and `divergence` are those of `SampledReply`."""
 
     text: str
     ids: list[int]
@@ -85,7 +85,6 @@ class Policy(HuggingFaceAPI):
         seed: tuple[int, ...],
         enable_thinking: bool | None = None,
     ) -> None:
-        """Set up the policy for one run of rollouts."""
         super(HuggingFaceAPI, self).__init__(name, config=GenerateConfig())
         self.tokenizer: Any = tokenizer
         self.chat_template = None
@@ -93,7 +92,7 @@ class Policy(HuggingFaceAPI):
         self.enable_thinking = enable_thinking
         self.batcher = batcher
         self.seed = seed
-        self.turns: dict[str, dict[str, SampledReply]] = {}
+        self.replies: dict[str, dict[str, SampledReply]] = {}
         """By the sample's uuid, then by message id."""
         self._calls: dict[tuple[Any, ...], int] = {}
 
@@ -107,10 +106,10 @@ class Policy(HuggingFaceAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Generate one reply, and store it as a `Turn`."""
+        """Generate one reply, and store it as a `SampledReply`."""
         uuid, key = self._caller()
-        turns = self.turns.setdefault(uuid, {})
-        prompt = self._prompt(input, tools, turns)
+        replies = self.replies.setdefault(uuid, {})
+        prompt = self._prompt(input, tools, replies)
         request = self._request(key, prompt.ids, config)
         if request.max_tokens < 1:
             return ModelOutput.from_content(self.model_name, "", stop_reason="model_length")
@@ -118,7 +117,7 @@ class Policy(HuggingFaceAPI):
         ids, logprobs = generated.ids, generated.logprobs
         message = self._message(with_opening_tag(self._decode(ids, skip=True), prompt.text), tools)
         ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
-        turns[message.id or ""] = SampledReply(
+        replies[message.id or ""] = SampledReply(
             message_id=message.id or "",
             prompt_ids=prompt.ids,
             completion_ids=ids,
@@ -134,8 +133,9 @@ class Policy(HuggingFaceAPI):
         )
         complete = ended or (bool(request.stop) and has_stop(self.tokenizer, ids, request.stop))
         stop: StopReason = "tool_calls" if message.tool_calls else "stop" if complete else "max_tokens"
-        read, wrote = len(prompt.ids), len(ids)
-        usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+        usage = ModelUsage(
+            input_tokens=len(prompt.ids), output_tokens=len(ids), total_tokens=len(prompt.ids) + len(ids)
+        )
         choice = ChatCompletionChoice(message=message, stop_reason=stop)
         return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
 
@@ -148,14 +148,14 @@ class Policy(HuggingFaceAPI):
         count = self._calls[sample] = self._calls.get(sample, -1) + 1
         return active.sample_uuid, (*sample, count)
 
-    def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], turns: dict[str, SampledReply]) -> _Prompt:
+    def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], replies: dict[str, SampledReply]) -> _Prompt:
         """Render a prompt, continuing the ids of the last reply in it if the template permits."""
-        previous = _last_turn(messages, turns)
-        text = self.hf_chat([_as_generated(message, turns) for message in messages], tools)
-        known = "" if previous is None else previous.prompt + previous.reply_text
-        suffix = prompt_suffix(text, known)
+        previous = _last_reply(messages, replies)
+        text = self.hf_chat([_as_generated(message, replies) for message in messages], tools)
+        before = "" if previous is None else previous.prompt + previous.reply_text
+        suffix = prompt_suffix(text, before)
         if previous is None or suffix is None:
-            diverges = None if previous is None else divergence(text, known, self.model_name)
+            diverges = None if previous is None else divergence(text, before, self.model_name)
             # The template writes special tokens itself: Llama's tokenizers would add a second BOS token.
             return _Prompt(text, self.tokenizer(text, add_special_tokens=False)["input_ids"], None, diverges)
         suffix = _without_end(suffix, previous.end)
@@ -187,21 +187,21 @@ class Policy(HuggingFaceAPI):
         return str(self.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False))
 
 
-def _as_generated(message: ChatMessage, turns: dict[str, SampledReply]) -> ChatMessage:
+def _as_generated(message: ChatMessage, replies: dict[str, SampledReply]) -> ChatMessage:
     """A reply of the model as it was generated, tool calls included. Other messages unchanged."""
-    turn = turns.get(message.id or "")
-    if turn is None or turn.text != message.text:
+    reply = replies.get(message.id or "")
+    if reply is None or reply.text != message.text:
         return message
-    return ChatMessageAssistant(id=message.id, content=turn.reply_text)
+    return ChatMessageAssistant(id=message.id, content=reply.reply_text)
 
 
-def _last_turn(messages: Sequence[ChatMessage], turns: dict[str, SampledReply]) -> SampledReply | None:
+def _last_reply(messages: Sequence[ChatMessage], replies: dict[str, SampledReply]) -> SampledReply | None:
     """The last reply that these messages contain unchanged, after the same messages as when it was generated."""
     context = _context_key(messages)
     for place in range(len(messages) - 1, -1, -1):
-        turn = turns.get(messages[place].id or "")
-        if turn is not None and turn.text == messages[place].text and turn.context_key == context[:place]:
-            return turn
+        reply = replies.get(messages[place].id or "")
+        if reply is not None and reply.text == messages[place].text and reply.context_key == context[:place]:
+            return reply
     return None
 
 
@@ -218,25 +218,25 @@ def _without_end(suffix: str, end: str) -> str:
     return stripped[len(end) :] if end and stripped.startswith(end) else suffix
 
 
-def prompt_suffix(rendered: str, known: str) -> str | None:
+def prompt_suffix(rendered: str, before: str) -> str | None:
     """What a chat template appends to the part of a conversation that the model has already read and written.
 
     Whitespace may differ: some templates trim messages, while the tokens that the model read stay as they were.
     """
-    if rendered.startswith(known):
-        return rendered[len(known) :]
-    at, place = _common_prefix(rendered, known)
-    return rendered[at:] if place == len(known) else None
+    if rendered.startswith(before):
+        return rendered[len(before) :]
+    at, place = _common_prefix(rendered, before)
+    return rendered[at:] if place == len(before) else None
 
 
-def divergence(rendered: str, known: str, model: str) -> str:
+def divergence(rendered: str, before: str, model: str) -> str:
     """An error message that shows where a template changes the known part of a conversation."""
-    at, place = _common_prefix(rendered, known)
-    before = known[max(0, place - EXCERPT) : place]
+    at, place = _common_prefix(rendered, before)
+    same = before[max(0, place - EXCERPT) : place]
     return (
         f"The chat template of {model} changes earlier messages of a conversation, so a turn cannot continue from the "
-        f"tokens of the last one. After {before!r} the model had {known[place : place + EXCERPT]!r}, and the template "
-        f"now writes {rendered[at : at + EXCERPT]!r} (character {place} of {len(known)}). Give a template that keeps "
+        f"tokens of the last one. After {same!r} the model had {before[place : place + EXCERPT]!r}, and the template "
+        f"now writes {rendered[at : at + EXCERPT]!r} (character {place} of {len(before)}). Give a template that keeps "
         "earlier messages unchanged with --chat_template_path FILE, train a solver with one turn, or use `truthgym "
         "train rloo`, which trains each reply by itself"
     )
@@ -265,10 +265,10 @@ def keeps_reasoning(tokenizer: "PreTrainedTokenizerBase", enable_thinking: bool 
     return prompt_suffix(later, prompt + reply) is not None
 
 
-def _common_prefix(rendered: str, known: str) -> tuple[int, int]:
-    """Where two texts diverge, ignoring whitespace: the position in each. The second is `len(known)` if nowhere."""
+def _common_prefix(rendered: str, before: str) -> tuple[int, int]:
+    """Where two texts diverge, ignoring whitespace: the position in each. The second is `len(before)` if nowhere."""
     at = 0
-    for place, character in enumerate(known):
+    for place, character in enumerate(before):
         if character.isspace():
             continue
         while at < len(rendered) and rendered[at].isspace():
@@ -276,4 +276,4 @@ def _common_prefix(rendered: str, known: str) -> tuple[int, int]:
         if at == len(rendered) or rendered[at] != character:
             return at, place
         at += 1
-    return at, len(known)
+    return at, len(before)

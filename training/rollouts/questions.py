@@ -55,11 +55,11 @@ class Questions:
     @property
     def scorers(self) -> list[str]:
         """Names of the task's scorers, without their packages."""
-        return [registry_unqualified_name(registry_info(one)) for one in self.task.scorer or []]
+        return [registry_unqualified_name(registry_info(scorer)) for scorer in self.task.scorer or []]
 
     def subset(self, ids: Sequence[str]) -> Task:
         """The task with some of its samples."""
-        samples = [self.samples[one] for one in ids]
+        samples = [self.samples[name] for name in ids]
         return task_with(copy.copy(self.task), dataset=MemoryDataset(samples, name=self.name))
 
     @property
@@ -79,19 +79,19 @@ def load_questions(
     A task that takes `split` is loaded with that split. Samples that do not name a split are assigned to one by a hash
     of their ids, as in `truthgym convert --any-task`.
     """
-    given = args.get("split", split)
-    splits = set(names_in(given))
+    argument = args.get("split", split)
+    splits = set(names_in(argument))
     if splits != {split}:
         why = "what models are evaluated on, and is never trained on" if "test" in splits else "not the training split"
-        raise BadInput(f"{name}: split={given} is {why}; omit `split` from the task's arguments")
+        raise BadInput(f"{name}: split={argument} is {why}; omit `split` from the task's arguments")
     takes_split = {"split": split} if "split" in signature(task_function(name)).parameters else {}
     task = create_task(name, {**args, **takes_split})
     selected, left_out, by_hash = {}, Counter[str](), False
     for place, sample in enumerate(task.dataset, 1):
         sample.id = place if sample.id is None else sample.id  # as Inspect numbers them
-        named = (sample.metadata or {}).get("split")
-        by_hash = by_hash or named is None
-        sample_split = named if named is not None else split_of(f"{task.name} {sample.id}")
+        sample_split = (sample.metadata or {}).get("split")
+        if sample_split is None:
+            by_hash, sample_split = True, split_of(f"{task.name} {sample.id}")
         if sample_split != split:
             left_out[f"of the {sample_split} split"] += 1
         elif only is not None and str(sample.id) not in only:
@@ -140,8 +140,8 @@ def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tup
     So a batch contains all arms of a question, which some rewards compare.
     """
     events: dict[tuple[int, str], list[str]] = {}
-    for place, one in enumerate(questions):
-        for name, sample in one.samples.items():
+    for place, question in enumerate(questions):
+        for name, sample in question.samples.items():
             events.setdefault((place, str((sample.metadata or {}).get("event", name))), []).append(name)
     order = sorted(events)
     Random(seed).shuffle(order)
@@ -149,7 +149,7 @@ def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tup
         yield from ((event[0], name) for name in events[event])
 
 
-def shared_out(taken: Mapping[str, Collection[str]], *given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def shared_out(taken: Mapping[str, Collection[str]], *arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Distribute arguments to tasks. Later arguments replace earlier ones.
 
     Arguments for all tasks have the form {argument: value}, and go to those tasks that take them. Arguments for one
@@ -157,13 +157,15 @@ def shared_out(taken: Mapping[str, Collection[str]], *given: Mapping[str, Any]) 
     """
     full_names = {short_name(name): name for name in taken}
     by_task: dict[str, dict[str, Any]] = {name: {} for name in taken}
-    for key, value in (entry for some in given for entry in some.items()):
+    for key, value in (entry for some in arguments for entry in some.items()):
         if (task := full_names.get(key, key)) in taken and isinstance(value, Mapping):
             for name in value:
                 one_of(f"argument of {task}", name, list(taken[task]))
             by_task[task] |= value
             continue
-        one_of(f"argument of {', '.join(taken)}", key, sorted({known for names in taken.values() for known in names}))
+        one_of(
+            f"argument of {', '.join(taken)}", key, sorted({argument for names in taken.values() for argument in names})
+        )
         for name in taken:
             if key in taken[name]:
                 by_task[name][key] = value
@@ -201,9 +203,9 @@ def _task_in_file(file: Path, task: str) -> str:
         raise BadInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
     names = [name for name, _ in parse_decorators(file, "task")]
     if task not in names and (task or len(names) != 1):
-        wanted = f"no task {task!r}, but" if task else f"{len(names)} tasks:"
+        what = f"no task {task!r}, but" if task else f"{len(names)} tasks:"
         remedy = f"name one with {file}@TASK" if names else "write one, as a function with @task"
-        raise BadInput(f"{file} has {wanted} {', '.join(names) or 'none'}; {remedy}")
+        raise BadInput(f"{file} has {what} {', '.join(names) or 'none'}; {remedy}")
     return task or names[0]
 
 
@@ -213,10 +215,10 @@ def create_task(name: str, args: Mapping[str, Any]) -> Task:
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for argument in args:  # Inspect itself would only print a warning
             one_of(f"argument of {name}", argument, list(parameters))
-    file, _, wanted = name.partition("@")
+    file, _, in_file = name.partition("@")
     try:
         if file.endswith(".py"):
-            (task,) = create_file_tasks(Path(file).absolute(), [_task_in_file(Path(file), wanted)], dict(args))
+            (task,) = create_file_tasks(Path(file).absolute(), [_task_in_file(Path(file), in_file)], dict(args))
         else:
             task = registry_create("task", name, **args)
     except BadInput:

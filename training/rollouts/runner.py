@@ -1,4 +1,7 @@
-"""Rollouts: samples of Inspect tasks, run by the model in training. Each run is an Inspect eval with its own log."""
+"""Rollouts: samples of Inspect tasks, run by the model in training. Each run is an Inspect eval with its own log.
+
+A rollout becomes a row of tokens for the trainer: its replies, with a mask of the tokens that get gradient.
+"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,10 +17,11 @@ from inspect_ai.hooks import Hooks, SampleEnd, hooks
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, Model, ModelOutput
 from inspect_ai.solver import SolverSpec
+from inspect_ai.util import Store
 
 from truthgym.datasets.errors import BadInput
+from truthgym.solvers.trajectory import recorded_steps
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows, trainable_turns
 from truthgym.training.rollouts.questions import Questions
 from truthgym.training.rollouts.sampling import Batcher, Engine
 
@@ -53,6 +57,18 @@ class NoCacheModel(Model):
     async def generate(self, *args: Any, **kwargs: Any) -> ModelOutput:  # noqa: ANN401
         """Generate, overriding the `cache` argument of solvers and scorers."""
         return await super().generate(*args, **{**kwargs, "cache": False})
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """One row of a training batch."""
+
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    mask: list[int]
+    """1 for tokens that get gradient: those of the model's trainable replies. One entry per token of the completion."""
+    logprobs: list[float]
+    """Log-probability of each token when it was drawn; 0 where the mask is 0."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +151,7 @@ class Rollouts:
         task_of = {log.eval.eval_id: task for task, log in zip(numbers, logs, strict=True)}
         if self.whole_conversations:
             _check_divergence(
-                [trainable_turns(data.sample, policy.turns.get(data.sample.uuid or "", {})) for data in ended]
+                [trainable_replies(data.sample, policy.replies.get(data.sample.uuid or "", {})) for data in ended]
             )
         samples: dict[Key, list[TrainingSample]] = {key: [] for key in keys}
         for data in sorted(ended, key=lambda data: data.sample.epoch):
@@ -174,20 +190,20 @@ class Rollouts:
 
     def _training_sample(self, sample: EvalSample, policy: "Policy", key: Key, run: tuple[int, ...]) -> TrainingSample:
         questions = self.questions[key[0]]
-        turns = policy.turns.get(sample.uuid or "", {})
-        trainable = trainable_turns(sample, turns)
-        for turn in trainable:
-            if turn.temperature != self.sampling.temperature:
+        replies = policy.replies.get(sample.uuid or "", {})
+        trainable = trainable_replies(sample, replies)
+        for reply in trainable:
+            if reply.temperature != self.sampling.temperature:
                 raise BadInput(
-                    f"{questions.name}: its solver samples at temperature {turn.temperature}, and training assumes "
-                    f"{self.sampling.temperature}; use --temperature {turn.temperature}"
+                    f"{questions.name}: its solver samples at temperature {reply.temperature}, and training assumes "
+                    f"{self.sampling.temperature}; use --temperature {reply.temperature}"
                 )
         rows = conversation_rows(trainable) if self.whole_conversations else reply_rows(trainable)
         if rows:
             # One of several rows is drawn at random, so that over many steps each of them is trained.
             row = rows[Random(repr((self.sampling.seed, run, key, sample.epoch))).randrange(len(rows))]
         else:
-            first = next(iter(turns.values()), None)
+            first = next(iter(replies.values()), None)
             row = masked_row(first.prompt_ids if first else [], policy.batcher.engine.end_ids[0])
         rollout = Rollout(
             task=questions.registered,
@@ -198,12 +214,65 @@ class Rollouts:
             metadata=sample.metadata,
             scores=sample.scores or {},
             answer=sample.output.completion,
-            tokens=sum(len(turn.completion_ids) for turn in trainable),
+            tokens=sum(len(reply.completion_ids) for reply in trainable),
             error=sample.error.message if sample.error else None,
             call_failed=bool(sample.error)
             and any(isinstance(event, ModelEvent) and event.error for event in sample.events),
         )
         return TrainingSample(rollout, row)
+
+
+def trainable_replies(sample: EvalSample, replies: Mapping[str, "SampledReply"]) -> list["SampledReply"]:
+    """The replies that training may use, in the order in which they were generated.
+
+    If a solver recorded a trajectory, these are its trainable steps; otherwise all replies in the sample's
+    conversation. Replies to a scorer are never among them.
+    """
+    steps = recorded_steps(Store(sample.store))
+    if steps:
+        trainable = {step.message_id for step in steps if step.trainable}
+    else:
+        trainable = {message.id for message in sample.messages if message.role == "assistant"}
+    return [reply for reply in replies.values() if reply.message_id in trainable and reply.completion_ids]
+
+
+def conversation_rows(replies: Sequence["SampledReply"]) -> list[TokenRow]:
+    """One row per conversation: all its trainable replies, with the messages in between masked."""
+    trainable = {reply.message_id for reply in replies}
+    chains = {reply.message_id: _chain(reply) for reply in replies}
+    continued = {earlier.message_id for chain in chains.values() for earlier in chain[:-1]}
+    return [_row(chain, trainable) for last, chain in chains.items() if last not in continued]
+
+
+def reply_rows(replies: Sequence["SampledReply"]) -> list[TokenRow]:
+    """One row per trainable reply, with the whole conversation before it as the prompt."""
+    return [_row([reply], {reply.message_id}) for reply in replies]
+
+
+def masked_row(prompt_ids: Sequence[int], end_id: int) -> TokenRow:
+    """A row without gradient, for a rollout without a trainable reply."""
+    return TokenRow(list(prompt_ids) or [end_id], [end_id], [0], [0.0])
+
+
+def _chain(reply: "SampledReply") -> list["SampledReply"]:
+    """The replies of a conversation up to this one, first to last."""
+    chain = [reply]
+    while chain[0].previous is not None:
+        chain.insert(0, chain[0].previous)
+    return chain
+
+
+def _row(chain: Sequence["SampledReply"], trainable: set[str]) -> TokenRow:
+    first = next(reply for reply in chain if reply.message_id in trainable)
+    start = len(first.prompt_ids)
+    ids = [*chain[-1].prompt_ids, *chain[-1].completion_ids]
+    mask, logprobs = [0] * len(ids), [0.0] * len(ids)
+    for reply in chain:
+        if reply.message_id in trainable:
+            place = slice(len(reply.prompt_ids), len(reply.prompt_ids) + len(reply.completion_ids))
+            mask[place] = [1] * len(reply.completion_ids)
+            logprobs[place] = reply.logprobs
+    return TokenRow(ids[:start], ids[start:], mask[start:], logprobs[start:])
 
 
 def step_folder(folder: Path, step: int) -> Path:
@@ -228,9 +297,9 @@ def _check_divergence(samples: Sequence[Sequence["SampledReply"]]) -> None:
 
     A few may diverge under any template, for instance after reasoning that was cut off: then each part is a row.
     """
-    turns = [turn for sample in samples for turn in sample]
-    reasons = [turn.divergence for turn in turns if turn.divergence]
-    if reasons and not any(turn.previous for turn in turns):
+    replies = [reply for sample in samples for reply in sample]
+    reasons = [reply.divergence for reply in replies if reply.divergence]
+    if reasons and not any(reply.previous for reply in replies):
         raise BadInput(reasons[0])
 
 

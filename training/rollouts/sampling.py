@@ -1,11 +1,13 @@
 """Sampling from the model in training, so that a run can be repeated, with each token's log-probability as drawn.
 
 Each request brings its own random numbers, one per token: what it gets does not depend on the other requests in its
-batch, or on when they arrived.
+batch, or on when they arrived. `Batcher` collects the requests of concurrent samples for an engine: `LocalEngine`, the
+model in this process, or `VLLMEngine`, to which TRL sends the weights.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
@@ -63,8 +65,16 @@ class Engine(Protocol):
     def context_length(self) -> int | None:
         """Tokens of prompt and reply together that the model supports, if known."""
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether each request is sent at once by itself, as to a server, which batches by itself."""
+
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """One reply per request, in order."""
+
+
+Generate = Callable[[list[list[int]], Request], tuple[Sequence[Sequence[int]], Sequence[Any]]]
+"""TRL's way to vLLM: from prompts to token ids and, for each token, a list that begins with its log-probability."""
 
 
 def uniforms(request: Request) -> "np.ndarray[Any, Any]":
@@ -78,7 +88,7 @@ class _Waiting:
     """A request that waits for its reply."""
 
     request: Request
-    done: anyio.Event = field(default_factory=anyio.Event)
+    ready: anyio.Event = field(default_factory=anyio.Event)
     generated: Generated | None = None
     error: Exception | None = None
     in_batch: bool = False
@@ -88,12 +98,10 @@ class _Waiting:
 class Batcher:
     """Batches the requests of concurrent samples.
 
-    A batch is served when every running sample waits for a reply, so its members never depend on timing. A server
-    batches by itself, so it gets each request at once.
+    A batch is served when every running sample waits for a reply, so its members never depend on timing.
     """
 
     def __init__(self, engine: Engine, samples: int) -> None:
-        """Start with an empty batch."""
         self.engine = engine
         self.samples = samples
         self.batches = 0
@@ -104,7 +112,7 @@ class Batcher:
 
     async def __call__(self, request: Request) -> Generated:
         """Generate for one request. An error of the engine is raised for each request of the batch."""
-        if getattr(self.engine, "concurrent", False):
+        if self.engine.concurrent:
             return (await anyio.to_thread.run_sync(self.engine, [request], limiter=self._server_calls))[0]
         waiting = _Waiting(request)
         self._waiting.append(waiting)
@@ -126,12 +134,12 @@ class Batcher:
 
     async def _wait(self, waiting: _Waiting) -> None:
         """Wait for a reply, and serve the waiting requests if no more arrive."""
-        while not waiting.done.is_set():
+        while not waiting.ready.is_set():
             state = self.batches, len(self._waiting)
             # Requests in a batch wait without a timeout: thousands of them would otherwise wake up every second.
             with anyio.move_on_after(None if waiting.in_batch else IDLE_SECONDS):
-                await waiting.done.wait()
-            idle = not waiting.done.is_set() and state == (self.batches, len(self._waiting))
+                await waiting.ready.wait()
+            idle = not waiting.ready.is_set() and state == (self.batches, len(self._waiting))
             if idle and self._waiting and self._waiting[0] is waiting and not self._serving.locked():
                 await self._serve()  # the other samples are busy with something slow, such as a tool
 
@@ -162,11 +170,13 @@ class Batcher:
             for waiting in batch:
                 waiting.error = error
         for waiting in batch:
-            waiting.done.set()
+            waiting.ready.set()
 
 
 class LocalEngine:
     """A transformers model in this process."""
+
+    concurrent = False
 
     def __init__(
         self,
@@ -176,7 +186,6 @@ class LocalEngine:
         context_length: int | None = None,
         autocast: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Wrap a model."""
         # The layers of a PEFT model contain the adapter.
         self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.tokenizer = tokenizer
@@ -261,8 +270,8 @@ class RowStops:
     def __call__(self, input_ids: "torch.Tensor", scores: object, **_: object) -> "torch.Tensor":
         """Which rows are done."""
         replies = zip(input_ids[:, self.start :].tolist(), self.stops, strict=True)
-        done = [bool(stop) and has_stop(self.tokenizer, ids, stop) for ids, stop in replies]
-        return input_ids.new_tensor(done, dtype=input_ids.bool().dtype)
+        stopped = [bool(stop) and has_stop(self.tokenizer, ids, stop) for ids, stop in replies]
+        return input_ids.new_tensor(stopped, dtype=input_ids.bool().dtype)
 
 
 class RowSampler:
@@ -321,12 +330,11 @@ class VLLMEngine:
 
     def __init__(
         self,
-        generate: Callable[[list[list[int]], Request], tuple[Sequence[Sequence[int]], Sequence[Any]]],
+        generate: Generate,
         end_ids: Sequence[int],
         context_length: int | None = None,
         concurrent: bool = False,
     ) -> None:
-        """Wrap TRL's way to vLLM. The other arguments are those of `LocalEngine`."""
         self.generate = generate
         self.end_ids = list(end_ids)
         self.context_length = context_length
@@ -335,11 +343,91 @@ class VLLMEngine:
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """Send one call for all requests with the same sampling settings."""
         by_settings: dict[tuple[Any, ...], list[int]] = {}
-        for at, one in enumerate(requests):
-            by_settings.setdefault((one.max_tokens, one.temperature, one.top_p, one.top_k, one.stop), []).append(at)
+        for at, row in enumerate(requests):
+            by_settings.setdefault((row.max_tokens, row.temperature, row.top_p, row.top_k, row.stop), []).append(at)
         replies: dict[int, Generated] = {}
         for places in by_settings.values():
             ids, logprobs = self.generate([list(requests[at].prompt_ids) for at in places], requests[places[0]])
-            for at, row, values in zip(places, ids, logprobs, strict=True):
-                replies[at] = Generated(list(row), [token[0] for token in values])
+            for at, tokens, values in zip(places, ids, logprobs, strict=True):
+                replies[at] = Generated(list(tokens), [token[0] for token in values])
         return [replies[at] for at in range(len(requests))]
+
+
+@contextmanager
+def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
+    """The engine that generates with the trainer's weights: the model itself, or vLLM, to which they are sent."""
+    end_ids, arguments = trainer.eos_token_ids, trainer.args
+    context_length = getattr(trainer.model.config.get_text_config(), "max_position_embeddings", None)
+    if arguments.use_vllm:
+        if trainer.state.global_step != trainer._last_loaded_step:
+            trainer.vllm_generation.sync_weights()
+            trainer._last_loaded_step = trainer.state.global_step
+        if arguments.vllm_mode == "server":
+            client = _client(trainer)
+            context_length = client.get_server_info()["model_config"]["max_model_len"]
+            yield VLLMEngine(_from_server(client), end_ids, context_length, concurrent=True)
+        else:
+            limits = (context_length, arguments.vllm_max_model_length)
+            context_length = min((limit for limit in limits if limit), default=None)
+            yield VLLMEngine(_from_this_process(trainer.vllm_generation), end_ids, context_length)
+        return
+    from trl.models.utils import unwrap_model_for_generation
+
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # TRL's own call
+    with unwrap_model_for_generation(
+        trainer.model_wrapped,
+        trainer.accelerator,
+        gather_deepspeed3_params=arguments.ds3_gather_for_generation,
+        gradient_checkpointing_kwargs=arguments.gradient_checkpointing_kwargs,
+    ) as model:
+        yield LocalEngine(model, trainer._tokenizer, end_ids, context_length, trainer.accelerator.autocast)
+
+
+def _stop(request: Request) -> dict[str, Any] | None:
+    """The stop texts as vLLM takes them."""
+    return {"stop": list(request.stop), "include_stop_str_in_output": True} if request.stop else None
+
+
+def _from_server(client: Any) -> Generate:  # noqa: ANN401
+    """Generate with TRL's `VLLMClient`."""
+
+    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
+        answer = client.generate(
+            prompts=prompts,
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=request.top_k,
+            logprobs=0,
+            generation_kwargs=_stop(request),
+        )
+        return answer["completion_ids"], answer["logprobs"]
+
+    return generate
+
+
+def _from_this_process(generation: Any) -> Generate:  # noqa: ANN401
+    """Generate with the engine of TRL's `VLLMGeneration`, which reads its settings from its attributes."""
+
+    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
+        generation.max_completion_length = request.max_tokens
+        generation.temperature, generation.top_p, generation.top_k = request.temperature, request.top_p, request.top_k
+        generation.generation_kwargs = _stop(request) or {}
+        generation.logprobs = 0  # of the sampled token only; RLOOTrainer does not ask for them
+        _, ids, logprobs, _ = generation.generate(prompts, None, num_generations=1)
+        return ids, logprobs
+
+    return generate
+
+
+def _client(trainer: Any) -> Any:  # noqa: ANN401
+    """The client of the vLLM server. TRL gives one to the main process, which also sends the weights with it."""
+    if trainer.accelerator.is_main_process:
+        return trainer.vllm_generation.vllm_client
+    if not hasattr(trainer, "rollout_client"):
+        from trl.generation.vllm_client import VLLMClient
+
+        arguments = trainer.args
+        url = arguments.vllm_server_base_url or f"http://{arguments.vllm_server_host}:{arguments.vllm_server_port}"
+        trainer.rollout_client = VLLMClient(base_url=url, connection_timeout=arguments.vllm_server_timeout)
+    return trainer.rollout_client

@@ -19,9 +19,8 @@ from truthgym.datasets.inspect_private import (
     registry_unqualified_name,
 )
 from truthgym.training.files import card_metadata, hash_model
-from truthgym.training.reward_functions.resolve import resolve_rewards
+from truthgym.training.reward_functions.resolve import check_scaling, check_weights, resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
-from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights
 from truthgym.training.reward_functions.scorer_reward import ScorerReward
 from truthgym.training.reward_functions.sources import sources_of
 from truthgym.training.reward_functions.user_function import FunctionReward
@@ -38,8 +37,7 @@ from truthgym.training.rollouts.questions import (
 )
 from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_steps_from
 from truthgym.training.rollouts.sampling import MAX_BATCH
-from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of, rollout_trainer
-from truthgym.training.rollouts.turn_advantages import check_turn_rewards
+from truthgym.training.rollouts.trl_adapter import RolloutAdapter, check_turn_rewards, prompt_of, rollout_trainer
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
 from truthgym.training.trainers.dataset import TrainingData
@@ -104,7 +102,7 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     rewards = resolve_rewards(parsed.reward, {question.registered: question.scorers for question in questions})
     check_scaling(rewards, training, parsed.allow_group_scaling)
     check_weights(rewards, training.reward_weights)
-    check_turn_rewards(parsed.turn_rewards, method, {one.registered: one.scorers for one in questions})
+    check_turn_rewards(parsed.turn_rewards, method, {question.registered: question.scorers for question in questions})
     steps = training.max_steps if training.max_steps > 0 else int(training.num_train_epochs * len(keys) / needed)
 
     # The run: its folder is named by everything that decides the result.
@@ -124,10 +122,10 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
         if parsed.overwrite and folder.exists() and is_main_process():
             clear_folder(folder)
         training.output_dir = str(run.checkpoints)
-        for one in questions:
-            reasons = ", ".join(f"{number} {why}" for why, number in one.left_out.items())
+        for question in questions:
+            reasons = ", ".join(f"{number} {why}" for why, number in question.left_out.items())
             left_out = f"; left out: {reasons}" if reasons else ""
-            log_main(f"{one.name}: {len(one.samples)} questions of the train split{left_out}")
+            log_main(f"{question.name}: {len(question.samples)} questions of the train split{left_out}")
         for note in _hash_notes(questions):
             log_main(note)
         if len(keys) < FEW_QUESTIONS:
@@ -145,16 +143,18 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
 
 def _sources(rewards: Sequence[Reward], questions: Sequence[Questions]) -> dict[str, str]:
     """What gives the rewards, by name with its digest: files of scorers and of functions, and what a server says."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    scorers = [scorer for question in questions for scorer in question.task.scorer or []]
     for reward in rewards:
         if isinstance(reward, FunctionReward):
-            found |= reward.sources
-        for scorer in [one for each in questions for one in each.task.scorer or []]:
-            info = registry_info(scorer)
-            if isinstance(reward, ScorerReward) and registry_unqualified_name(info) == reward.scorer:
-                for each in sources_of(info.name, registry_params(scorer)).values():
-                    found |= each
-    return found
+            digests |= reward.sources
+        if isinstance(reward, ScorerReward):
+            for scorer in scorers:
+                info = registry_info(scorer)
+                if registry_unqualified_name(info) == reward.scorer:
+                    for sources in sources_of(info.name, registry_params(scorer)).values():
+                        digests |= sources
+    return digests
 
 
 def _monitor(
@@ -313,7 +313,10 @@ def _replies(solver: str | None, args: Mapping[str, Any]) -> int:
     """Replies of the model in one sample, from the arguments of Truthgym's solvers; 1 for a task's own solver."""
     function = registry_lookup("solver", solver or "")
     defaults = (
-        {name: one.default for name, one in signature(cast(Callable[..., Any], function)).parameters.items()}
+        {
+            name: parameter.default
+            for name, parameter in signature(cast(Callable[..., Any], function)).parameters.items()
+        }
         if function
         else {}
     )
@@ -353,14 +356,14 @@ def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progr
 
 def _validation_questions(questions: Sequence[Questions]) -> list[Questions]:
     """The validation split of each task that has one."""
-    found = []
+    held_out = []
     for question in questions:
         args = {key: value for key, value in question.args.items() if key != "split"}
         try:
-            found.append(load_questions(question.name, args, "validation"))
+            held_out.append(load_questions(question.name, args, "validation"))
         except BadInput:  # no sample of the validation split
             log_main(f"{question.name} has no questions for validation")
-    return found
+    return held_out
 
 
 def _archive_repeated_steps(run: Run) -> None:

@@ -1,31 +1,32 @@
 """The adapter between TRL's trainers and rollouts: GRPOTrainer and RLOOTrainer on samples that Inspect has run.
 
 GRPOTrainer has a hook for it (`rollout_func`, experimental in TRL 1.16). RLOOTrainer does not, so its two methods that
-make prompts and completions are overridden. A contract test fails if a TRL release changes either.
+make prompts and completions are overridden. A contract test fails if a TRL release changes either. With
+`--turn_rewards`, each turn of a conversation has an advantage of its own, in place of one for the whole rollout.
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.formulas import impute_group_mean
+from truthgym.datasets.question import binary_outcome
+from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean
+from truthgym.training.reward_functions.rollout import Reward, Rollout
 from truthgym.training.rollouts.runner import Key, Rollouts, TrainingSample
-from truthgym.training.rollouts.sampling import Engine, LocalEngine, Request, VLLMEngine
-from truthgym.training.rollouts.turn_advantages import token_advantages, turn_advantages, turn_rewards
+from truthgym.training.rollouts.sampling import open_engine
 from truthgym.training.trainers.training_run import Run
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
 
-    from truthgym.training.reward_functions.formulas import Rewards
-    from truthgym.training.reward_functions.rollout import Reward, Rollout
-
-Generate = Callable[[list[list[int]], Request], tuple[list[list[int]], list[Any]]]
 SAMPLE = "sample"
 """Key in a prompt's message that identifies its sample: TRL passes only the prompt to the adapter."""
+TURN_REWARDS = {"beliefs": "martingale", "reward_model": "reward_model"}
+"""The values of `--turn_rewards`, with the scorer that each needs."""
 
 
 def prompt_of(key: Key, question: str) -> list[dict[str, str]]:
@@ -38,14 +39,14 @@ class RolloutAdapter:
     """Runs rollouts for a trainer, and passes it their tokens and rewards."""
 
     rollouts: Rollouts
-    rewards: "Sequence[Reward]"
-    on_rewards: "Callable[[Sequence[Rollout], Sequence[Rewards]], None]" = lambda rollouts, rewards: None
+    rewards: Sequence[Reward]
+    on_rewards: Callable[[Sequence[Rollout], Sequence[Rewards]], None] = lambda rollouts, rewards: None
     """Called with each run's rollouts, those of all processes, and the values of each reward for them."""
     turn_rewards: str | None = None
     """A key of `TURN_REWARDS`: turns get advantages of their own."""
     samples: list[TrainingSample] = field(default_factory=list, init=False)
     """Samples of the last run."""
-    values: "list[Rewards]" = field(default_factory=list, init=False)
+    values: list[Rewards] = field(default_factory=list, init=False)
     """Values of each reward for them, computed once: a reward may be a model that costs money."""
     token_advantages: list[list[float] | None] = field(default_factory=list, init=False)
     """For each sample the advantages of its completion's tokens, with `turn_rewards`; None if they are unknown."""
@@ -88,24 +89,25 @@ class RolloutAdapter:
         values = [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)]
         values = complete(values, [rollout.sample for rollout in everyone])
         process = int(trainer.accelerator.process_index)
-        self.values = [one[process * len(rollouts) : (process + 1) * len(rollouts)] for one in values]
+        own = slice(process * len(rollouts), (process + 1) * len(rollouts))
+        self.values = [column[own] for column in values]
         if self.turn_rewards:
-            self._score_turns(rollouts, trainer.reward_weights.tolist(), process)
+            self._score_turns(rollouts, trainer.reward_weights.tolist(), own)
         self.on_rewards(everyone, values)
 
-    def _score_turns(self, rollouts: "Sequence[Rollout]", weights: Sequence[float], process: int) -> None:
+    def _score_turns(self, rollouts: Sequence[Rollout], weights: Sequence[float], own: slice) -> None:
         from accelerate.utils import gather_object
 
         kind = str(self.turn_rewards)
         final = [weighted_sum(values, weights) for values in zip(*self.values, strict=True)]
-        turns = [turn_rewards(kind, *one) for one in zip(rollouts, final, strict=True)]
-        known = gather_object([(rollout.sample, one) for rollout, one in zip(rollouts, turns, strict=True)])
-        of_turns = turn_advantages([one for _, one in known], [group for group, _ in known])
-        own = of_turns[process * len(rollouts) : (process + 1) * len(rollouts)]
+        turns = [turn_rewards(kind, rollout, reward) for rollout, reward in zip(rollouts, final, strict=True)]
+        gathered = gather_object([(rollout.sample, rewards) for rollout, rewards in zip(rollouts, turns, strict=True)])
+        everyone = [rewards for _, rewards in gathered]
+        advantages = turn_advantages(everyone, [group for group, _ in gathered])[own]
         self.token_advantages = [
-            token_advantages(sample.row.mask, turns) for sample, turns in zip(self.samples, own, strict=True)
+            token_advantages(sample.row.mask, turns) for sample, turns in zip(self.samples, advantages, strict=True)
         ]
-        if rollouts and all(one is None for _, one in known):
+        if all(rewards is None for rewards in everyone):
             raise BadInput(
                 f"--turn_rewards {kind}: no rollout has a number for each of its steps; a solver with steps is needed, "
                 "such as --solver truthgym/chain_of_thought, and for beliefs the scorer martingale with per: step"
@@ -127,7 +129,7 @@ class RolloutAdapter:
         """The rewards as TRL's reward functions: each returns its values of the last run."""
         return [self._function(reward, place) for place, reward in enumerate(self.rewards)]
 
-    def _function(self, reward: "Reward", place: int) -> Callable[..., list[float | None]]:
+    def _function(self, reward: Reward, place: int) -> Callable[..., list[float | None]]:
         def function(
             prompts: Sequence[Any],
             completions: Sequence[Any],
@@ -151,7 +153,7 @@ class RolloutAdapter:
         return function
 
 
-def complete(values: "Sequence[Rewards]", groups: Sequence[Hashable]) -> "list[Rewards]":
+def complete(values: Sequence[Rewards], groups: Sequence[Hashable]) -> list[Rewards]:
     """The values of several rewards, so that one that is missing beside others gives no advantage.
 
     TRL leaves a rollout out of its group's statistics if all of its rewards are None, and counts a single None as 0,
@@ -159,94 +161,97 @@ def complete(values: "Sequence[Rewards]", groups: Sequence[Hashable]) -> "list[R
     """
     some = [any(value is not None for value in row) for row in zip(*values, strict=True)]
     return [
-        impute_group_mean(one, [has and value is None for has, value in zip(some, one, strict=True)], groups)
-        for one in values
+        impute_group_mean(rewards, [has and value is None for has, value in zip(some, rewards, strict=True)], groups)
+        for rewards in values
     ]
 
 
 def weighted_sum(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
     """The reward of a rollout as TRL adds it up: a missing one counts as 0; None if all are missing."""
-    known = [value * weight for value, weight in zip(values, weights, strict=True) if value is not None]
-    return sum(known) if known else None
+    products = [value * weight for value, weight in zip(values, weights, strict=True) if value is not None]
+    return sum(products) if products else None
 
 
-@contextmanager
-def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
-    """The engine that generates with the trainer's weights: the model itself, or vLLM, to which they are sent."""
-    end_ids, arguments = trainer.eos_token_ids, trainer.args
-    context_length = getattr(trainer.model.config.get_text_config(), "max_position_embeddings", None)
-    if arguments.use_vllm:
-        if trainer.state.global_step != trainer._last_loaded_step:
-            trainer.vllm_generation.sync_weights()
-            trainer._last_loaded_step = trainer.state.global_step
-        if arguments.vllm_mode == "server":
-            client = _client(trainer)
-            context_length = client.get_server_info()["model_config"]["max_model_len"]
-            yield VLLMEngine(_from_server(client), end_ids, context_length, concurrent=True)
-        else:
-            limits = (context_length, arguments.vllm_max_model_length)
-            context_length = min((limit for limit in limits if limit), default=None)
-            yield VLLMEngine(_from_this_process(trainer.vllm_generation), end_ids, context_length)
+def check_turn_rewards(kind: str | None, method: str, scorers: Mapping[str, Sequence[str]]) -> None:
+    """Check before a run that every task scores the steps."""
+    if kind is None:
         return
-    from trl.models.utils import unwrap_model_for_generation
-
-    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # TRL's own call
-    with unwrap_model_for_generation(
-        trainer.model_wrapped,
-        trainer.accelerator,
-        gather_deepspeed3_params=arguments.ds3_gather_for_generation,
-        gradient_checkpointing_kwargs=arguments.gradient_checkpointing_kwargs,
-    ) as model:
-        yield LocalEngine(model, trainer._tokenizer, end_ids, context_length, trainer.accelerator.autocast)
-
-
-def _stop(request: Request) -> dict[str, Any] | None:
-    return {"stop": list(request.stop), "include_stop_str_in_output": True} if request.stop else None
-
-
-def _from_server(client: Any) -> Generate:  # noqa: ANN401
-    """Generate with TRL's `VLLMClient`."""
-
-    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
-        answer = client.generate(
-            prompts=prompts,
-            max_tokens=request.max_tokens,
-            temperature=request.temperature,
-            top_p=request.top_p,
-            top_k=request.top_k,
-            logprobs=0,
-            generation_kwargs=_stop(request),
+    if kind not in TURN_REWARDS:
+        raise BadInput(f"--turn_rewards {kind}: unknown; known: {', '.join(TURN_REWARDS)}")
+    if method != "grpo":
+        raise BadInput(f"--turn_rewards {kind} needs whole conversations, and {method} trains single replies; use grpo")
+    lacking = [task for task, names in scorers.items() if TURN_REWARDS[kind] not in names]
+    if lacking:
+        how = "{martingale: {per: step}}" if kind == "beliefs" else "{reward_model: {folder: FOLDER}}"
+        raise BadInput(
+            f"--turn_rewards {kind} needs the scorer {TURN_REWARDS[kind]}, which the task {lacking[0]} does not have; "
+            f"add --task_args '{{paradigms: {how}}}'"
         )
-        return answer["completion_ids"], answer["logprobs"]
-
-    return generate
 
 
-def _from_this_process(generation: Any) -> Generate:  # noqa: ANN401
-    """Generate with the engine of TRL's `VLLMGeneration`, which reads its settings from its attributes."""
+def turn_rewards(kind: str, rollout: Rollout, final: float | None) -> list[float] | None:
+    """The reward of each turn; None if they are unknown.
 
-    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
-        generation.max_completion_length = request.max_tokens
-        generation.temperature, generation.top_p, generation.top_k = request.temperature, request.top_p, request.top_k
-        generation.generation_kwargs = _stop(request) or {}
-        generation.logprobs = 0  # of the sampled token only; RLOOTrainer does not ask for them
-        _, ids, logprobs, _ = generation.generate(prompts, None, num_generations=1)
-        return ids, logprobs
+    - `beliefs`: by how much the turn lowered the Brier score of the belief that `martingale` with `per=step` elicited.
+      Over all turns this adds up to the improvement on the prior, so that no turn is paid for what another one did.
+    - `reward_model`: the probability of a process model that the step is right, minus 1: from -1 to 0.
+    """
+    score = rollout.scores.get(TURN_REWARDS[kind])
+    metadata: Mapping[str, Any] = (score.metadata if score else None) or {}
+    if kind == "reward_model":
+        rewards = [p - 1 for p in metadata.get("steps", [])]
+    else:
+        rewards = _belief_gains(metadata, rollout.target)
+    return [*rewards[:-1], rewards[-1] + final] if rewards and final is not None else None
 
-    return generate
+
+def _belief_gains(metadata: Mapping[str, Any], target: str) -> list[float]:
+    outcome = binary_outcome(target)
+    own = [belief for belief in metadata.get("beliefs", []) if belief.get("elicitor") == "self"]
+    values = [belief.get("value") for belief in own if belief.get("stage") != "prior 2"]
+    if outcome is None or len(values) < 2 or own[0].get("stage") != "prior" or None in values:
+        return []
+    return [(before - outcome) ** 2 - (after - outcome) ** 2 for before, after in pairwise(values)]
 
 
-def _client(trainer: Any) -> Any:  # noqa: ANN401
-    """The client of the vLLM server. TRL gives one to the main process, which also sends the weights with it."""
-    if trainer.accelerator.is_main_process:
-        return trainer.vllm_generation.vllm_client
-    if not hasattr(trainer, "rollout_client"):
-        from trl.generation.vllm_client import VLLMClient
+def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[Hashable]) -> list[list[float] | None]:
+    """For each turn the rewards from it on, relative to the mean of its group's rollouts at the same turn.
 
-        arguments = trainer.args
-        url = arguments.vllm_server_base_url or f"http://{arguments.vllm_server_host}:{arguments.vllm_server_port}"
-        trainer.rollout_client = VLLMClient(base_url=url, connection_timeout=arguments.vllm_server_timeout)
-    return trainer.rollout_client
+    Not divided by a standard deviation, which would make a proper score improper. A question whose rollouts differ in
+    the number of turns has no advantages of turns: each turn of a process model costs something, so the shortest
+    conversation would win, and a turn that one rollout alone has could not be compared.
+
+    >>> turn_advantages([[0.2, 0.1], [0.0, -0.1], None], ["q", "q", "q"])
+    [[0.2, 0.1], [-0.2, -0.1], None]
+    """
+    lengths: dict[Hashable, set[int]] = {}
+    for group, turns in zip(groups, rewards, strict=True):
+        lengths.setdefault(group, set()).update([] if turns is None else [len(turns)])
+    to_go = [
+        None if turns is None or len(lengths[group]) > 1 else [sum(turns[t:]) for t in range(len(turns))]
+        for group, turns in zip(groups, rewards, strict=True)
+    ]
+    by_turn: dict[tuple[Hashable, int], list[float]] = {}
+    for group, sums in zip(groups, to_go, strict=True):
+        for t, value in enumerate(sums or []):
+            by_turn.setdefault((group, t), []).append(value)
+    return [
+        None if sums is None else [round(value - fmean(by_turn[group, t]), 12) for t, value in enumerate(sums)]
+        for group, sums in zip(groups, to_go, strict=True)
+    ]
+
+
+def token_advantages(mask: Sequence[int], turns: Sequence[float] | None) -> list[float] | None:
+    """The advantage of each token: that of its turn, 0 where the mask is 0.
+
+    >>> token_advantages([0, 1, 1, 0, 1], [0.5, -0.5])
+    [0.0, 0.5, 0.5, 0.0, -0.5]
+    """
+    runs = [(value, len(list(run))) for value, run in groupby(mask)]
+    if turns is None or sum(value for value, _ in runs) != len(turns):
+        return None
+    left = iter(turns)
+    return [advantage for value, length in runs for advantage in [next(left) if value else 0.0] * length]
 
 
 def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[TrainerCallback]") -> "Trainer":

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.resolve import resolve_rewards
-from truthgym.training.reward_functions.scaling_checks import IMPROPER_OPTIONS, check_scaling, check_weights
+from truthgym.training.reward_functions.resolve import (
+    IMPROPER_OPTIONS,
+    check_scaling,
+    check_weights,
+    resolve_rewards,
+)
 
 TASKS = {"truthgym/urns": ["brier"], "truthgym/sycophancy": ["sycophantic_reasoning"]}
 GRPO = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}

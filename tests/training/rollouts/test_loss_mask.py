@@ -10,10 +10,18 @@ from inspect_ai.log import EvalSample, read_eval_log
 
 from tests.fixtures import Run, Says
 from truthgym.solvers.trajectory import Trajectory
-from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows
 from truthgym.training.rollouts.policy import SampledReply
 from truthgym.training.rollouts.questions import Questions, load_questions
-from truthgym.training.rollouts.runner import Rollouts, Sampling, TrainingSample, step_folder
+from truthgym.training.rollouts.runner import (
+    Rollouts,
+    Sampling,
+    TokenRow,
+    TrainingSample,
+    conversation_rows,
+    masked_row,
+    reply_rows,
+    step_folder,
+)
 from truthgym.training.rollouts.sampling import Generated, Request
 
 

@@ -24,9 +24,8 @@ from inspect_ai.tool import Tool, tool
 from tokenizers.processors import TemplateProcessing
 
 from truthgym.solvers.thoughts import split_thought
-from truthgym.training.rollouts.loss_mask import conversation_rows
 from truthgym.training.rollouts.policy import Policy, SampledReply, divergence, prompt_suffix
-from truthgym.training.rollouts.runner import NoCacheModel
+from truthgym.training.rollouts.runner import NoCacheModel, conversation_rows
 from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
 from truthgym.training.rollouts.trainer import load_tokenizer
 
@@ -47,6 +46,7 @@ class Scripted:
     asked: list[Request] = field(default_factory=list)
     context_length: int | None = None
     end_ids: Sequence[int] = ()
+    concurrent = False
 
     def __post_init__(self) -> None:
         self.end_ids = self.end_ids or [self.tokenizer.eos_token_id]
@@ -92,7 +92,7 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
             fail_on_error=False,
         )[0]
         assert log.samples
-        return log.samples[0], list(policy.turns.get(log.samples[0].uuid or "", {}).values()), engine
+        return log.samples[0], list(policy.replies.get(log.samples[0].uuid or "", {}).values()), engine
 
     return run
 

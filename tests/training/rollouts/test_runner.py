@@ -43,7 +43,7 @@ def letters() -> Task:
 class Engine:
     """Says the last letter of the prompt, and keeps what it was asked."""
 
-    context_length = None
+    context_length, concurrent = None, False
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer

@@ -12,8 +12,16 @@ import pytest
 
 from tests import fixtures
 from tests.fixtures import Server, serving
-from truthgym.training.rollouts.sampling import Generated, LocalEngine, Request, VLLMEngine, uniforms
-from truthgym.training.rollouts.trl_adapter import _from_server, _from_this_process, open_engine
+from truthgym.training.rollouts.sampling import (
+    Generated,
+    LocalEngine,
+    Request,
+    VLLMEngine,
+    _from_server,
+    _from_this_process,
+    open_engine,
+    uniforms,
+)
 
 PROMPTS = ([7, 8, 9], [300, 301], [12, 13, 14, 15, 16, 17])
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.training.rollouts.loss_mask import TokenRow
-from truthgym.training.rollouts.runner import TrainingSample
+from truthgym.training.rollouts.runner import TokenRow, TrainingSample
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, complete, prompt_of
 from truthgym.training.train import TRAINERS
 

@@ -9,8 +9,8 @@ from inspect_ai.scorer import Score
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.rollouts.loss_mask import TokenRow
-from truthgym.training.rollouts.turn_advantages import (
+from truthgym.training.rollouts.runner import TokenRow
+from truthgym.training.rollouts.trl_adapter import (
     check_turn_rewards,
     token_advantages,
     turn_advantages,
@@ -79,9 +79,9 @@ def test_the_trainer_gets_an_advantage_for_each_token() -> None:
     adapter = RolloutAdapter(None, [], turn_rewards="beliefs")  # type: ignore[arg-type]
     first, second = rollout("a", 0.5, 0.8, 0.6), rollout("a", 0.5, 0.5, 0.6)
     row = TokenRow([1], [5, 6, 7, 8], [1, 0, 1, 1], [0.0] * 4)
-    adapter.samples = [SimpleNamespace(rollout=one, row=row) for one in (first, second, rollout("b"))]  # type: ignore[misc]
+    adapter.samples = [SimpleNamespace(rollout=sampled, row=row) for sampled in (first, second, rollout("b"))]  # type: ignore[misc]
     adapter.values = [[-0.2, -0.6, -1.0], [None, 7.0, 7.0]]
-    adapter._score_turns([first, second, rollout("b")], [1.0, 0.0], 0)
+    adapter._score_turns([first, second, rollout("b")], [1.0, 0.0], slice(0, 3))
 
     class Base:
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_the_trainer_gets_an_advantage_for_each_token() -> None:
     assert hasattr(GRPOTrainer, "_generate_and_score_completions")
 
     with pytest.raises(BadInput, match="no rollout has a number for each of its steps"):
-        adapter._score_turns([rollout("b")] * 3, [1.0, 0.0], 0)
+        adapter._score_turns([rollout("b")] * 3, [1.0, 0.0], slice(0, 3))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import pytest
 from inspect_ai.scorer import Score
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.builtin import BUILTIN
+from truthgym.training.reward_functions.builtin import BUILTIN, BuiltinReward, belief_of, share_read
 from truthgym.training.reward_functions.martingale import martingale_rewards
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.reward_functions.rollout_batch import BuiltinReward, belief_of, share_read
 
 
-def stated(belief: float, target: str = "yes", **fields: Any) -> Rollout:
+def rollout_of_brier(belief: float, target: str = "yes", **fields: Any) -> Rollout:
     value = {"belief": belief, "brier_score": 0.0}
     reason = None if belief == belief else "No single belief could be read."
     score = Score(value=value, metadata={"belief": belief if belief == belief else None, "reason": reason})
@@ -32,8 +31,18 @@ def batch(**fields: Any) -> list[Rollout]:
 
 
 def test_a_proper_reward_of_what_was_read() -> None:
-    crashed, lost = stated(0.7, error="ValueError"), stated(0.7, error="ConnectError", call_failed=True)
-    rollouts = [stated(0.7), stated(0.7, "no"), stated(np.nan), stated(0.7, ""), crashed, lost]
+    crashed, lost = (
+        rollout_of_brier(0.7, error="ValueError"),
+        rollout_of_brier(0.7, error="ConnectError", call_failed=True),
+    )
+    rollouts = [
+        rollout_of_brier(0.7),
+        rollout_of_brier(0.7, "no"),
+        rollout_of_brier(np.nan),
+        rollout_of_brier(0.7, ""),
+        crashed,
+        lost,
+    ]
     brier = BuiltinReward("brier")
     assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, -1.0, None]
     assert brier.baseline(rollouts) == pytest.approx(-(3 / 4) * (1 / 4))
@@ -45,7 +54,9 @@ def test_a_belief_without_a_scorer_is_parsed_from_the_answer() -> None:
     unscored = Rollout("mine", "1", 1, "Is it?", "yes", answer=r"\finalBeliefProb{0.9}")
     assert belief_of(unscored) == 0.9
     # what a scorer could not read, as where the reasoning was cut short, is not read behind its back
-    cut = Rollout("mine", "1", 1, "Is it?", "yes", scores=stated(np.nan).scores, answer=r"\finalBeliefProb{0.9}")
+    cut = Rollout(
+        "mine", "1", 1, "Is it?", "yes", scores=rollout_of_brier(np.nan).scores, answer=r"\finalBeliefProb{0.9}"
+    )
     assert belief_of(cut) is None
     assert share_read([unscored, cut]) == 0.5
 
@@ -56,7 +67,7 @@ def test_an_empty_batch_has_no_rewards(name: str) -> None:
 
 
 def test_rewards_of_form_and_length() -> None:
-    rollouts = [stated(0.7), stated(np.nan), stated(0.5, error="ValueError")]
+    rollouts = [rollout_of_brier(0.7), rollout_of_brier(np.nan), rollout_of_brier(0.5, error="ValueError")]
     assert BuiltinReward("format")(rollouts) == [1.0, 0.0, 0.0]
     assert BuiltinReward("shorter")(rollouts) == [-0.125, -0.125, -1.0]
     assert BuiltinReward("longer")(rollouts) == [0.125, 0.125, 0.0]
