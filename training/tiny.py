@@ -105,7 +105,7 @@ def _tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from truthgym.training.tiny_model.text import conversations
+    from truthgym.training.tiny_model.warm_start import conversations
 
     bpe = Tokenizer(models.BPE())
     digits = pre_tokenizers.Split(Regex(r"\d{1,2}"), "isolated")

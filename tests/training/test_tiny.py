@@ -15,8 +15,14 @@ from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.tasks.worlds import urns as urns_task
 from truthgym.training.tiny import tiny
-from truthgym.training.tiny_model.text import FIRST_SEED, STAGES, conversations, sample_percent
-from truthgym.training.tiny_model.warm_start import rate, warm_start
+from truthgym.training.tiny_model.warm_start import (
+    FIRST_SEED,
+    STAGES,
+    conversations,
+    rate,
+    sample_percent,
+    warm_start,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -183,6 +189,6 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, argument: str, value: 
 
 def test_progress_is_printed_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny(tmp_path / "tiny", steps=20, hidden=32, layers=1)
-    shown = [line for line in capsys.readouterr().err.splitlines() if "Warm start: step" in line]
-    assert len(shown) == 10
-    assert "step 20 of 20, loss" in shown[-1]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "Warm start: step" in line]
+    assert len(lines) == 10
+    assert "step 20 of 20, loss" in lines[-1]
