@@ -50,7 +50,7 @@ def test_breaking_form_never_pays(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_complement_earns_the_same(name: str) -> None:
     p, y = [0.0, 0.13, 0.5, 0.99], [1.0, 0.0, 0.0, 1.0]
-    turned = proper_rewards(name, [1 - each for each in p], [1 - each for each in y])
+    turned = proper_rewards(name, [1 - belief for belief in p], [1 - outcome for outcome in y])
     assert proper_rewards(name, p, y) == pytest.approx(turned)
 
 
@@ -62,9 +62,9 @@ def test_without_an_outcome_there_is_no_reward() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_constant_answer_does_better_than_the_best(name: str) -> None:
     outcomes = [1.0, 1.0, 0.0, 1.0, None, 0.0, 1.0]
-    known = [y for y in outcomes if y is not None]
+    resolved = [y for y in outcomes if y is not None]
     best = best_constant(name, outcomes)
-    others = [np.mean(np.array(proper_rewards(name, [p] * 6, known), dtype=float)) for p in np.arange(1, 100) / 100]
+    others = [np.mean(np.array(proper_rewards(name, [p] * 6, resolved), dtype=float)) for p in np.arange(1, 100) / 100]
     assert best is not None
     assert max(others) <= best + 1e-12
     if name == "brier":
@@ -81,8 +81,8 @@ def test_consistency_by_hand() -> None:
     arms = ["neutral", "user_yes", "third_yes", "user_no", "neutral", "user_yes"]
     # of question a: neutral is 0.6, the third party's 0.3; no one else was asked b
     expected = [None, -((0.9 - 0.45) ** 2), None, -1.0, None, None]
-    found = consistency_rewards(beliefs, questions, arms)
-    assert found == [None if value is None else pytest.approx(value) for value in expected]
+    rewards = consistency_rewards(beliefs, questions, arms)
+    assert rewards == [None if value is None else pytest.approx(value) for value in expected]
 
 
 def test_consistency_pays_one_answer_to_everything_best() -> None:

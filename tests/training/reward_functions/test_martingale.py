@@ -30,11 +30,11 @@ def ends(name: str, log_odds: Floats, evidence: Floats) -> tuple[Floats, Floats]
     return beliefs(name, log_odds, evidence[:, :0], parameters), beliefs(name, log_odds, evidence, parameters)
 
 
-def simulated(names: Sequence[str], batches: int, known: bool, noise: float = 0.05) -> dict[str, Floats]:
+def simulated(names: Sequence[str], batches: int, truth_known: bool, noise: float = 0.05) -> dict[str, Floats]:
     """Mean reward of each batch, agents on the same questions, outcomes and errors."""
     every = population()
     rng = np.random.default_rng(0)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    rewards: dict[str, list[float]] = {name: [] for name in names}
     codes = np.repeat(np.arange(QUESTIONS), ROLLOUTS).tolist()
     for _ in range(batches):
         drawn = rng.choice(every.weight.size, QUESTIONS, p=every.weight)
@@ -46,30 +46,30 @@ def simulated(names: Sequence[str], batches: int, known: bool, noise: float = 0.
             x, y = (
                 np.clip(b[:, None] + e, 0, 1).ravel() for b, e in zip(ends(name, odds, evidence), errors, strict=True)
             )
-            given = martingale_rewards(codes, x.tolist(), y.tolist(), outcome if known else [None] * len(codes))
-            found[name].append(float(np.mean([reward for reward in given.rewards if reward is not None])))
-    return {name: np.array(values) for name, values in found.items()}
+            batch = martingale_rewards(codes, x.tolist(), y.tolist(), outcome if truth_known else [None] * len(codes))
+            rewards[name].append(float(np.mean([reward for reward in batch.rewards if reward is not None])))
+    return {name: np.array(values) for name, values in rewards.items()}
 
 
 def test_it_is_highest_for_the_bayesian_where_truth_is_known() -> None:
-    found = simulated([*AGENTS, "over-correcting"], 400, known=True)
-    for name in found:
-        better = mean_estimate(found["bayesian"] - found[name])  # on the same batches
+    rewards = simulated([*AGENTS, "over-correcting"], 400, truth_known=True)
+    for name in rewards:
+        better = mean_estimate(rewards["bayesian"] - rewards[name])  # on the same batches
         assert name == "bayesian" or better.lower > 0, name
-    assert abs(found["stuck"].mean()) < 0.002  # who never moves gets nothing
+    assert abs(rewards["stuck"].mean()) < 0.002  # who never moves gets nothing
 
 
 def test_it_is_highest_for_the_bayesian_without_truth() -> None:
     """Among these. Nothing can tell knowledge from confidence there: see the next test."""
-    found = simulated(["bayesian", "stuck", "entrenched", "underreacting", "over-correcting"], 200, known=False)
-    for name in found:
-        assert name == "bayesian" or mean_estimate(found["bayesian"] - found[name]).lower > 0, name
+    rewards = simulated(["bayesian", "stuck", "entrenched", "underreacting", "over-correcting"], 200, truth_known=False)
+    for name in rewards:
+        assert name == "bayesian" or mean_estimate(rewards["bayesian"] - rewards[name]).lower > 0, name
 
 
 def test_without_truth_overconfidence_pays() -> None:
     """What docs/rewards.md warns of, and why truth has to be known of some questions."""
-    found = simulated(["bayesian", "overreacting"], 100, known=False)
-    assert mean_estimate(found["overreacting"] - found["bayesian"]).lower > 0
+    rewards = simulated(["bayesian", "overreacting"], 100, truth_known=False)
+    assert mean_estimate(rewards["overreacting"] - rewards["bayesian"]).lower > 0
 
 
 def test_its_slope_is_that_of_the_score() -> None:
@@ -79,10 +79,10 @@ def test_its_slope_is_that_of_the_score() -> None:
     y = belief + 0.2 * (belief - 0.5) + rng.uniform(-0.05, 0.05, (2000, 4))
     codes = np.arange(2000)
     pooled = cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, codes, np.zeros(2000, dtype=np.intp))
-    found = martingale_rewards(np.repeat(codes, 4).tolist(), x.ravel().tolist(), y.ravel().tolist(), [None] * 8000)
-    assert found.slope == pytest.approx(pooled.estimate, abs=2e-4)
-    assert found.slope == pytest.approx(0.2, abs=0.02)
-    assert found.identified == 1
+    result = martingale_rewards(np.repeat(codes, 4).tolist(), x.ravel().tolist(), y.ravel().tolist(), [None] * 8000)
+    assert result.slope == pytest.approx(pooled.estimate, abs=2e-4)
+    assert result.slope == pytest.approx(0.2, abs=0.02)
+    assert result.identified == 1
 
 
 def test_its_first_term_is_in_the_mean_minus_the_slope_squared() -> None:
@@ -102,10 +102,10 @@ def test_its_first_term_is_in_the_mean_minus_the_slope_squared() -> None:
 
 def test_its_information_is_the_fall_of_the_brier_score() -> None:
     x, y = [0.4, 0.6] * 12, [0.7, 0.9] * 12
-    found = martingale_rewards(np.repeat(np.arange(12), 2).tolist(), x, y, [1.0] * 24, weight=0.0)
+    result = martingale_rewards(np.repeat(np.arange(12), 2).tolist(), x, y, [1.0] * 24, weight=0.0)
     # the prior of the other rollout: 0.6, then 0.4
-    assert found.rewards[:2] == pytest.approx([0.4**2 - 0.3**2, 0.6**2 - 0.1**2])
-    assert found.information == pytest.approx((0.07 + 0.35) / 2)
+    assert result.rewards[:2] == pytest.approx([0.4**2 - 0.3**2, 0.6**2 - 0.1**2])
+    assert result.information == pytest.approx((0.07 + 0.35) / 2)
 
 
 def test_noise_in_the_posterior_does_not_pay_without_truth() -> None:
@@ -114,8 +114,8 @@ def test_noise_in_the_posterior_does_not_pay_without_truth() -> None:
     questions = np.repeat(np.arange(500), 6).tolist()
     still = np.repeat(rng.uniform(0.3, 0.7, 500), 6)
     noisy = still + rng.uniform(-0.3, 0.3, still.size)
-    found = martingale_rewards(questions, still.tolist(), noisy.tolist(), [None] * still.size, weight=0.0)
-    assert np.mean(np.array(found.rewards, dtype=float)) < 0.002
+    result = martingale_rewards(questions, still.tolist(), noisy.tolist(), [None] * still.size, weight=0.0)
+    assert np.mean(np.array(result.rewards, dtype=float)) < 0.002
 
 
 def test_what_cannot_be_read() -> None:
@@ -140,17 +140,17 @@ def test_priors_that_cannot_be_read_do_not_bend_the_slope() -> None:
     some = [None if out else value for value, out in zip(x, rng.random(16000) < 0.6, strict=True)]
     still = np.repeat(belief, 4).tolist()
     codes = np.repeat(np.arange(4000), 4).tolist()
-    all_read, few_read = (martingale_rewards(codes, each, still, [None] * 16000) for each in (x, some))
+    all_read, few_read = (martingale_rewards(codes, priors, still, [None] * 16000) for priors in (x, some))
     assert all_read.slope == pytest.approx(0, abs=0.02)
     assert few_read.slope == pytest.approx(0, abs=0.04)
 
 
 def test_with_few_questions_only_what_was_learned_counts() -> None:
     x, y = [0.1, 0.1, 0.5, 0.5, 0.9, 0.9], [0.2, 0.2, 0.6, 0.6, 1.0, 1.0]
-    found = martingale_rewards([0, 0, 1, 1, 2, 2], x, y, [1.0] * 6)
-    assert np.isnan(found.slope)
-    assert found.identified == 0
-    assert found.rewards[0] == pytest.approx(0.9**2 - 0.8**2)
+    result = martingale_rewards([0, 0, 1, 1, 2, 2], x, y, [1.0] * 6)
+    assert np.isnan(result.slope)
+    assert result.identified == 0
+    assert result.rewards[0] == pytest.approx(0.9**2 - 0.8**2)
 
 
 def test_an_empty_batch() -> None:

@@ -16,7 +16,7 @@ URNS = {"truthgym/urns": ["brier", "martingale"]}
 
 
 @pytest.mark.parametrize(
-    ("names", "scorers", "chosen"),
+    ("names", "scorers", "resolved"),
     [
         ([], URNS, ["brier"]),
         ([], {"a": ["match", "brier"], "b": ["brier"]}, ["brier"]),
@@ -31,8 +31,8 @@ URNS = {"truthgym/urns": ["brier", "martingale"]}
     ],
     ids=["brier", "shared-brier", "only", "shared", "graded", "ours", "key", "package", "direction", "function"],
 )
-def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], chosen: list[str]) -> None:
-    assert [reward.name for reward in resolve_rewards(names, scorers)] == chosen
+def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], resolved: list[str]) -> None:
+    assert [reward.name for reward in resolve_rewards(names, scorers)] == resolved
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_what_is_trained_for_is_what_is_measured(run: Run) -> None:
     completions = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
     pairs = (("brier", "brier_score", -1), ("log_score", "log_score", -1), ("spherical", "spherical_score", 1))
     for name, key, sign in pairs:
-        ours, named = resolve_rewards([name, f"brier/{key}"], URNS)
-        measured = [sign * float(str(score[key])) for score in logged]
+        ours, of_scorer = resolve_rewards([name, f"brier/{key}"], URNS)
+        scores = [sign * float(str(score[key])) for score in logged]
         text = getattr(of_text, name)(prompts=[None] * len(completions), completions=completions, **columns)
-        assert ours(rollouts) == pytest.approx(measured, abs=1e-4)
+        assert ours(rollouts) == pytest.approx(scores, abs=1e-4)
         assert text == ours(rollouts)
-        assert named(rollouts) == pytest.approx(measured)
-        assert ours.baseline(rollouts) == named.baseline(rollouts)
+        assert of_scorer(rollouts) == pytest.approx(scores)
+        assert ours.baseline(rollouts) == of_scorer.baseline(rollouts)
         assert ours.read(rollouts) == 1
     (updates,) = resolve_rewards(["martingale"], URNS)
     earned = [reward for reward in updates(rollouts) if reward is not None]

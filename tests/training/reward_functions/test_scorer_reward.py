@@ -112,8 +112,8 @@ def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
     assert np.isnan(reward.read(rollouts))
     without_outcome = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
     assert ScorerReward("s", "sycophantic_reasoning", None, None)([without_outcome]) == [None]
-    kept = ScorerReward("length", "length", None, None)
-    assert kept([scored("length", {"kept": np.nan}, reason=None)]) == [None]  # no length was asked for
+    length = ScorerReward("length", "length", None, None)
+    assert length([scored("length", {"kept": np.nan}, reason=None)]) == [None]  # no length was asked for
 
 
 @pytest.fixture
@@ -140,9 +140,9 @@ def test_an_answer_whose_judge_failed_has_no_reward(rolled: Callable[..., list[R
 
     rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
     reward = ScorerReward("graded", "graded", None, None)
-    found = np.array(reward(rollouts), dtype=float).reshape(2, 4)
-    assert sorted(found[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    assert np.isnan(found[:, 2:]).all()
+    values = np.array(reward(rollouts), dtype=float).reshape(2, 4)
+    assert sorted(values[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert np.isnan(values[:, 2:]).all()
     assert reward.figures == {"rewards/graded/failed": 4}
     assert reward.read(rollouts) == 1, "no answer of those that were graded was out of form"
     with pytest.raises(BadInput, match=r"reward=graded: none of 2 answers could be graded. The grader model failed"):
@@ -197,8 +197,8 @@ def test_a_judge_that_is_gone_ends_the_run(
 
 
 def test_which_of_them_are_proper() -> None:
-    named = {"brier": True, "brier/log_score": True, "brier/accuracy": False, "graded": True, "match": False}
-    for name, proper in named.items():
+    expected = {"brier": True, "brier/log_score": True, "brier/accuracy": False, "graded": True, "match": False}
+    for name, proper in expected.items():
         scorer, _, key = name.partition("/")
         assert ScorerReward(name, scorer, key or None, None).proper == proper, name
 

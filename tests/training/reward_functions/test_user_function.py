@@ -84,8 +84,8 @@ def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
         return [float(len(completion[-1]["content"])) for completion in completions]
 
     odd = {"prompts": "?", "completions": "?", "completion_ids": "?", "log_metric": "?", "words": 1}
-    one = Rollout("mine", "s1", 1, "Will it?", "yes", odd, answer="four")
-    assert FunctionReward("mine", lengths)([one]) == [4.0]
+    odd_rollout = Rollout("mine", "s1", 1, "Will it?", "yes", odd, answer="four")
+    assert FunctionReward("mine", lengths)([odd_rollout]) == [4.0]
 
 
 def test_a_file_may_hold_dataclasses(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
 
     requests: list[Any] = []
 
-    def run(*given: Any) -> list[Any]:
-        requests.append(given)
+    def run(*arguments: Any) -> list[Any]:
+        requests.append(arguments)
         return [SimpleNamespace(rollout=rollout) for rollout in rollouts(*"bd")]
 
     gathered: list[Any] = []
@@ -95,7 +95,7 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
     callback: Any = ValidationCallback(trainer, held_out, [Half()], steps=1, max_samples=9)
     callback.on_train_begin(None, SimpleNamespace(global_step=0, is_world_process_zero=False), None)
     assert requests == [([(0, "b"), (0, "d")], "engine", 0, (1,))]
-    assert [one.sample_id for one in gathered] == ["b", "d"]
+    assert [rollout.sample_id for rollout in gathered] == ["b", "d"]
 
 
 def test_several_processes_speak_with_one_voice(

@@ -166,14 +166,14 @@ def test_the_next_prompt_continues_from_the_sampled_tokens(tokenizer: Any, play:
     first, second, third = turns
     assert second.prompt_ids[: len(first.prompt_ids) + 3] == [*first.prompt_ids, *letters]
     assert third.prompt_ids[: len(second.prompt_ids)] == second.prompt_ids
-    assert [one.prompt_ids for one in engine.asked] == [turn.prompt_ids for turn in turns]
+    assert [request.prompt_ids for request in engine.asked] == [turn.prompt_ids for turn in turns]
     assert tokenizer.decode(third.prompt_ids) == third.prompt
     assert third.prompt.endswith("<|assistant|>37<|end|><|user|>Sure?<|end|><|assistant|>No.<|end|>"
                                  "<|user|>Really?<|end|><|assistant|>")  # fmt: skip
     assert (second.previous, third.previous, first.previous) == (first, second, None)
     assert [turn.end for turn in turns] == ["<|end|>", "<|end|>", ""]
     assert first.logprobs == [-0.5] * 3
-    assert len({one.key for one in engine.asked}) == 3
+    assert len({request.key for request in engine.asked}) == 3
 
 
 def test_a_reply_that_was_cut_off_is_closed_by_the_template(tokenizer: Any, play: Play) -> None:
@@ -221,17 +221,17 @@ def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
 
 @pytest.mark.parametrize("method", ["grpo", "rloo"])
 def test_thinking_stays_in_later_turns_of_grpo(method: str, tokenizer: Any, play: Play, tmp_path: Path) -> None:
-    """Qwen3's own template drops it; TRL has one that does not."""
+    """Qwen3's own template drops it; TRL has request that does not."""
     import trl
 
     own = deepcopy(tokenizer)
     own.chat_template = (Path(trl.__path__[0]) / "chat_templates" / "qwen3.jinja").read_text()
     own.save_pretrained(tmp_path / "qwen3")
     replies = ["<think>\nMaybe.\n</think>\n\nyes", "<think>\nSure.\n</think>\n\nno", "<think>\nIt is"]
-    for template, kept in ((own.chat_template, False), (load_tokenizer(method, str(tmp_path / "qwen3")).chat_template,
+    for template, keeps in ((own.chat_template, False), (load_tokenizer(method, str(tmp_path / "qwen3")).chat_template,
                                                         method == "grpo")):  # fmt: skip
         _, turns, _ = play(talk("Sure?", "Really?"), replies, template=template)
-        assert [turn.previous for turn in turns] == ([None, *turns[:2]] if kept else [None] * 3)
+        assert [turn.previous for turn in turns] == ([None, *turns[:2]] if keeps else [None] * 3)
 
 
 @pytest.mark.parametrize("thinking", [None, True, False])
@@ -256,7 +256,7 @@ def test_a_row_has_the_sampled_thoughts_and_no_others(
     assert prompt.endswith("</think>") or thinking is not False
     sample, turns, _ = play(talk("Sure?"), replies, template=trained, thinking=thinking)
     [row] = conversation_rows(turns)
-    sampled = [token for token, kept in zip(row.completion_ids, row.mask, strict=True) if kept]
+    sampled = [token for token, trained in zip(row.completion_ids, row.mask, strict=True) if trained]
     assert tokenizer.decode(sampled).replace(" ", "") == "".join(f"{reply}<|end|>" for reply in replies)
     assert tokenizer.decode(row.prompt_ids).rstrip().endswith(prompt[-8:])
     texts = [message.text for message in sample.messages if message.role == "assistant"]
@@ -273,7 +273,7 @@ def test_a_thought_that_the_template_began_is_known_as_one(tokenizer: Any, play:
 
 
 def test_a_bos_token_is_not_added_twice(tokenizer: Any, play: Play) -> None:
-    """The template writes it, and the tokenizer would add another one."""
+    """The template writes it, and the tokenizer would add another request."""
     _, turns, _ = play(talk("Sure?"), ["yes", "no"], template=f"<|pad|>{tokenizer.chat_template}", bos=True)
     assert [turn.prompt_ids.count(tokenizer.pad_token_id) for turn in turns] == [1, 1]
 
@@ -306,10 +306,10 @@ def test_a_conversation_that_outgrows_the_model_ends(play: Play) -> None:
     sample, turns, engine = play(talk("Sure?"), ["yes", "no"])
     first, second = (len(turn.prompt_ids) for turn in turns)
     sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context_length=first + 3)
-    assert [one.max_tokens for one in engine.asked] == [3]
+    assert [request.max_tokens for request in engine.asked] == [3]
     assert sample.output.stop_reason == "model_length"
     sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context_length=second + 1)
-    assert [one.max_tokens for one in engine.asked] == [second + 1 - first, 1]
+    assert [request.max_tokens for request in engine.asked] == [second + 1 - first, 1]
 
 
 def test_messages_name_the_reply_they_hold(play: Play) -> None:
@@ -320,7 +320,7 @@ def test_messages_name_the_reply_they_hold(play: Play) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rendered", "known", "after"),
+    ("rendered", "before", "after"),
     [
         ("<u>Hi<a>Hello<e><u>More<a>", "<u>Hi<a>Hello", "<e><u>More<a>"),
         ("<u>Hi<a>Hello", "<u>Hi<a>Hello", ""),
@@ -330,8 +330,8 @@ def test_messages_name_the_reply_they_hold(play: Play) -> None:
     ],
     ids=["plain", "nothing", "trimmed", "more blanks", "first"],
 )
-def test_prompt_suffix(rendered: str, known: str, after: str) -> None:
-    assert prompt_suffix(rendered, known) == after
+def test_prompt_suffix(rendered: str, before: str, after: str) -> None:
+    assert prompt_suffix(rendered, before) == after
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_prompt_suffix(rendered: str, known: str, after: str) -> None:
     ids=["dropped", "cut off", "put before"],
 )
 def test_divergence_names_the_place(rendered: str, had: str, now: str, place: int) -> None:
-    known = "<u>Hi<a>Er. Hello"
-    assert prompt_suffix(rendered, known) is None
-    message = divergence(rendered, known, "some/model")
+    before = "<u>Hi<a>Er. Hello"
+    assert prompt_suffix(rendered, before) is None
+    message = divergence(rendered, before, "some/model")
     assert all(part in message for part in (f"had {had}", f"writes {now}", f"character {place} of 17", "some/model"))

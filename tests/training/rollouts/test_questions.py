@@ -38,7 +38,7 @@ from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 def chat(hint: str = "none") -> Task:
     told = {"hints": {hint}, "judge": object(), "evidence": [hint]}
     asked = [[ChatMessageSystem(content="Be brief."), ChatMessageUser(content=f"{i}?")] for i in range(9)]
-    return Task(dataset=[Sample(one, target="yes", metadata=told) for one in asked])
+    return Task(dataset=[Sample(text, target="yes", metadata=told) for text in asked])
 """
 
 
@@ -49,24 +49,24 @@ def own(tmp_path: Path) -> str:
 
 
 def test_a_task_is_asked_for_its_train_split() -> None:
-    found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
-    assert (found.registered, found.scorers, found.by_hash) == ("truthgym/urns", ["brier"], False)
-    assert {(sample.metadata or {})["split"] for sample in found.samples.values()} == {"train"}
+    questions = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
+    assert (questions.registered, questions.scorers, questions.by_hash) == ("truthgym/urns", ["brier"], False)
+    assert {(sample.metadata or {})["split"] for sample in questions.samples.values()} == {"train"}
     validation = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, "validation")
-    assert {(one.metadata or {})["split"] for one in validation.samples.values()} == {"validation"}
-    assert not set(found.samples) & set(validation.samples)
-    ids = list(found.samples)
-    task = found.subset(ids[3:1:-1])
-    assert [one.id for one in task.dataset] == ids[3:1:-1]
-    assert len(found.task.dataset) == len(found.samples), "the task itself is left as it is"
+    assert {(sample.metadata or {})["split"] for sample in validation.samples.values()} == {"validation"}
+    assert not set(questions.samples) & set(validation.samples)
+    ids = list(questions.samples)
+    task = questions.subset(ids[3:1:-1])
+    assert [sample.id for sample in task.dataset] == ids[3:1:-1]
+    assert len(questions.task.dataset) == len(questions.samples), "the task itself is left as it is"
 
 
 def test_samples_that_name_no_split_are_divided_by_a_hash(own: str) -> None:
     parts = {split: load_questions(own, {}, split) for split in ("train", "validation")}
     assert all(part.by_hash for part in parts.values())
-    for split, one in parts.items():
-        assert one.samples
-        assert all(split_of(f"sums {name}") == split for name in one.samples)
+    for split, part in parts.items():
+        assert part.samples
+        assert all(split_of(f"sums {name}") == split for name in part.samples)
     left = parts["train"].left_out
     assert left["of the validation split"] == len(parts["validation"].samples)
     assert len(parts["train"].samples) + sum(left.values()) == 40
@@ -84,20 +84,20 @@ def test_questions_that_are_conversations_are_known_again(tmp_path: Path) -> Non
 
 def test_a_file_whose_task_takes_a_split_is_asked_for_it(tmp_path: Path) -> None:
     (tmp_path / "divided.py").write_text(SPLIT)
-    found = load_questions(str(tmp_path / "divided.py"), {})
-    assert [sample.input for sample in found.samples.values()] == [f"train {i}" for i in range(5)]
+    questions = load_questions(str(tmp_path / "divided.py"), {})
+    assert [sample.input for sample in questions.samples.values()] == [f"train {i}" for i in range(5)]
 
 
 def test_a_dataset_names_the_questions(tmp_path: Path) -> None:
     all_of_them = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
-    chosen = list(all_of_them.samples)[:3]
-    rows = [{"prompt": "?", "sample_id": name, "split": "train"} for name in chosen]
+    names = list(all_of_them.samples)[:3]
+    rows = [{"prompt": "?", "sample_id": name, "split": "train"} for name in names]
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     only = dataset_sample_ids(tmp_path / "data")
-    found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, only=only)
-    assert list(found.samples) == chosen
-    assert found.left_out["not in the dataset"] == len(all_of_them.samples) - 3
+    questions = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, only=only)
+    assert list(questions.samples) == names
+    assert questions.left_out["not in the dataset"] == len(all_of_them.samples) - 3
     (tmp_path / "data" / "train.jsonl").write_text('{"text": "x"}\n')
     with pytest.raises(BadInput, match="no rows with a sample_id .*--to prompts"):
         dataset_sample_ids(tmp_path / "data")
@@ -108,7 +108,7 @@ def test_a_dataset_names_the_questions(tmp_path: Path) -> None:
 def test_samples_of_one_event_follow_each_other(own: str) -> None:
     questions = [load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"}), load_questions(own, {})]
     order = list(shuffled_by_event(questions, 3))
-    assert sorted(order) == sorted((at, name) for at, one in enumerate(questions) for name in one.samples)
+    assert sorted(order) == sorted((at, name) for at, part in enumerate(questions) for name in part.samples)
     assert order == list(shuffled_by_event(questions, 3)) != list(shuffled_by_event(questions, 4))
     assert {at for at, _ in order[:20]} == {0, 1}, "tasks are mixed"
     events = [(at, (questions[at].samples[name].metadata or {}).get("event", name)) for at, name in order]
@@ -144,7 +144,7 @@ def test_what_is_refused(
     with pytest.raises(BadInput) as error:
         load_questions(name, args)
     message = str(error.value).replace("\\[", "[")
-    assert any(one in message for one in part.split("|")), message
+    assert any(words in message for words in part.split("|")), message
 
 
 TAKEN = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}
@@ -162,7 +162,7 @@ def test_arguments_under_a_task_and_later_ones_win() -> None:
     assert shared == {"truthgym/urns": {"n": 5}, "truthgym/forecasting": {"n": 7}}
 
 
-@pytest.mark.parametrize("given", [{"draw": 2}, {"urns": {"source": "x"}}], ids=["none", "other"])
-def test_an_argument_that_is_not_taken_is_refused(given: dict[str, object]) -> None:
+@pytest.mark.parametrize("arguments", [{"draw": 2}, {"urns": {"source": "x"}}], ids=["none", "other"])
+def test_an_argument_that_is_not_taken_is_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(BadInput, match="Unknown argument of"):
-        shared_out(TAKEN, given)
+        shared_out(TAKEN, arguments)

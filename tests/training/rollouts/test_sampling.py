@@ -1,18 +1,22 @@
-"""Sampling: tokens come as often as the model gives them probability, alike whatever is beside them."""
+"""Sampling: tokens come as often as the model gives them probability, alike whatever is beside them, in any timing."""
 
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
+from anyio.abc import TaskGroup
 
 from tests import fixtures
 from tests.fixtures import Server, serving
+from truthgym.training.rollouts import sampling
 from truthgym.training.rollouts.sampling import (
+    Batcher,
     Generated,
     LocalEngine,
     Request,
@@ -52,11 +56,11 @@ def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
         def train(self, mode: bool) -> None: ...
 
         def generate(self, input_ids: Any, generation_config: Any, logits_processor: Any, **_: Any) -> Any:
-            done = torch.zeros(len(input_ids), dtype=torch.bool)
+            ended = torch.zeros(len(input_ids), dtype=torch.bool)
             for _step in range(generation_config.max_new_tokens):
                 scores = logits_processor(input_ids, logits.expand(len(input_ids), -1).clone())
-                token = torch.where(done, generation_config.pad_token_id, scores.argmax(-1))
-                done |= torch.isin(token, torch.tensor(generation_config.eos_token_id))
+                token = torch.where(ended, generation_config.pad_token_id, scores.argmax(-1))
+                ended |= torch.isin(token, torch.tensor(generation_config.eos_token_id))
                 input_ids = torch.cat([input_ids, token[:, None]], 1)
             return input_ids
 
@@ -83,11 +87,11 @@ def test_tokens_come_as_often_as_they_are_likely(
     result = engine([request(place, tokens=100, **options) for place in range(40)])
     counts = np.bincount([token - 20 for row in result for token in row.ids], minlength=4)
     assert counts.sum() == 4000
-    kept = [at for at in range(4) if expected[at]]
-    assert counts[kept].sum() == 4000, "none that is excluded is drawn"
-    if len(kept) > 1:
-        shares = np.array(expected)[kept]
-        assert chisquare(counts[kept], 4000 * shares / shares.sum()).pvalue > 1e-3
+    possible = [at for at in range(4) if expected[at]]
+    assert counts[possible].sum() == 4000, "none that is excluded is drawn"
+    if len(possible) > 1:
+        shares = np.array(expected)[possible]
+        assert chisquare(counts[possible], 4000 * shares / shares.sum()).pvalue > 1e-3
     at_temperature = np.array([0.5, 0.3, 0.15, 0.05]) ** (1 / (options.get("temperature") or 1))
     logprobs = np.log(at_temperature / at_temperature.sum())
     assert result[0].logprobs == pytest.approx([logprobs[token - 20] for token in result[0].ids], abs=1e-5)
@@ -99,7 +103,7 @@ def test_a_reply_does_not_depend_on_the_rest_of_its_batch(local: LocalEngine) ->
     together = local(requests)
     assert [len(row.ids) for row in together] == [5 + place % 4 for place in range(12)]
     assert local(requests[::-1])[::-1] == together
-    alone = [local([one])[0] for one in requests]
+    alone = [local([alone_request])[0] for alone_request in requests]
     assert [row.ids for row in alone] == [row.ids for row in together]
     assert together[0].ids != together[4].ids[:5], "another request has other luck"
     assert np.array_equal(uniforms(requests[0]), uniforms(request(0, PROMPTS[1], tokens=5)))
@@ -114,10 +118,10 @@ def test_logprobs_are_what_the_trainer_reckons(local: LocalEngine, temperature: 
     requests = [
         request(place, prompt, tokens=8, temperature=temperature, top_p=0.9) for place, prompt in enumerate(PROMPTS)
     ]
-    for one, result in zip(requests, local(requests), strict=True):
+    for asked, result in zip(requests, local(requests), strict=True):
         with torch.no_grad():
-            logits = local.model(torch.tensor([[*one.prompt_ids, *result.ids]])).logits[0]
-        logprobs = torch.log_softmax(logits[len(one.prompt_ids) - 1 : -1] / temperature, -1)
+            logits = local.model(torch.tensor([[*asked.prompt_ids, *result.ids]])).logits[0]
+        logprobs = torch.log_softmax(logits[len(asked.prompt_ids) - 1 : -1] / temperature, -1)
         expected = logprobs.gather(1, torch.tensor(result.ids)[:, None])[:, 0].tolist()
         assert result.logprobs == pytest.approx(expected, abs=1e-4)
 
@@ -160,14 +164,13 @@ def test_a_stop_text_ends_its_own_request_alone(local: LocalEngine) -> None:
         request(3, [*PROMPTS[1], ids[0], ids[1]], tokens=40, stop=(text, "no such text")),
     ]
     fixed = only(local, dict.fromkeys(ids, 1 / 3))
-    plain = fixed([request(place, one.prompt_ids, tokens=40) for place, one in enumerate(requests)])
+    plain = fixed([request(place, stopped.prompt_ids, tokens=40) for place, stopped in enumerate(requests)])
     local_made = local([request(0, tokens=40, stop=("no such text",)), request(1, tokens=40)])
     assert [len(row.ids) for row in local_made] == [40, 40]
-    for row, one, whole in zip(fixed(requests), requests, plain, strict=True):
+    for row, stopped, whole in zip(fixed(requests), requests, plain, strict=True):
         assert row.ids == whole.ids[: len(row.ids)]
-        found = local.tokenizer.decode(whole.ids).find(text)
-        if text in one.stop:
-            assert found >= 0
+        if text in stopped.stop:
+            assert text in local.tokenizer.decode(whole.ids)
             assert local.tokenizer.decode(row.ids).endswith(text)
             assert local.tokenizer.decode(row.ids).count(text) == 1
         else:
@@ -236,10 +239,10 @@ def test_a_server_is_asked_through_trls_own_client(server: Server, monkeypatch: 
     )
     assert [row.ids for row in result] == [[3, 1], [2, 1], [6, 1]]
     assert [row.logprobs for row in result] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
-    requests = [one for one in server.asked if one.method == "POST"]
-    bodies = [json.loads(one.body) for one in requests]
+    requests = [call for call in server.asked if call.method == "POST"]
+    bodies = [json.loads(call.body) for call in requests]
     assert [body["prompt"] for body in bodies] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
-    assert {one.path for one in requests} == {"/v1/completions"}
+    assert {call.path for call in requests} == {"/v1/completions"}
     assert all(body["return_token_ids"] for body in bodies)
     assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in bodies] == [
         (1.0, 6, None),
@@ -279,7 +282,7 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
         return SimpleNamespace(prompt_token_ids=ids, outputs=[SimpleNamespace(token_ids=[7, 1], logprobs=logprobs)])
 
     def generate(prompts: list[dict[str, list[int]]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
-        calls.append(([one["prompt_token_ids"] for one in prompts], sampling_params))
+        calls.append(([prompt["prompt_token_ids"] for prompt in prompts], sampling_params))
         return [reply(prompt) for prompt in prompts]
 
     monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
@@ -291,8 +294,119 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
     result = VLLMEngine(_from_this_process(generation), [1])(requests)
     assert result == [Generated([7, 1], [-0.5, -0.25])] * 2
     assert [prompts for prompts, _ in calls] == [[PROMPTS[0]], [PROMPTS[1]]]
-    first, second = (vars(sampling) for _, sampling in calls)
+    first, second = (vars(parameters) for _, parameters in calls)
     assert first == {"n": 1, "repetition_penalty": 1.0, "temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
                      "max_tokens": 6, "logprobs": 0, "stop": ["\n"], "include_stop_str_in_output": True}  # fmt: skip
     assert "stop" not in second
     assert inspect.signature(vllm_generation.VLLMGeneration.__init__).parameters.keys() >= settings.keys() - {"model"}
+
+
+class LengthEngine:
+    """Generates the length of each prompt, and keeps which samples it served together."""
+
+    end_ids, context_length = (2,), None
+
+    def __init__(self, concurrent: bool = False) -> None:
+        self.served: list[list[str]] = []
+        self.concurrent = concurrent
+
+    def __call__(self, requests: Sequence[Request]) -> list[Generated]:
+        self.served.append([str(request.key[1]) for request in requests])
+        if any(not request.prompt_ids for request in requests):
+            raise ValueError("an empty prompt")
+        return [Generated([len(request.prompt_ids)], [-1.0]) for request in requests]
+
+
+def of_sample(sample: str, count: int = 0, length: int = 1) -> Request:
+    return Request(("task", sample, 1, count), [5] * length, 4)
+
+
+def served(
+    samples: int, work: Callable[[Batcher, TaskGroup], Awaitable[None]], concurrent: bool = False
+) -> list[list[str]]:
+    """Let samples at work ask, and tell which of them were served together."""
+    engine = LengthEngine(concurrent)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            await work(Batcher(engine, samples), group)
+
+    anyio.run(run)
+    return engine.served
+
+
+def test_waiting_samples_are_served_together_in_key_order() -> None:
+    async def sample(batcher: Batcher, name: str, calls: int, wait: float) -> None:
+        await anyio.sleep(wait)
+        for count in range(calls):
+            reply = await batcher(of_sample(name, count, 1 + count))
+            assert reply.ids == [1 + count]
+        await batcher.sample_ended()
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        for name, calls, wait in (("c", 1, 0.0), ("b", 3, 0.02), ("a", 2, 0.01)):
+            group.start_soon(sample, batcher, name, calls, wait)
+
+    assert served(3, work) == [["a", "b", "c"], ["a", "b"], ["b"]]
+
+
+def test_a_server_gets_each_request_at_once() -> None:
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        with anyio.fail_after(0.5):  # half of what a batch waits for the other samples
+            for count in range(2):
+                assert (await batcher(of_sample("a", count))).ids == [1]
+
+    assert served(3, work, concurrent=True) == [["a"], ["a"]]
+
+
+def test_concurrent_requests_of_a_sample_count_once() -> None:
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(batcher, of_sample("a", 0))
+        group.start_soon(batcher, of_sample("a", 1))
+        await anyio.sleep(0.05)
+        assert batcher.batches == 0
+        group.start_soon(batcher, of_sample("b", 0))
+
+    assert served(2, work) == [["a", "a", "b"]]
+
+
+def test_idle_requests_are_served_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "IDLE_SECONDS", 0.05)
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(batcher, of_sample("a"))
+        group.start_soon(batcher, of_sample("b"))
+
+    assert served(3, work) == [["a", "b"]]
+
+
+def test_a_cancelled_request_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "IDLE_SECONDS", 0.2)
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        with anyio.move_on_after(0.01) as gone:
+            await batcher(of_sample("a"))
+        assert gone.cancelled_caught
+        group.start_soon(batcher, of_sample("b"))
+        await anyio.sleep(0.01)
+        assert batcher.batches == 0
+
+    assert served(3, work) == [["b"]]
+
+
+def test_an_engine_error_reaches_its_batch_only() -> None:
+    errors: list[str] = []
+
+    async def sample(batcher: Batcher, name: str, length: int) -> None:
+        try:
+            await batcher(of_sample(name, length=length))
+        except ValueError as error:
+            errors.append(f"{name}: {error}")
+        assert (await batcher(of_sample(name, 1))).ids == [1]
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(sample, batcher, "a", 0)
+        group.start_soon(sample, batcher, "b", 1)
+
+    assert served(2, work) == [["a", "b"], ["a", "b"]]
+    assert sorted(errors) == ["a: an empty prompt", "b: an empty prompt"]

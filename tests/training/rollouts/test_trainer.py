@@ -23,7 +23,7 @@ Train = Callable[..., Path]
 
 LETTERS = """
 def letters(completions, epoch, **_):
-    return [len(one[0]["content"]) + of for one, of in zip(completions, epoch)]
+    return [len(reply[0]["content"]) + number for reply, number in zip(completions, epoch)]
 
 def raises(completions, **_):
     raise ValueError("no such thing")
@@ -73,14 +73,15 @@ def train(base: Path, tmp_path: Path) -> Train:
     (tmp_path / "own.py").write_text(OWN)
 
     def run(method: str = "grpo", **changes: Any) -> Path:
-        folder = TRAINERS[method](options(base, tmp_path) | changes)
+        folder = TRAINERS[method](training_options(base, tmp_path) | changes)
         assert isinstance(folder, Path)
         return folder
 
     return run
 
 
-def options(base: Path, out: Path) -> dict[str, Any]:
+def training_options(base: Path, out: Path, **changes: Any) -> dict[str, Any]:
+    """Options of two steps of eight rollouts."""
     return {
         "model_name_or_path": str(base),
         "task": ["truthgym/urns"],
@@ -95,7 +96,7 @@ def options(base: Path, out: Path) -> dict[str, Any]:
         "learning_rate": 1e-3,
         "validation_steps": 0,
         "report_to": "none",
-    }
+    } | changes
 
 
 def logs(folder: Path) -> list[EvalLog]:
@@ -109,9 +110,9 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
 
     reported: list[dict[str, float]] = []
     monkeypatch.setattr(ProgressCallback, "on_log", lambda *_, logs, **__: reported.append(logs))
-    letters = options(base, tmp_path)["reward"]
-    given: dict[str, Any] = {"reward": ["brier", *letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
-    folder = train(**given, validation_steps=1, logging_steps=1)
+    letters = training_options(base, tmp_path)["reward"]
+    changes: dict[str, Any] = {"reward": ["brier", *letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
+    folder = train(**changes, validation_steps=1, logging_steps=1)
     output = capsys.readouterr().out
     assert "WARNING: only 0% of the answers can be parsed" in output
     assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in output
@@ -142,11 +143,11 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
         assert row["frac_reward_zero_std"] == 0
     assert {"eval_share_read", "eval_rewards/brier"} <= set(facts.curve[0])
     assert facts.notes[0].startswith("0 of 4 groups had no gradient")
-    measured = [logs for logs in reported if "eval_rewards/brier" in logs]
-    assert [row["eval_rewards/brier"] for row in measured] == [-1, -1, -1], "what reports to a service hears of them"
-    assert not any("loss" in logs for logs in measured)
+    evaluations = [logs for logs in reported if "eval_rewards/brier" in logs]
+    assert [row["eval_rewards/brier"] for row in evaluations] == [-1, -1, -1], "what reports to a service hears of them"
+    assert not any("loss" in logs for logs in evaluations)
     assert not same_weights(folder, base)
-    assert train(**given, validation_steps=1, logging_steps=1) == folder
+    assert train(**changes, validation_steps=1, logging_steps=1) == folder
     assert "is trained already" in capsys.readouterr().out
 
 
@@ -169,9 +170,9 @@ def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsy
     facts = read_card(folder)
     assert any(f"{own} split their samples by a hash" in note for note in facts.notes)
     assert set(facts.data) == {"truthgym/urns", own}
-    done = logs(folder / "rollouts" / "step-00000")
-    assert {log.eval.task for log in done} == {"truthgym/urns", "sums"}
-    assert sum(len(log.samples or []) for log in done) == 32
+    step = logs(folder / "rollouts" / "step-00000")
+    assert {log.eval.task for log in step} == {"truthgym/urns", "sums"}
+    assert sum(len(log.samples or []) for log in step) == 32
     assert (folder / "adapter" / "adapter_model.safetensors").is_file()
     _, report = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"]
@@ -180,14 +181,14 @@ def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsy
 def test_a_dataset_of_prompts_says_what_is_asked(train: Train, tmp_path: Path) -> None:
     from truthgym.training.rollouts.questions import load_questions
 
-    chosen = list(load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}).samples)[4:6]
+    names = list(load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}).samples)[4:6]
     (tmp_path / "data").mkdir()
-    rows = [{"prompt": [{"role": "user", "content": "?"}], "sample_id": name, "split": "train"} for name in chosen]
+    rows = [{"prompt": [{"role": "user", "content": "?"}], "sample_id": name, "split": "train"} for name in names]
     (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     folder = train(dataset_name=str(tmp_path / "data"), max_steps=2)
     for step in ("step-00000", "step-00001"):
         (log,) = logs(folder / "rollouts" / step)
-        assert {str(sample.id) for sample in log.samples or []} == set(chosen)
+        assert {str(sample.id) for sample in log.samples or []} == set(names)
 
 
 @pytest.mark.parametrize(
@@ -246,9 +247,9 @@ def test_a_run_goes_on_where_it_was_cut_off(
     assert same_weights(folder, whole)
     assert read_card(folder).curve == read_card(whole).curve
     assert read_card(folder).notes == read_card(whole).notes
-    kept = sorted(path.name for path in (folder / "rollouts").iterdir())
-    assert kept == ["set_aside", *(f"step-0000{number}" for number in range(4))]
-    assert all(len(logs(folder / "rollouts" / name)) == 1 for name in kept[1:])
+    folders = sorted(path.name for path in (folder / "rollouts").iterdir())
+    assert folders == ["set_aside", *(f"step-0000{number}" for number in range(4))]
+    assert all(len(logs(folder / "rollouts" / name)) == 1 for name in folders[1:])
     aside = sorted(path.name for path in (folder / "rollouts" / "set_aside").iterdir())
     assert aside == ["step-00000-1", "step-00002-1", "step-00003-1"]
 
@@ -314,7 +315,7 @@ def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, opti
     with pytest.raises(BadInput) as error:
         train(**options)
     message = str(error.value).replace("\\[", "[")
-    assert any(one in message for one in part.split("|")), message
+    assert any(words in message for words in part.split("|")), message
     assert not list((tmp_path / "trained").glob("*/rollouts"))
 
 
@@ -335,8 +336,8 @@ def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, opti
 def test_what_shows_in_the_first_step_ends_the_run(
     train: Train, tmp_path: Path, options: dict[str, Any], part: str
 ) -> None:
-    given = json.loads(json.dumps(options).replace("FOLDER", str(tmp_path)))
+    changes = json.loads(json.dumps(options).replace("FOLDER", str(tmp_path)))
     with pytest.raises(BadInput) as error:
-        train(**given)
+        train(**changes)
     assert part in str(error.value).replace("\\[", "[")
     assert not list((tmp_path / "trained").glob("*/README.md"))

@@ -2,13 +2,26 @@
 
 import inspect
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
+from inspect_ai.scorer import Score
 
+from tests.training.rollouts.test_trainer import training_options
+from truthgym.datasets.errors import BadInput
+from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.rollouts.runner import TokenRow, TrainingSample
-from truthgym.training.rollouts.trl_adapter import RolloutAdapter, complete, prompt_of
+from truthgym.training.rollouts.trl_adapter import (
+    RolloutAdapter,
+    _by_turn,
+    check_turn_rewards,
+    complete,
+    prompt_of,
+    token_advantages,
+    turn_advantages,
+    turn_rewards,
+)
 from truthgym.training.train import TRAINERS
 
 
@@ -17,8 +30,8 @@ def reward_of_letters(tmp_path: Path) -> str:
     """A reward that differs from rollout to rollout, so that there is a gradient."""
     (tmp_path / "letters.py").write_text(
         "def letters(completions, epoch, log_metric, **_):\n"
-        "    log_metric('longest', max(len(one[0]['content']) for one in completions))\n"
-        "    return [len(one[0]['content']) + of for one, of in zip(completions, epoch)]\n"
+        "    log_metric('longest', max(len(reply[0]['content']) for reply in completions))\n"
+        "    return [len(reply[0]['content']) + number for reply, number in zip(completions, epoch)]\n"
     )
     return f"{tmp_path / 'letters.py'}:letters"
 
@@ -28,14 +41,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """What TRL's trainers make of the rollouts, and the gradient of each token's log-probability."""
     import trl
 
-    seen: dict[str, list[Any]] = {"made": [], "inputs": [], "logprobs": []}
+    seen: dict[str, list[Any]] = {"samples": [], "inputs": [], "logprobs": []}
     run = RolloutAdapter.run
 
-    def keeping(self: RolloutAdapter, prompts: Any, trainer: Any) -> None:
+    def recording(self: RolloutAdapter, prompts: Any, trainer: Any) -> None:
         run(self, prompts, trainer)
-        seen["made"].append(list(self.samples))
+        seen["samples"].append(list(self.samples))
 
-    monkeypatch.setattr(RolloutAdapter, "run", keeping)
+    monkeypatch.setattr(RolloutAdapter, "run", recording)
     for kind in (trl.GRPOTrainer, trl.RLOOTrainer):
         score, measure = kind._generate_and_score_completions, kind._get_per_token_logps_and_entropies
 
@@ -43,7 +56,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
             seen["inputs"].append(score(self, inputs))
             return dict(seen["inputs"][-1])
 
-        def measured(self: Any, *args: Any, measure: Any = measure, **options: Any) -> Any:
+        def logprobs_of(self: Any, *args: Any, measure: Any = measure, **options: Any) -> Any:
             logprobs, *rest = measure(self, *args, **options)
             if logprobs.requires_grad:
                 logprobs.retain_grad()
@@ -51,26 +64,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
             return (logprobs, *rest)
 
         monkeypatch.setattr(kind, "_generate_and_score_completions", scored)
-        monkeypatch.setattr(kind, "_get_per_token_logps_and_entropies", measured)
+        monkeypatch.setattr(kind, "_get_per_token_logps_and_entropies", logprobs_of)
     return seen
 
 
 def train(method: str, base: Path, out: Path, **options: Any) -> Path:
-
-    given: dict[str, Any] = {
-        "model_name_or_path": str(base),
-        "task": ["truthgym/urns"],
-        "task_args": {"n": 60, "paradigms": "brier"},
-        "output_dir": str(out / "trained"),
-        "max_steps": 1,
-        "num_generations": 4,
-        "per_device_train_batch_size": 8,
-        "gradient_accumulation_steps": 1,
-        "max_completion_length": 6,
-        "report_to": "none",
-        "validation_steps": 0,
-    }
-    folder = TRAINERS[method](given | options)
+    folder = TRAINERS[method](training_options(base, out, max_steps=1) | options)
     assert isinstance(folder, Path)
     return folder
 
@@ -78,10 +77,10 @@ def train(method: str, base: Path, out: Path, **options: Any) -> Path:
 def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
     """The row of a rollout, found by the ids that the trainer has for it, with padding on both sides."""
     pad = watched["inputs"][0]["prompt_ids"].shape[1]
-    rows: list[TokenRow] = [one.row for one in watched["made"][0]]
+    rows: list[TokenRow] = [sample.row for sample in watched["samples"][0]]
     tokens = [row.prompt_ids + row.completion_ids for row in rows]
     return next(
-        row for row, known in zip(rows, tokens, strict=True) if ids[pad - len(row.prompt_ids) :][: len(known)] == known
+        row for row, whole in zip(rows, tokens, strict=True) if ids[pad - len(row.prompt_ids) :][: len(whole)] == whole
     )
 
 
@@ -92,32 +91,34 @@ def test_marked_tokens_alone_get_gradient(
 
     options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
     folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **options)
-    samples: list[TrainingSample] = watched["made"][0]
+    samples: list[TrainingSample] = watched["samples"][0]
     assert (folder / "README.md").is_file()
     inputs = watched["inputs"][0]
     longest = inputs["completion_ids"].shape[1]
-    for at, one in enumerate(samples):
-        length = len(one.row.completion_ids)
-        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
-        assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
+    for at, sample in enumerate(samples):
+        length = len(sample.row.completion_ids)
+        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == sample.row.prompt_ids
+        assert inputs["completion_ids"][at][:length].tolist() == sample.row.completion_ids
         assert inputs["completion_mask"][at].tolist() == [1] * length + [0] * (longest - length)
-        assert inputs["tool_mask"][at][:length].tolist() == one.row.mask
-        assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(one.row.logprobs)
-        assert 0 < sum(one.row.mask) < length
+        assert inputs["tool_mask"][at][:length].tolist() == sample.row.mask
+        assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(sample.row.logprobs)
+        assert 0 < sum(sample.row.mask) < length
     assert [sample.rollout.epoch for sample in samples] == [1, 2, 3, 4] * 2
-    assert len({one.rollout.sample_id for one in samples[:4]}) == 1
-    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in samples], dtype=torch.float32)
+    assert len({sample.rollout.sample_id for sample in samples[:4]}) == 1
+    rewards = torch.tensor(
+        [len(sample.rollout.answer) + sample.rollout.epoch for sample in samples], dtype=torch.float32
+    )
     groups = rewards.view(2, 4)
     assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
     ids, logprobs = watched["logprobs"][0]
     trained = 0
     for row, values, gradient in zip(ids.tolist(), logprobs.tolist(), logprobs.grad.tolist(), strict=True):
-        known = row_of(row, watched)
-        length = len(known.mask)
-        marked = [value for value, mask in zip(values[:length], known.mask, strict=True) if mask]
-        kept = [value for value, mask in zip(known.logprobs, known.mask, strict=True) if mask]
-        assert marked == pytest.approx(kept, abs=1e-4), "the trainer reckons with what was sampled"
-        assert not any(value for value, mask in zip(gradient[:length], known.mask, strict=True) if not mask)
+        tokens = row_of(row, watched)
+        length = len(tokens.mask)
+        marked = [value for value, mask in zip(values[:length], tokens.mask, strict=True) if mask]
+        sampled = [value for value, mask in zip(tokens.logprobs, tokens.mask, strict=True) if mask]
+        assert marked == pytest.approx(sampled, abs=1e-4), "the trainer reckons with what was sampled"
+        assert not any(value for value, mask in zip(gradient[:length], tokens.mask, strict=True) if not mask)
         assert not any(gradient[length:])
         trained += sum(value != 0 for value in gradient)
     assert trained > 0
@@ -129,7 +130,7 @@ def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(
     """A new adapter changes nothing, so all logprobs are those of the base, in the trainer's mixed precision."""
     for lora in ({}, {"use_peft": True, "lora_r": 4}):
         train("grpo", base, tmp_path, reward=[reward_of_letters], bf16=True, use_cpu=True, **lora)
-    rows, adapted = ([sample.row for sample in samples] for samples in watched["made"])
+    rows, adapted = ([sample.row for sample in samples] for samples in watched["samples"])
     assert [row.completion_ids for row in rows] == [row.completion_ids for row in adapted]
     for row, other in zip(rows, adapted, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-6)
@@ -142,14 +143,14 @@ def test_each_reply_is_a_row_of_rloo(
 
     options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
     train("rloo", base, tmp_path, reward=[reward_of_letters], **options)
-    samples: list[TrainingSample] = watched["made"][0]
+    samples: list[TrainingSample] = watched["samples"][0]
     inputs = watched["inputs"][0]
-    for at, one in enumerate(samples):
-        length = len(one.row.completion_ids)
-        assert all(one.row.mask)
-        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
-        assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
-        assert inputs["old_logps"][at].item() == pytest.approx(sum(one.row.logprobs), abs=1e-3)
+    for at, sample in enumerate(samples):
+        length = len(sample.row.completion_ids)
+        assert all(sample.row.mask)
+        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == sample.row.prompt_ids
+        assert inputs["completion_ids"][at][:length].tolist() == sample.row.completion_ids
+        assert inputs["old_logps"][at].item() == pytest.approx(sum(sample.row.logprobs), abs=1e-3)
     rewards = torch.tensor(
         [len(sample.rollout.answer) + sample.rollout.epoch for sample in samples], dtype=torch.float32
     )
@@ -194,10 +195,6 @@ def test_a_reward_that_is_missing_beside_others_is_the_mean_of_its_group() -> No
 
 
 def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from types import SimpleNamespace
-
-    from truthgym.training.reward_functions.rollout import Rollout
-
     calls: list[list[str]] = []
     samples = [
         TrainingSample(Rollout("task", name, 1, "?", "yes", answer="x"), TokenRow([1], [2], [mask], [0.0]))
@@ -219,8 +216,8 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
 
     keys: list[Any] = []
 
-    def runs(given: Any, engine: Any, step: int, rank: Any) -> list[TrainingSample]:
-        keys.append((given, step, rank))
+    def runs(keys_of_run: Any, engine: Any, step: int, rank: Any) -> list[TrainingSample]:
+        keys.append((keys_of_run, step, rank))
         return samples
 
     figures: list[Any] = []
@@ -246,3 +243,98 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
     rollouts = [sample.rollout for sample in samples]
     assert figures[0] == (rollouts * 2, [[1.0, None, 1.0, None]]), "what is told is of all processes"
     assert logged == {"rewards/letters/best_constant": 0.5, "share_read": 1.0, "failed_rollouts": 0, "longest": 3.0}
+
+
+def rollout(name: str, *beliefs: float, steps: tuple[float, ...] = (), target: str = "yes") -> Rollout:
+    recorded = [
+        {"stage": "prior" if not i else "step", "elicitor": "self", "value": value} for i, value in enumerate(beliefs)
+    ]
+    recorded.insert(1, {"stage": "prior 2", "elicitor": "self", "value": 0.5})
+    scores = {"martingale": Score(value=0, metadata={"beliefs": recorded}),
+              "reward_model": Score(value=0, metadata={"steps": list(steps)})}  # fmt: skip
+    return Rollout("urns", name, 1, "?", target, scores=scores)
+
+
+def test_beliefs_pay_each_turn_for_what_it_changed() -> None:
+    rewards = turn_rewards("beliefs", rollout("a", 0.5, 0.8, 0.6), 0.0)
+    # Brier scores 0.25, 0.04, 0.16
+    assert rewards == pytest.approx([0.21, -0.12])
+    assert sum(rewards or []) == pytest.approx(0.25 - 0.16), "the improvement on the prior"
+    assert turn_rewards("beliefs", rollout("a", 0.5, 0.8, target="unknown"), 0.0) is None
+    assert turn_rewards("beliefs", rollout("a", 0.5), 0.0) is None
+    assert turn_rewards("beliefs", rollout("a", 0.5, 0.8), None) is None, "without a reward there is no last turn's"
+
+
+def test_more_steps_never_pay_by_a_process_model_and_fewer_are_not_compared() -> None:
+    few, many = (turn_rewards("reward_model", rollout("a", steps=(0.9,) * n), -0.25) for n in (2, 5))
+    assert few == pytest.approx([-0.1, -0.35])
+    assert sum(many or []) < sum(few or [])
+    assert turn_rewards("reward_model", rollout("a"), 0.0) is None
+    assert turn_advantages([few, many, [0.0]], ["q", "q", "r"]) == [None, None, [0.0]], "TRL's advantage decides"
+
+
+@pytest.mark.parametrize("kind", ["beliefs", "reward_model"])
+@pytest.mark.parametrize("answer", ["unread", "wrong"])
+def test_empty_steps_and_a_belief_that_is_not_stated_do_not_win(kind: str, answer: str) -> None:
+    """The probe says 0.9 or each step is empty and so never wrong, but the answer cannot be read or is wrong."""
+    vain = rollout("a", 0.5, 0.7, 0.9, steps=(0.99, 0.99))
+    plain = rollout("a", 0.5, 0.6, 0.8, steps=(0.9, 0.9))
+    final = [-1.0 if answer == "unread" else -0.81, -0.04]  # as `brier` pays them
+    turns = [turn_rewards(kind, *pair) for pair in zip((vain, plain), final, strict=True)]
+    bad, good = turn_advantages(turns, ["q", "q"])
+    assert bad is not None
+    assert good is not None
+    assert max(bad) < 0 < min(good), "every turn of it is pushed down"
+
+
+def test_a_turn_is_compared_with_the_same_turn_of_its_group() -> None:
+    advantages = turn_advantages([[1.0, 2.0], [3.0, 0.0], [5.0]], ["q", "q", "r"])
+    assert advantages == [[0.0, 1.0], [0.0, -1.0], [0.0]], "sums to go 3, 2 and 3, 0; r has none to compare with"
+
+
+def test_tokens_get_the_advantage_of_their_turn() -> None:
+    assert token_advantages([1, 1, 0, 0, 1], [2.0, -1.0]) == [2.0, 2.0, 0.0, 0.0, -1.0]
+    assert token_advantages([1, 0, 1], [1.0]) is None
+
+
+def test_the_trainer_gets_an_advantage_for_each_token() -> None:
+    import torch
+    from trl import GRPOTrainer
+
+    adapter = RolloutAdapter(None, [], turn_rewards="beliefs")  # type: ignore[arg-type]
+    first, second = rollout("a", 0.5, 0.8, 0.6), rollout("a", 0.5, 0.5, 0.6)
+    row = TokenRow([1], [5, 6, 7, 8], [1, 0, 1, 1], [0.0] * 4)
+    adapter.samples = [SimpleNamespace(rollout=sampled, row=row) for sampled in (first, second, rollout("b"))]  # type: ignore[misc]
+    adapter.values = [[-0.2, -0.6, -1.0], [None, 7.0, 7.0]]
+    adapter._score_turns([first, second, rollout("b")], [1.0, 0.0], slice(0, 3))
+
+    class Base:
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            return {"advantages": torch.tensor([1.0, -1.0, 0.25]), "completion_ids": torch.zeros(3, 5)}
+
+    output = _by_turn(Base, adapter)()._generate_and_score_completions([])
+    # sums to go 0.09 - 0.2 and -0.12 - 0.2 of the first, 0.09 - 0.6 twice of the second; the second reward weighs 0
+    assert output["advantages"].tolist() == [
+        pytest.approx([0.2, 0, 0.095, 0.095, 0]),
+        pytest.approx([-0.2, 0, -0.095, -0.095, 0]),
+        [0.25] * 5,
+    ], "where turns are unknown, TRL's own"
+    assert "advantages.dim() == 1" in inspect.getsource(GRPOTrainer._compute_loss), "it takes rollouts x tokens"
+    assert hasattr(GRPOTrainer, "_generate_and_score_completions")
+
+    with pytest.raises(BadInput, match="no rollout has a number for each of its steps"):
+        adapter._score_turns([rollout("b")] * 3, [1.0, 0.0], slice(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "problem"),
+    [
+        ("belief", "grpo", "known: beliefs, reward_model"),
+        ("beliefs", "rloo", "rloo trains single replies"),
+        ("reward_model", "grpo", "the task urns does not have"),
+    ],
+)
+def test_turn_rewards_that_cannot_be_had(kind: str, method: str, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        check_turn_rewards(kind, method, {"urns": ["martingale"]})
+    check_turn_rewards("beliefs", "grpo", {"urns": ["martingale"]})

@@ -10,8 +10,9 @@ import pytest
 from inspect_ai.log import read_eval_log
 
 from tests.fixtures import same_weights
+from tests.training.rollouts.test_trainer import training_options
 
-REWARD = "def letters(completions, **_):\n    return [float(len(one[0]['content'])) for one in completions]\n"
+REWARD = "def letters(completions, **_):\n    return [float(len(reply[0]['content'])) for reply in completions]\n"
 
 
 def one_of_two(rank: int, port: int, options: dict[str, Any]) -> None:
@@ -29,23 +30,9 @@ def one_of_two(rank: int, port: int, options: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_two_processes_train_one_model_on_disjoint_rollouts(base: Path, tmp_path: Path) -> None:
     (tmp_path / "rewards.py").write_text(REWARD, encoding="utf-8")
-    options = {
-        "model_name_or_path": str(base),
-        "task": ["truthgym/urns"],
-        "task_args": {"n": 60, "paradigms": "brier"},
-        "reward": [f"{tmp_path / 'rewards.py'}:letters"],
-        "output_dir": str(tmp_path / "trained"),
-        "max_steps": 1,
-        "num_generations": 4,
-        "per_device_train_batch_size": 4,
-        "gradient_accumulation_steps": 1,
-        "max_completion_length": 6,
-        "learning_rate": 1e-3,
-        "validation_steps": 0,
-        "report_to": "none",
-        "use_cpu": True,
-        "ddp_backend": "gloo",
-    }
+    options = training_options(
+        base, tmp_path, max_steps=1, per_device_train_batch_size=4, use_cpu=True, ddp_backend="gloo"
+    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

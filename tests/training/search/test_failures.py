@@ -131,7 +131,7 @@ def test_a_text_is_on_one_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "named"),
+    ("settings", "field"),
     [
         ("model_args: {api_key: hush}", "api_key"),
         ("model_args: {API_KEY: hush}", "API_KEY"),
@@ -141,14 +141,14 @@ def test_a_text_is_on_one_side() -> None:
         ("model_args: {base_url: 'https://me:hush@example.com/v1'}", "base_url"),
     ],
 )
-def test_a_key_reaches_no_file(tmp_path: Path, settings: str, named: str) -> None:
+def test_a_key_reaches_no_file(tmp_path: Path, settings: str, field: str) -> None:
     spec = f"{{model: mockllm/model, {settings}}}"
     for option in ("--verifier", "--proposer", "--initializer", "--judge"):
-        done = CliRunner().invoke(command, ["search", "--out", str(tmp_path / "out"), option, spec])
-        assert f"{named} looks like a key" in str(done.exception)
-        assert "hush" not in str(done.exception)
+        result = CliRunner().invoke(command, ["search", "--out", str(tmp_path / "out"), option, spec])
+        assert f"{field} looks like a key" in str(result.exception)
+        assert "hush" not in str(result.exception)
     assert not list(tmp_path.rglob("*"))
-    with pytest.raises(BadInput, match=f"{named} looks like a key"):
+    with pytest.raises(BadInput, match=f"{field} looks like a key"):
         RewardSpec(scorer="graded", roles={"grader": yaml.safe_load(spec)})
 
 

@@ -45,17 +45,17 @@ def test_the_tail_is_chosen_by_the_labels() -> None:
 
 def test_known_value() -> None:
     # The tail is a, b. Pairs: ab wrong; ac right, ad tied, bc right, bd right.
-    one = prompt([0.5, 0.6, 0.1, 0.5], [4, 3, 2, 1], sources="wwxx")
+    scored = prompt([0.5, 0.6, 0.1, 0.5], [4, 3, 2, 1], sources="wwxx")
     across = (1 + 0.5 + 1 + 1) / 4
     acc = (0 + across) / 2
-    found = objective([one], PLAIN)
-    assert found.tail_acc == pytest.approx(acc)
-    assert (found.pairs, found.diverse_pairs) == (5, 4)
-    assert found.diverse_tail_acc == pytest.approx(across)
-    assert found.recall == pytest.approx((1 + 0.5) / 2), "a and d share the second place"
+    result = objective([scored], PLAIN)
+    assert result.tail_acc == pytest.approx(acc)
+    assert (result.pairs, result.diverse_pairs) == (5, 4)
+    assert result.diverse_tail_acc == pytest.approx(across)
+    assert result.recall == pytest.approx((1 + 0.5) / 2), "a and d share the second place"
     shrunk = 0.5 + 5 / 13 * (acc - 0.5)
     diverse = 0.5 + 4 / 12 * (across - 0.5)
-    assert total(one, weights=Weights(lambda_var=0)) == pytest.approx(shrunk + 0.25 * diverse)
+    assert total(scored, weights=Weights(lambda_var=0)) == pytest.approx(shrunk + 0.25 * diverse)
 
 
 def test_limits() -> None:
@@ -101,9 +101,9 @@ def test_weak_answers_on_top_gain_nothing() -> None:
 
 @pytest.mark.parametrize("scores", [[0.5] * 8, [math.nan] * 8], ids=["always yes", "never read"])
 def test_a_judge_that_says_nothing_is_at_chance(scores: list[float]) -> None:
-    found = objective([prompt(scores, list(range(8)), variance=0.0)], PLAIN)
-    assert found.tail_acc == 0.5
-    assert found.tail_var == 1, "equal scores are no steady scores"
+    result = objective([prompt(scores, list(range(8)), variance=0.0)], PLAIN)
+    assert result.tail_acc == 0.5
+    assert result.tail_var == 1, "equal scores are no steady scores"
 
 
 def test_squeezed_scores_do_not_look_steady() -> None:
