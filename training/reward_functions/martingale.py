@@ -3,8 +3,8 @@
 Penalising the slope alone rewards never updating (slope 0), so an information term is always added.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -65,9 +65,10 @@ def martingale_rewards(
             raise ValueError(f"martingale_rewards: the {name} {value:g} is outside [0, 1]")
     others_before, others_after = _leave_one_out(before, codes), _leave_one_out(after, codes)
     # The slope uses parsed priors only: an imputed mean of the others would contain their errors a second time.
-    sums = _QuestionSums.of(before, after, codes)
+    terms = _question_terms(before, after, codes)
+    total = terms.sum(axis=1, keepdims=True)
     before = np.where(np.isfinite(before), before, others_before.mean)
-    slope = sums.leave_one_out().at(codes).slope()
+    slope = _slope((total - terms)[:, codes])  # of the other questions
     gradient = -slope.estimate * (others_before.mean - slope.mean_prior) / slope.variance * (after - before)
     identified = np.isfinite(gradient)
     slope_term = np.clip(np.where(identified, gradient, 0.0), -MAX_SLOPE_TERM, MAX_SLOPE_TERM)
@@ -76,13 +77,13 @@ def martingale_rewards(
         _information_without_truth(after, others_before, others_after, codes),
         _brier_gain(before, after, truth, codes),
     )
-    total = weight * slope_term + information_weight * np.clip(information, -1, 1)
+    sums = weight * slope_term + information_weight * np.clip(information, -1, 1)
     has_prior = np.isfinite(others_before.mean)
-    rewards = np.where(np.isfinite(after), total, -(weight * MAX_SLOPE_TERM + information_weight))
+    rewards = np.where(np.isfinite(after), sums, -(weight * MAX_SLOPE_TERM + information_weight))
     finite = information[np.isfinite(information) & has_prior]
     return MartingaleRewards(
         rewards=impute_group_mean(rewards.tolist(), (~has_prior).tolist(), question),
-        slope=float(sums.total().slope().estimate[0]) if len(codes) else np.nan,
+        slope=float(_slope(total).estimate[0]) if len(codes) else np.nan,
         information=float(finite.mean()) if finite.size else np.nan,
         identified=float(identified[has_prior].mean()) if has_prior.any() else 0.0,
     )
@@ -134,94 +135,54 @@ def _sum_of_other_questions(values: Floats, codes: Codes) -> Floats:
 
 @dataclass(frozen=True)
 class _Slope:
-    """A slope, and the mean and variance between questions of the prior; NaN if not identified."""
+    """A slope of the update on the prior, and the mean and variance between questions of the prior; NaN if unknown."""
 
     estimate: Floats
     mean_prior: Floats
     variance: Floats
 
 
-@dataclass(frozen=True)
-class _QuestionSums:
-    r"""Sums over questions, from which the slope is computed with and without each of them.
+def _question_terms(before: Floats, after: Floats, codes: Codes) -> Floats:
+    r"""Of each question (columns) the terms that `_slope` adds up, from rollouts with a prior and a posterior.
 
-    With x the prior and d the update, a question's mean products over different rollouts
-    $c_q=\overline{x_{qi}d_{qj}}$ and $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$, and its means, the covariance between
-    questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, and the variance alike: both are free of
-    the noise of single reports. The same population value as `instrumented_slope.cross_epoch_slope`.
-
-    Every field is an array: one entry per question, or their sums. Questions with one parsed rollout count as 0.
+    The rows, with x the prior and d the update: 1; the means $\bar x_q$, $\bar d_q$; $\bar x_q\bar d_q$ and $\bar x_q^2$;
+    the mean products over different rollouts $c_q=\overline{x_{qi}d_{qj}}$ and $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$;
+    and the mean of $x_{qi}^2$. A question with one such rollout is 0 throughout.
     """
+    parsed = np.isfinite(before) & np.isfinite(after)
+    q, x, d = codes[parsed], before[parsed], (after - before)[parsed]
+    count = codes.max(initial=-1) + 1
+    n, sum_x, sum_d, sum_xd, sum_xx = (
+        np.bincount(q, weights=w, minlength=count) for w in (np.ones(q.size), x, d, x * d, x * x)
+    )
+    enough = n > 1
+    n = np.where(enough, n, 2.0)
+    pairs = n * (n - 1)
+    mean_x, mean_d = sum_x / n, sum_d / n
+    terms = np.array([
+        np.ones(count), mean_x, mean_d, mean_x * mean_d, mean_x * mean_x,
+        (sum_x * sum_d - sum_xd) / pairs, (sum_x * sum_x - sum_xx) / pairs, sum_xx / n,
+    ])  # fmt: skip
+    return np.where(enough, terms, 0.0)
 
-    questions: Floats
-    """Number of questions."""
-    prior: Floats
-    """Mean prior."""
-    update: Floats
-    """Mean update."""
-    prior_update: Floats
-    """Product of the mean prior and the mean update."""
-    prior_squared: Floats
-    """Square of the mean prior."""
-    cross_update: Floats
-    """c: mean product of the prior and the update of different rollouts."""
-    cross_prior: Floats
-    """u: mean product of the priors of different rollouts."""
-    mean_square: Floats
-    """Mean squared prior."""
 
-    @classmethod
-    def of(cls, before: Floats, after: Floats, codes: Codes) -> "_QuestionSums":
-        """One entry per question, from the rollouts whose prior and posterior are both finite."""
-        parsed = np.isfinite(before) & np.isfinite(after)
-        q, x, d = codes[parsed], before[parsed], (after - before)[parsed]
-        count = codes.max(initial=-1) + 1
-        n, sum_x, sum_d, sum_xd, sum_xx = (
-            np.bincount(q, weights=w, minlength=count) for w in (np.ones(q.size), x, d, x * d, x * x)
-        )
-        enough = n > 1
-        n = np.where(enough, n, 2.0)
-        pairs = n * (n - 1)
-        mean_x, mean_d = sum_x / n, sum_d / n
-        per_question = cls(
-            questions=np.ones(count),
-            prior=mean_x,
-            update=mean_d,
-            prior_update=mean_x * mean_d,
-            prior_squared=mean_x * mean_x,
-            cross_update=(sum_x * sum_d - sum_xd) / pairs,
-            cross_prior=(sum_x * sum_x - sum_xx) / pairs,
-            mean_square=sum_xx / n,
-        )
-        return per_question._map(lambda values: np.where(enough, values, 0.0))
+def _slope(sums: Floats) -> _Slope:
+    r"""The slope between questions, from the sums of their `_question_terms`.
 
-    def total(self) -> "_QuestionSums":
-        """Sums over all questions."""
-        return self._map(lambda values: values.sum(keepdims=True))
-
-    def leave_one_out(self) -> "_QuestionSums":
-        """For each question, the sums over all others."""
-        return self._map(lambda values: values.sum(keepdims=True) - values)
-
-    def at(self, codes: Codes) -> "_QuestionSums":
-        """Expand from questions to rollouts."""
-        return self._map(lambda values: values[codes])
-
-    def slope(self) -> _Slope:
-        """The slope of the update on the prior between questions."""
-        n, x, d = self.questions, self.prior, self.update
-        pairs = np.maximum(n * (n - 1), 1)
-        n = np.maximum(n, 1)
-        covariance = self.cross_update / n - (x * d - self.prior_update) / pairs
-        squared_mean = (x * x - self.prior_squared) / pairs
-        variance, single_report = self.cross_prior / n - squared_mean, self.mean_square / n - squared_mean
-        enough = n + 1e-9 >= MIN_QUESTIONS - 1
-        identified = enough & (variance > np.maximum(MIN_RELIABILITY * single_report, ROUNDING_ERROR))
-        safe = np.where(identified, variance, 1.0)
-        return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
-
-    def _map(self, function: Callable[[Floats], Floats]) -> "_QuestionSums":
-        return _QuestionSums(*(function(getattr(self, field.name)) for field in fields(self)))
+    The covariance between questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, and the variance
+    alike: both are free of the noise of single reports. The same population value as
+    `instrumented_slope.cross_epoch_slope`.
+    """
+    n, x, d, xd, xx, cross_update, cross_prior, mean_square = sums
+    pairs = np.maximum(n * (n - 1), 1)
+    n = np.maximum(n, 1)
+    covariance = cross_update / n - (x * d - xd) / pairs
+    squared_mean = (x * x - xx) / pairs
+    variance, single_report = cross_prior / n - squared_mean, mean_square / n - squared_mean
+    enough = n + 1e-9 >= MIN_QUESTIONS - 1
+    identified = enough & (variance > np.maximum(MIN_RELIABILITY * single_report, ROUNDING_ERROR))
+    safe = np.where(identified, variance, 1.0)
+    return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

@@ -119,21 +119,16 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             parts.append(f"{pace:.1f} s a step, {pace * (self._max_steps - self._step) / 60:.0f} min to go")
         return "; ".join(parts)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        """Start the thread that prints."""
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         self._step = self._start_step = state.global_step
         self._max_steps, self._start_time = state.max_steps, time.monotonic()
         if state.is_world_process_zero:
             threading.Thread(target=self._print_lines, name="progress", daemon=True).start()
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Record the step."""
+    def on_step_end(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         self._step = state.global_step
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **fields: object) -> None:
-        """Record what TRL measured, and print a line."""
         logs = cast(dict[str, float], fields.get("logs") or {})
         if "entropy" in logs:
             self._figures["entropy"] = float(logs["entropy"])
@@ -141,13 +136,11 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             log_main(self.line())
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Save the counters with the checkpoint."""
         if state.is_world_process_zero:
             checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
             (checkpoint / COUNTS).write_text(json.dumps([self.zero_gradient, self.groups]), encoding="utf-8")
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Stop the thread."""
+    def on_train_end(self, *_: object, **__: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -171,15 +164,11 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
         self.steps = steps
         self.keys = _interleaved(rollouts.questions, max_samples)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        """Evaluate the initial model."""
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         if state.global_step == 0:
             self._evaluate(state)
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Evaluate the model if it is due."""
+    def on_step_end(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         steps = max(1, math.ceil(self.steps * state.max_steps) if self.steps < 1 else int(self.steps))
         if state.global_step % steps == 0 or state.global_step == state.max_steps:
             self._evaluate(state)

@@ -55,14 +55,10 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
         self.status: Status = "OK"
         self.reason = ""
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        """Read what was logged before the run was resumed."""
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         self.trace = [row for entry in state.log_history if (row := self._row(entry)) is not None]
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **fields: object) -> None:
-        """Add an entry to the trace, and stop the run if the statistic exceeds its threshold."""
         logs = fields.get("logs")
         row = self._row(logs) if isinstance(logs, Mapping) else None
         if row is None or self.status == "STOP":
