@@ -147,7 +147,7 @@ def _question_terms(before: Floats, after: Floats, codes: Codes) -> Floats:
 
     The rows, with x the prior and d the update: 1; the means $\bar x_q$, $\bar d_q$; $\bar x_q\bar d_q$ and
     $\bar x_q^2$; the mean products over different rollouts $c_q=\overline{x_{qi}d_{qj}}$ and
-    $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$; and the mean of $x_{qi}^2$. A question with one such rollout is 0 throughout.
+    $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$; and the mean of $x_{qi}^2$. A question with one such rollout counts as 0.
     """
     parsed = np.isfinite(before) & np.isfinite(after)
     q, x, d = codes[parsed], before[parsed], (after - before)[parsed]
