@@ -44,7 +44,7 @@ which would be a grade that the scorer never gave."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class RolloutScore:
     """The score of one rollout. `value` is None if there is nothing to score."""
 
     value: float | None = None
@@ -124,11 +124,11 @@ class ScorerReward:
         readings = [self.reading(rollout) for rollout in rollouts]
         return share([not reading.unparsed for reading in readings if reading.value is not None])
 
-    def reading(self, rollout: Rollout) -> Reading:
+    def reading(self, rollout: Rollout) -> RolloutScore:
         """The number in a rollout's score, before its sign is turned. Errors as of a call."""
         score = rollout.scores.get(self.scorer)
         if score is None or rollout.error:
-            return Reading(float("nan") if rollout.crashed else None)
+            return RolloutScore(float("nan") if rollout.crashed else None)
         value: Any = score.value
         key = self._key(rollout, value) if isinstance(value, Mapping) else None
         value = value if key is None else value[key]
@@ -139,14 +139,14 @@ class ScorerReward:
                 f"{rollout.epoch}) the value {value!r:.80}, which is not a number; name a scorer that gives one"
             )
         if not isnan(number):
-            return Reading(number)
+            return RolloutScore(number)
         metadata = score.metadata or {}
         reason, fault = metadata.get("reason", ""), fault_of(metadata)
         if reason and fault in ("judge", "unreachable"):
-            return Reading(judge="unread" if fault == "judge" else "unreachable", reason=str(reason))
+            return RolloutScore(judge="unread" if fault == "judge" else "unreachable", reason=str(reason))
         # Truthgym's scorers give a reason if an answer could not be parsed; without one there was nothing to measure.
         unknown = fault == "setting" or (key in RULES and metadata.get("outcome", "") is None)
-        return Reading(None if reason is None or unknown else number)
+        return RolloutScore(None if reason is None or unknown else number)
 
     def _key(self, rollout: Rollout, value: Mapping[str, Any]) -> str:
         key = self.key or DEFAULT_KEY.get(self.scorer)
