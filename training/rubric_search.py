@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.grading import repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
-from truthgym.scorers.rubrics.grading import repeat_sd
 from truthgym.training.files import folder_lock, write_atomically
 from truthgym.training.search.candidates import (
     Prompt,
