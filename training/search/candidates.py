@@ -109,11 +109,12 @@ def read_prompts(source: str) -> Prompts:
         raise bad_fields(source, error, ["prompts"]) from None
 
 
-def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal: bool = True) -> Prompts:
+def bundled(prompts: int = 16, signal: bool = True) -> Prompts:
     """The rated trajectories, each in eight versions with planted sentences whose worth is known.
 
     A version has each of the eight `MARKERS` with probability one half, and up to twelve sentences without content. Its
-    quality is the sum of `weights` over the sentences that it has, and decides its rank.
+    quality decides its rank: the sum of `TRUE_WEIGHTS` over the sentences that it has, or a random number without
+    `signal`.
     """
     bundle = []
     for row in rated_trajectories()[:prompts]:
@@ -123,7 +124,7 @@ def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal
             has = rng.random(len(MARKERS)) < 0.5
             planted = [sentence for sentence, present in zip(MARKERS, has, strict=True) if present]
             filler = list(FILLER)[: int(rng.integers(len(FILLER) + 1))] * int(rng.integers(1, 3))
-            quality = float(has @ weights) if signal else float(rng.random())
+            quality = float(has @ TRUE_WEIGHTS) if signal else float(rng.random())
             versions.append((quality, "\n\n".join([row.trajectory, " ".join([*planted, *filler])]).strip()))
         qualities = [quality for quality, _ in versions]
         candidates = tuple(

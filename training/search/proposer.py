@@ -92,13 +92,11 @@ WORDINGS: dict[Language, Wording] = {
 }
 
 
-async def initial_rubric(
-    model: Model, prompts: Sequence[str], base: Rubric, language: Language, draw: int = 0
-) -> Rubric | str:
+async def initial_rubric(model: Model, prompts: Sequence[str], base: Rubric, language: Language) -> Rubric | str:
     """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none."""
     texts = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
     parts = {"rules": RULES[language], "prompts": texts, "form": form_instruction(Drafts, PROMPTS[language].form)}
-    return await _write(model, fill(WORDINGS[language].initial, parts), base, draw)
+    return await _write(model, fill(WORDINGS[language].initial, parts), base, draw=0)
 
 
 async def revised_rubric(
