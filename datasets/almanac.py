@@ -9,7 +9,6 @@ the latest figure for the truth is led astray by polling houses, late reports, m
 import random
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache, lru_cache
 from typing import Annotated, Literal
 
 from inspect_ai.dataset import Sample
@@ -17,17 +16,11 @@ from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.generated import (
-    NAME,
-    Form,
     GeneratedQuestion,
-    Seen,
-    contradiction,
-    form,
     generate,
     logit,
     names,
     probability,
-    read_back,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import question, sample
@@ -37,8 +30,6 @@ from truthgym.datasets.worlds.almanac_wordings import WORDINGS, Wording
 OPENED = date(2025, 3, 3)
 """The day on which every question is asked."""
 TRADERS = 8
-DAY = r"\d{4}-\d{2}-\d{2}"
-FIELDS = {"place": NAME, "first": NAME, "second": NAME, "house": NAME, "day": DAY, "by": DAY, "opened": DAY}
 
 
 class AlmanacQuestion(GeneratedQuestion, frozen=True):
@@ -90,42 +81,6 @@ def almanac(
     return generate("almanac", make, n, split)
 
 
-def find_almanac(text: str) -> Seen | None:
-    """Find the last question of this domain in a text, and its news before or after it.
-
-    A piece of news counts if that of all weeks before it is in the text.
-
-    Raises:
-        BadInput: The evidence contradicts itself (see `read_back`), or is impossible under the rules.
-    """
-    read = read_back("almanac", text, _forms())
-    if read is None:
-        return None
-    wording, match = WORDINGS[read.surface], read.asked
-    houses = [match[name] for name in ("first", "second") if name in match.groupdict()]
-    kind = KINDS[wording.kind]
-    passages = [match[0]]
-    readings: list[Reading] = []
-    for week, (_, piece) in enumerate(read.pieces, start=1):
-        fields = piece.groupdict()
-        if int(fields["k"]) != week:
-            break
-        if "house" in fields and fields["house"] not in houses:
-            raise contradiction("almanac", f"{houses[0]} and {houses[1]}", piece[0])
-        figures = {name: str(houses.index(value)) if name == "house" else value for name, value in fields.items()}
-        readings.append(tuple(int(figures.get(name, 0)) for name in kind.fields))
-        passages.append(piece[0])
-    day = date.fromisoformat(read.pieces[0][1]["day"])
-    opened, by = (date.fromisoformat(match[name]) for name in ("opened", "by"))
-    numbers = tuple((name, int(match[name])) for name in kind.ranges)
-    exact, naive = _paths(wording.kind, numbers, tuple(readings), 1 + (by - day).days // 7)
-    if len(exact) <= len(readings):
-        raise contradiction("almanac", passages[len(exact) - 1], passages[len(exact)])
-    history = 1 + (opened - day).days // 7
-    proposition = wording.proposition.format(**match.groupdict())
-    return read.seen(exact[history:], naive[history - 1 :], proposition)
-
-
 def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
     """What simulated traders give on the day of the question: the mean of their log-odds, as a probability.
 
@@ -139,13 +94,6 @@ def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
     """
     bids = [logit(exact) + rng.random() * (logit(naive) - logit(exact)) + rng.gauss(0, 0.5) for _ in range(TRADERS)]
     return round(min(max(probability(sum(bids) / TRADERS), 0.01), 0.99), 2)
-
-
-@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
-def _paths(
-    kind: str, numbers: tuple[tuple[str, int], ...], readings: tuple[Reading, ...], weeks: int
-) -> tuple[list[float], list[float]]:
-    return paths(KINDS[kind], dict(numbers), readings, weeks)
 
 
 def _question(
@@ -163,7 +111,7 @@ def _question(
     truth = kind.ends(rng, numbers, states[-1])
     readings = kind.read(rng, numbers, states[: history + news])
 
-    exact, naive = _paths(kind.name, tuple(numbers.items()), tuple(readings), weeks)
+    exact, naive = paths(kind, numbers, readings, weeks)
     case = 1000 + i
     identity = f"almanac-{i:05d}-seed{seed}-{difficulty}"
     days = [OPENED + timedelta(weeks=week - history) for week in range(1, weeks + 1)]
@@ -202,9 +150,3 @@ def _template(wording: Wording, week: int) -> str:
 
 def _figures(fields: Sequence[str], reading: Reading, houses: Sequence[str]) -> Mapping[str, object]:
     return {name: houses[x] if name == "house" else x for name, x in zip(fields, reading, strict=True)}
-
-
-@cache
-def _forms() -> list[Form]:
-    fields = FIELDS | {"past": r"[^\n]+"}
-    return [form(wording.template, wording.news, fields) for wording in WORDINGS]

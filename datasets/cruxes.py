@@ -7,9 +7,7 @@ after each turn. Whoever counts reasons instead of weighing them is led astray.
 """
 
 import random
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -19,20 +17,13 @@ from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.generated import (
-    NAME,
-    Form,
     GeneratedQuestion,
-    Seen,
-    contradiction,
-    form,
     generate,
     names,
-    pattern,
-    read_back,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import question, sample
-from truthgym.datasets.worlds.cruxes_wordings import WORDINGS, Wording
+from truthgym.datasets.worlds.cruxes_wordings import WORDINGS
 
 POINTS = (1, 3, 6)
 """What a reason may weigh."""
@@ -192,54 +183,6 @@ def paths(
     return path
 
 
-def find_cruxes(text: str) -> Seen | None:
-    """Find the last question of this domain in a text, and the turns of its exchange before or after it.
-
-    A turn counts if all turns before it are in the text.
-
-    Raises:
-        BadInput: The evidence contradicts itself (see `read_back`): a reply is about another reason than the attack, or
-            a turn is about a reason that the post does not give.
-    """
-    read = read_back("cruxes", text, _forms())
-    if read is None:
-        return None
-    wording, match = WORDINGS[read.surface], read.asked
-    shown = re.compile(pattern(wording.shown, fields=_fields(wording)))
-    listed = [(shown.fullmatch(item), item) for item in match["post"].split("; ")]
-    reasons = [item["reason"] if item else reason for item, reason in listed]
-    words = [wording.words.index(item["word"]) if item else None for item, _ in listed]
-    attacks: list[tuple[int, int]] = []
-    replies: list[tuple[int, int]] = []
-    before = match["post"]
-    for turn, (what, piece) in enumerate(read.pieces):
-        if int(piece["k"]) != turn + 1:
-            break
-        reply = turn % 2 == 1
-        if (what in REPLIES) != reply or piece["reason"] not in (reasons[attacks[-1][0]] if reply else reasons):
-            raise contradiction("cruxes", before, piece[0])
-        if reply:
-            replies.append((REPLIES.index(what), wording.words.index(piece["word"])))
-        else:
-            attacks.append((reasons.index(piece["reason"]), int(what == "story")))
-        before = piece[0]
-    numbers = tuple((name, int(match[name])) for name in STATED)
-    exact, naive = _paths(numbers, tuple(words), tuple(attacks), tuple(replies), int(match["rounds"]))
-    return read.seen(exact, naive, wording.proposition.format(**match.groupdict()))
-
-
-@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
-def _paths(
-    numbers: tuple[tuple[str, int], ...],
-    words: tuple[int | None, ...],
-    attacks: tuple[tuple[int, int], ...],
-    replies: tuple[tuple[int, int], ...],
-    rounds: int,
-) -> tuple[list[float], list[float]]:
-    exact, naive = (paths(dict(numbers), words, attacks, replies, rounds, naive=who) for who in (False, True))
-    return exact, naive
-
-
 def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, difficulty: str) -> Sample:
     rng = random.Random(f"cruxes/{seed}/{i}/{difficulty}")
     wording = rng.choice(WORDINGS)
@@ -274,7 +217,7 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
         for (reason, _), gone in zip(attacks, lost[1:], strict=True)
     ]
 
-    exact, naive = _paths(tuple(p.items()), tuple(words), tuple(attacks), tuple(replies), rounds)
+    exact, naive = (paths(p, words, attacks, replies, rounds, naive=who) for who in (False, True))
     case = 1000 + i
     identity = f"cruxes-{i:05d}-seed{seed}-{difficulty}"
     post = [
@@ -307,14 +250,3 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
     )
     asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(chosen), shown=shown, rounds=rounds)
     return sample(identity, asked, "yes" if truth else "no", known, identity)
-
-
-def _fields(wording: Wording) -> dict[str, str]:
-    kinds = {"reason": wording.reasons, "word": wording.words}
-    any_of = {field: "|".join(map(re.escape, values)) for field, values in kinds.items()}
-    return any_of | {"author": NAME, "place": NAME, "post": r"[^\n]+?"}
-
-
-@cache
-def _forms() -> list[Form]:
-    return [form(wording.asked, wording.turns, _fields(wording)) for wording in WORDINGS]

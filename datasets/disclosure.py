@@ -9,7 +9,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Annotated
 
@@ -18,18 +17,12 @@ from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.generated import (
-    NAME,
-    Form,
     GeneratedQuestion,
-    Seen,
-    contradiction,
-    form,
     generate,
     logit,
     names,
     percent_range,
     probability,
-    read_back,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import question, sample
@@ -38,7 +31,6 @@ HITS, FALSE_ALARMS = (55, 80), (20, 45)
 """Ranges of percents from which each question draws its rates."""
 RULES = ("all", "first", "best", "stop")
 KINDS = ("first", "second", "third", "fourth")
-FIELDS = {"name": NAME, "known": r"[^.\n]+"}
 
 
 @dataclass(frozen=True)
@@ -250,7 +242,6 @@ def likelihood(setting: Setting, rule: str, exhibits: tuple[bool, ...], ended: b
     return rate**good * (1 - rate) ** (k - good) if k <= most and (ends or not ended) else 0.0
 
 
-@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
 def exact_posterior(setting: Setting, exhibits: tuple[bool, ...], ended: bool) -> float:
     r"""Probability of the proposition: Bayes' rule, with the sum over rules of prior times `likelihood`.
 
@@ -277,37 +268,6 @@ def naive_path(setting: Setting, exhibits: Sequence[bool], ended: bool) -> list[
     bad = math.log((1 - setting.hit) / (1 - setting.false_alarm))
     ratios = [good if exhibit else bad for exhibit in exhibits] + [0.0] * ended
     return [probability(logit(setting.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
-
-
-def find_disclosure(text: str) -> Seen | None:
-    """Find the last question of this domain in a text, and its pieces of evidence before or after it.
-
-    A result counts if all results before it are in the text, and that there are no more if those can be all.
-
-    Raises:
-        BadInput: The evidence contradicts itself (see `read_back`), or what the question states.
-    """
-    read = read_back("disclosure", text, _forms())
-    if read is None:
-        return None
-    surface, match = SURFACES[read.surface], read.asked
-    kind = next((rule for rule in RULES if _known(surface, match["case"], rule) == match["known"]), None)
-    weights = tuple(int(match[rule]) / 100 if kind is None else float(rule == kind) for rule in RULES)
-    base, hit, alarm = (int(match[name]) / 100 for name in ("base", "hit", "alarm"))
-    trials, shown, ahead = (int(match[name]) for name in ("trials", "shown", "ahead"))
-    setting = Setting(base, hit, alarm, trials, shown, ahead, weights)
-    exhibits: list[bool] = []
-    for what, piece in read.pieces:
-        if what == "end" or int(piece["k"]) != len(exhibits) + 1:
-            break
-        exhibits.append(what == "good")
-        if math.isnan(exact_posterior(setting, tuple(exhibits), False)):
-            raise contradiction("disclosure", match["known" if kind else 0], piece[0])
-    ended = len(exhibits) < len(read.pieces) and read.pieces[len(exhibits)][0] == "end"
-    ended = ended and not math.isnan(exact_posterior(setting, tuple(exhibits), True))
-    exact = posterior_path(setting, exhibits, ended)
-    proposition = surface.proposition.format(case=match["case"], name=match["name"])
-    return read.seen(exact, naive_path(setting, exhibits, ended), proposition)
 
 
 def show(rule: str, results: Sequence[bool], shown: int, ahead: int) -> list[bool]:
@@ -380,8 +340,3 @@ def _known(surface: Surface, case: str, rule: str | None) -> str:
     return (
         surface.unknown.format(case=case) if rule is None else surface.known.format(case=case, kind=surface.kind(rule))
     )
-
-
-@cache
-def _forms() -> list[Form]:
-    return [form(s.asked, {"good": s.good, "bad": s.bad, "end": s.end}, FIELDS) for s in SURFACES]

@@ -9,24 +9,23 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.almanac import almanac, find_almanac
+from truthgym.datasets.almanac import almanac
 from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.cmv_freeform import cmv_freeform
 from truthgym.datasets.conceptual import conceptual
-from truthgym.datasets.cruxes import cruxes, find_cruxes
-from truthgym.datasets.disclosure import disclosure, find_disclosure
+from truthgym.datasets.cruxes import cruxes
+from truthgym.datasets.disclosure import disclosure
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
-from truthgym.datasets.interventions import find_interventions, interventions
-from truthgym.datasets.loading.generated import Seen
+from truthgym.datasets.interventions import interventions
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.openreview import openreview
 from truthgym.datasets.question import Question, may_be_shown_with
 from truthgym.datasets.research import research
-from truthgym.datasets.testimony import find_testimony, testimony
-from truthgym.datasets.urns import find_urn, urns
+from truthgym.datasets.testimony import testimony
+from truthgym.datasets.urns import urns
 from truthgym.datasets.wildchat import wildchat
 
 DOMAINS: dict[str, Callable[..., Questions]] = {
@@ -48,24 +47,11 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
 Domain = str | Mapping[str, Mapping[str, Any] | None]
 """A domain as a task takes it: a key of `DOMAINS`, or {key: {argument: value}}."""
-GENERATED: dict[str, Callable[[str], Seen | None]] = {
-    "urns": find_urn,
-    "testimony": find_testimony,
-    "disclosure": find_disclosure,
-    "interventions": find_interventions,
-    "almanac": find_almanac,
-    "cruxes": find_cruxes,
-}
-"""Domains whose questions are generated, each with the function that reads its last question back from a text."""
+GENERATED = ("urns", "testimony", "disclosure", "interventions", "almanac", "cruxes")
+"""Domains whose questions are generated, with the exact posterior after each piece of evidence."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]
 """Domains with bundled questions."""
 TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
-
-
-def find_generated(text: str) -> Seen | None:
-    """Find the last question of a generated domain in a text, and its pieces of evidence before or after it."""
-    matches = [seen for find in GENERATED.values() if (seen := find(text))]
-    return max(matches, key=lambda seen: text.rfind(seen.asked), default=None)
 
 
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:

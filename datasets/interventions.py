@@ -7,7 +7,6 @@ every piece of evidence.
 """
 
 import random
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -17,27 +16,20 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.generated import (
-    NAME,
-    Found,
     GeneratedQuestion,
-    Seen,
-    contradiction,
     generate,
     listed,
     names,
-    pattern,
-    read_back,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import question, sample
-from truthgym.datasets.worlds.interventions import FIELDS, NONE, SURFACES, Surface, forms
+from truthgym.datasets.worlds.interventions import NONE, SURFACES, Surface
 from truthgym.datasets.worlds.networks import (
     COUNTERFACTUAL,
     ROOT,
     SEE,
     SET,
     Candidates,
-    Diagram,
     Part,
     Query,
     Values,
@@ -146,19 +138,6 @@ def interventions(
         return sample(identity, asked, "yes" if truth else "no", metadata, identity)
 
     return generate("interventions", make, n, split)
-
-
-def find_interventions(text: str) -> Seen | None:
-    """Find the last question of this domain in a text, and its pieces of evidence before or after it.
-
-    Raises:
-        BadInput: The evidence contradicts itself (see `read_back`), or names a part that the device does not have.
-    """
-    read = read_back("interventions", text, forms())
-    if read is None:
-        return None
-    surface = SURFACES[read.surface // 2]
-    return (_seen_learned if read.surface % 2 else _seen_stated)(read, surface)
 
 
 def _draw_stated(
@@ -283,61 +262,5 @@ def _draw_learned(
     return asked, final[target], fields
 
 
-def _seen_stated(read: Found, surface: Surface) -> Seen:
-    match = read.asked
-    called: list[str] = []
-    device: list[Part] = []
-    rules = {rule: re.compile(pattern(getattr(surface, rule), fields=FIELDS)) for rule in (ROOT, *RULES)}
-    lines = sorted(
-        ((line.start(), rule, line) for rule, one in rules.items() for line in one.finditer(match["mechanism"])),
-        key=lambda line: line[0],
-    )
-    for _, rule, line in lines:
-        acting = (_number(called, line[name], line[0]) for name in ("one", "two") if name in line.re.groupindex)
-        device.append(Part(rule, tuple(acting), int(line["chance"]) / 100))
-        called.append(line["part"])
-    query = _query(read, surface, called)
-    shown = [(_number(called, piece["part"], piece[0]), piece["value"] == surface.on) for _, piece in read.pieces]
-    paths = stated_paths(tuple(device), query, tuple(shown), int(match["error"]) / 100)
-    return read.seen(*paths, surface.statement(query, called, match["case"]))
-
-
-def _seen_learned(read: Found, surface: Surface) -> Seen:
-    match = read.asked
-    called = re.findall(NAME, match["parts"])
-    acts = re.compile(pattern(surface.acts, fields=FIELDS))
-    diagrams: list[Diagram] = []
-    for line in match["diagrams"].split("; "):
-        edges = {(_number(called, e["one"], line), _number(called, e["two"], line)) for e in acts.finditer(line)}
-        diagrams.append(tuple(tuple(sorted(a for a, b in edges if b == i)) for i in range(len(called))))
-    weights = tuple(int(weight) / 100 for weight in re.findall(r"\((\d+)%\)", match["diagrams"]))
-    shares = {name: int(share) / 100 for name, share in re.findall(rf"({NAME}) (\d+)%", match["shares"])}
-    candidates = Candidates(tuple(diagrams), weights, tuple(shares[name] for name in called), int(match["strength"]))
-    query = _query(read, surface, called)
-    batches: list[dict[Values, int]] = []
-    for _, piece in read.pieces:
-        batches.append({})
-        for counted in piece["counts"].split("; "):
-            *on, number = counted.split()
-            present = {_number(called, name, piece[0]) for name in on if name != NONE}
-            batches[-1][tuple(i in present for i in range(len(called)))] = int(number)
-    paths = learned_paths(candidates, query, _ordered(batches))
-    return read.seen(*paths, surface.statement(query, called, match["case"]))
-
-
 def _ordered(batches: Sequence[Mapping[Values, int]]) -> tuple[tuple[tuple[Values, int], ...], ...]:
     return tuple(tuple(sorted(batch.items())) for batch in batches)
-
-
-def _query(read: Found, surface: Surface, called: Sequence[str]) -> Query:
-    match = read.asked
-    query = surface.query(called, {"deed": match["deed"], "question": match["question"]})
-    if query is None:
-        raise contradiction("interventions", listed([*called, "no other part"]), match["deed"])
-    return query
-
-
-def _number(called: Sequence[str], name: str, place: str) -> int:
-    if name not in called:
-        raise contradiction("interventions", listed([*called, "no other part"]), place)
-    return called.index(name)

@@ -175,7 +175,7 @@ def question_metadata(id: str, input: str, target: str | None = None, **fields: 
 
 @dataclass(frozen=True)
 class Asked:
-    """The sample that a solver or scorer works on, as simulated agents need it."""
+    """The question that is worked on, as simulated agents and the tools of agent tasks need it."""
 
     id: str
     input: str
@@ -184,6 +184,27 @@ class Asked:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """All of the sample's, as some tools need it."""
     epoch: int = 1
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the exact probability is known before any evidence and after each piece."""
+        return len(self.question.posterior) == len(self.question.evidence) + 1
+
+    @property
+    def naive(self) -> list[float]:
+        """The path of the reader who makes the error that a generated world is about, else the exact one."""
+        path, exact = self.metadata.get("naive"), self.question.posterior
+        return path if isinstance(path, list) and len(path) == len(exact) else exact
+
+    def places_of_evidence(self, text: str) -> dict[int, int]:
+        """Where each piece of evidence that stands in a text, after the question if it can, ends; by its number."""
+        begins, places = max(text.find(self.input), 0), {}
+        for number, piece in enumerate(self.question.evidence):
+            at = text.find(piece, begins)
+            at = text.find(piece) if at < 0 else at
+            if at >= 0:
+                places[number] = at + len(piece)
+        return places
 
 
 def asked_text(state: TaskState) -> str:
@@ -194,7 +215,13 @@ def asked_text(state: TaskState) -> str:
 
 
 ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
-"""Set by `question_of`. Simulated agents read the question and its outcome here, since no text contains the outcome."""
+"""Set by `question_of`, and by solvers that ask another question first. It is all that simulated agents know."""
+
+
+def ask_about(item: Sample, epoch: int = 1) -> None:
+    """Make a sample's question the one that simulated agents know."""
+    known, metadata = item.metadata_as(Question), item.metadata or {}
+    ASKED.set(Asked(str(item.id), str(item.input), binary_outcome(item.target), known, metadata, epoch))
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:

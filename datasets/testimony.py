@@ -7,11 +7,8 @@ can compute what the metadata has: the exact posterior after every piece of evid
 
 import math
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import product
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
@@ -19,21 +16,13 @@ from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.generated import (
-    NAME,
-    NAMES,
-    Form,
     GeneratedQuestion,
-    Seen,
-    contradiction,
-    form,
     generate,
     listed,
     logit,
     names,
-    pattern,
     percent_range,
     probability,
-    read_back,
     whole_range,
 )
 from truthgym.datasets.loading.selection import Questions
@@ -41,7 +30,6 @@ from truthgym.datasets.question import question, sample
 
 HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
 """Ranges of percents from which each question draws its rates."""
-FIELDS = {"place": NAME, "person": NAME, "people": NAMES, "traced": r"[^\n]+?"}
 
 
 @dataclass(frozen=True)
@@ -220,7 +208,6 @@ def testimony(
     return generate("testimony", make, n, split)
 
 
-@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
 def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
     r"""Probability that the event happened, by summation over what the witnesses may have said.
 
@@ -284,37 +271,6 @@ def posterior_path(
     return [exact_posterior(rates, witnesses, *one) for one in known]
 
 
-def find_testimony(text: str) -> Seen | None:
-    """Find the last question of this domain in a text, and its pieces of evidence before or after it.
-
-    Raises:
-        BadInput: The evidence contradicts itself (see `read_back`), or names somebody whom the question does not name.
-    """
-    read = read_back("testimony", text, _forms())
-    if read is None:
-        return None
-    surface, match = SURFACES[read.surface], read.asked
-    people = re.findall(NAME, match["people"])
-
-    def number(person: str, piece: str) -> int:
-        if person not in people:
-            raise contradiction("testimony", match["people"], piece)
-        return people.index(person)
-
-    rates = Rates(*(int(match[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
-    reports = {int(piece["k"]): (kind, piece) for kind, piece in read.pieces if kind != "traces"}
-    replies = [kind.startswith("yes") for kind, _ in reports.values()]
-    at_once = [number(p["person"], p[0]) if kind.endswith(" named") else None for kind, p in reports.values()]
-    later: Sources | None = None
-    if read.pieces and read.pieces[-1][0] == "traces":
-        one = re.finditer(pattern(surface.one, fields=FIELDS), read.pieces[-1][1]["traced"])
-        traced = {int(report["k"]): number(report["person"], report[0]) for report in one}
-        later = [traced.get(k, person) for k, person in zip(reports, at_once, strict=True)]
-    naive = naive_path(rates, replies, later is not None)
-    proposition = surface.proposition.format(case=match["case"], place=match["place"])
-    return read.seen(posterior_path(rates, len(people), replies, at_once, later), naive, proposition)
-
-
 def _question(
     seed: int,
     i: int,
@@ -374,16 +330,3 @@ def _question(
         alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
     )  # fmt: skip
     return sample(identity, asked, "yes" if truth else "no", metadata, identity)
-
-
-@cache
-def _forms() -> list[Form]:
-    def pieces(surface: Surface) -> dict[str, str]:
-        reports = {"yes": surface.yes, "no": surface.no}
-        sources = {"named": surface.named, "unnamed": surface.unnamed}
-        both = product(reports.items(), sources.items())
-        return {f"{says} {names}": f"{report} {source}" for (says, report), (names, source) in both} | {
-            "traces": surface.traces
-        }
-
-    return [form(surface.asked, pieces(surface), FIELDS) for surface in SURFACES]

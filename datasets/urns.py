@@ -9,7 +9,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
@@ -17,14 +16,10 @@ from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.generated import (
-    Form,
-    Seen,
-    form,
     generate,
     logit,
     percent_range,
     probability,
-    read_back,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question, question, sample
@@ -156,21 +151,6 @@ def oftener_marks(rarer: int, ratio: float) -> int:
     return max(rarer + 1, round(rarer * ratio))
 
 
-def find_urn(text: str) -> Seen | None:
-    """Find the last urn question in a text, and its pieces of evidence before or after it.
-
-    Raises:
-        BadInput: The evidence contradicts itself: see `read_back`.
-    """
-    read = read_back("urns", text, _forms())
-    if read is None:
-        return None
-    first, second = int(read.asked["first"]), int(read.asked["second"])
-    ratios = tuple(log_likelihood_ratio(first, second, kind == "marked") for kind, _ in read.pieces)
-    proposition = SURFACES[read.surface].proposition.format(case=read.asked["case"])
-    return Seen(read.asked[0], read.begins, read.ends, int(read.asked["base"]) / 100, ratios, ratios, proposition)
-
-
 def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:
     rng = random.Random(f"urns/{seed}/{i}/{difficulty}")
     surface = rng.choice(SURFACES)
@@ -203,8 +183,3 @@ def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, 
     )
     asked = surface.asked.format(case=case, first=first, second=second, base=base)
     return sample(identity, asked, "yes" if truth else "no", known, identity)
-
-
-@cache
-def _forms() -> list[Form]:
-    return [form(surface.asked, {"marked": surface.marked, "unmarked": surface.unmarked}) for surface in SURFACES]

@@ -58,7 +58,6 @@ from truthgym.models.agents.reading import (
     STATED,
     Reading,
     UnknownQuestionError,
-    open_question,
     read_conversation,
 )
 from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST
@@ -346,9 +345,10 @@ class ReferenceAPI(ModelAPI):
 
     def _general_reply(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
         """Reply to a question without a proposition, with the planted care if the question is known."""
-        parameters, question = self.parameters, open_question(text)
-        care = parameters.care if question else None
-        markers = draw_markers(care, parameters.seed, self.model_name, question or "", epoch, len(own))
+        parameters, asked = self.parameters, ASKED.get()
+        worked_on = asked.id if asked and asked.input in text and not asked.question.proposition else ""
+        care = parameters.care if worked_on else None
+        markers = draw_markers(care, parameters.seed, self.model_name, worked_on, epoch, len(own))
         return " ".join([*markers, _choose(GENERAL, generator(parameters.seed, self.model_name, epoch, text))])
 
     def _report(self, reading: Reading, belief: float | None, epoch: int, form: str, request: str) -> float:

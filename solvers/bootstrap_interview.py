@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Literal
 
+from inspect_ai.dataset import Sample
 from inspect_ai.model import Model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from pydantic import Field
 
 from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.roles import required_model
@@ -119,12 +120,12 @@ def bootstrap_interview(
                 for k in range(1, questions + 1):
                     await interview.ask(k, (await interview.write(NEXT, k))[0])
             else:
-                texts = (await interview.write(ALL, 0))[:questions] if interviewer else drawn
-                if not interviewer and len(texts) < questions:
-                    raise EndedEarly(f"Only {len(texts)} other questions were written by the day of this one.")
-                interview.questions = len(texts)
-                for k, text in enumerate(texts, start=1):
-                    await interview.ask(k, text)
+                asked = (await interview.write(ALL, 0))[:questions] if interviewer else drawn
+                if not interviewer and len(asked) < questions:
+                    raise EndedEarly(f"Only {len(asked)} other questions were written by the day of this one.")
+                interview.questions = len(asked)
+                for k, auxiliary in enumerate(asked, start=1):
+                    await interview.ask(k, auxiliary)
             talk.ask_question(evidence(question.evidence), answer_instruction(question), before=MAIN)
             await talk.generate("answer", "answer")
         return talk.state
@@ -144,11 +145,16 @@ class _Interview:
     interviewer: Model | None
     exchanges: list[str] = field(default_factory=list)
 
-    async def ask(self, k: int, text: str) -> None:
+    async def ask(self, k: int, question: str | Sample) -> None:
         """Ask auxiliary question number k and record the reply."""
+        main, text = ASKED.get(), str(question)
+        if isinstance(question, Sample):
+            text = with_evidence(str(question.input), question.metadata_as(Question))
+            ask_about(question, self.talk.state.epoch)
         speaker = "interviewer" if self.interviewer else None
         self.talk.send(ASK.format(k=k, questions=self.questions, text=text), speaker=speaker)
         reply = await self.talk.generate("auxiliary", f"interview {k}", trainable=False)
+        ASKED.set(main)
         self.exchanges += [f"Question: {text}", f"Reply: {reply}"]
 
     async def write(self, request: tuple[str, str], k: int) -> list[str]:
@@ -182,7 +188,9 @@ def _words(line: str) -> str:
     return " ".join(re.findall(r"\w+", line.casefold()))
 
 
-def _draw_questions(mode: Mode, main: Question, n: int, others: Sequence[str], seed: int, epoch: int) -> list[str]:
+def _draw_questions(
+    mode: Mode, main: Question, n: int, others: Sequence[str], seed: int, epoch: int
+) -> Sequence[str | Sample]:
     if mode == "fixed_sequence":
         return truth_seeking_questions()[:n]
     domains = [(others or [main.domain])[k % max(len(others), 1)] for k in range(n)]
@@ -190,5 +198,4 @@ def _draw_questions(mode: Mode, main: Question, n: int, others: Sequence[str], s
         domain: iter(other_questions(domain, main, domains.count(domain), seed, main.event, epoch))
         for domain in dict.fromkeys(domains)
     }
-    drawn = [item for domain in domains for item in islice(pools[domain], 1)]
-    return [with_evidence(str(item.input), item.metadata_as(Question)) for item in drawn]
+    return [item for domain in domains for item in islice(pools[domain], 1)]

@@ -24,7 +24,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.models.agents.policies import generator
-from truthgym.models.agents.predictor import SIDES, request
+from truthgym.models.agents.predictor import PRIORS, SIDES, request
 from truthgym.models.predictor import MIN_MASS, Method, check_method, reply_logprobs
 from truthgym.scorers.declaration import Figures
 from truthgym.scorers.mutual_predictability import NAME, RESULTS, Scoring, mutual_predictability
@@ -169,6 +169,7 @@ def predict_answers(
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        PRIORS.set(state.metadata.get("priors", {}))
         facts = {"source_model": state.metadata["source_model"]}
         results = []
         for number, drawn in enumerate(state.metadata["trials"]):
@@ -285,11 +286,21 @@ def _samples(answers: Answers, design: Design, scoring: Scoring, n: int | None, 
             "trials": [trial.model_dump() for trial in drawn],
         }
         metadata |= {"unread": reason} if reason else {}
+        metadata |= {"priors": priors} if (priors := _priors(answers, drawn)) else {}
         identity = f"{source.name} | {name}"
         samples[int(index)] = Sample(
             id=identity, input=text, target=drawn[0].answer if drawn else "", metadata=metadata
         )
     return [samples[index] for index in sorted(samples)]
+
+
+def _priors(answers: Answers, trials: Sequence[Trial]) -> dict[str, float]:
+    """The exact probability before any evidence of each generated question in trials, which `reference/` knows."""
+    texts = {
+        text for trial in trials for text, _ in [(trial.question, ""), *trial.context, *trial.null, *trial.behavior]
+    }
+    known = {text: question.posterior[0] for text, question in answers.questions.values() if question.posterior}
+    return {text: known[text] for text in sorted(texts & known.keys())}
 
 
 def _could_be_asked(answers: Answers, source: Respondent, name: str, design: Design) -> bool:

@@ -1,23 +1,15 @@
 """The wordings of `interventions`: machines, canals, beacons and genes, whose parts are on or off."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
 
-from truthgym.datasets.loading.generated import NAME, NAMES, Form, form
 from truthgym.datasets.worlds.networks import (
     COUNTERFACTUAL,
-    SEE,
     SET,
     Query,
 )
 
 NONE = "none"
-FIELDS = {
-    "mechanism": r"[^\n]+?", "deed": r"[^\n.]+", "question": r"[^\n]+?\?", "parts": NAMES, "shares": r"[^\n.]+?",
-    "diagrams": r"[^\n.]+?", "counts": r"[^\n.]+?", "part": NAME, "one": NAME, "two": NAME, "target": NAME,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,12 +51,6 @@ class Surface:
             "deed": (self.set if query.kind == SET else self.see).format(part=part, value=now),
             "question": (self.supposed if supposed else self.question).format(part=part, target=target, value=then),
         }
-
-    def query(self, called: Sequence[str], named: Mapping[str, str]) -> Query | None:
-        """The query of a text, None if it names another part: the inverse of `deed`."""
-        parts = range(len(called))
-        queries = (Query(*one) for one in product((SET, SEE, COUNTERFACTUAL), parts, (False, True), parts))
-        return next((query for query in queries if self.deed(query, called) == named), None)
 
     def statement(self, query: Query, called: Sequence[str], case: str) -> str:
         """The proposition."""
@@ -219,15 +205,3 @@ SURFACES = (
         "Strain {case}, plate {k}, {count} cells by their active genes: {counts}.",
     ),
 )
-
-
-@cache
-def forms() -> list[Form]:
-    """The expressions that read questions back: of each wording those of a stated and of a learned device."""
-
-    def both(surface: Surface) -> tuple[Form, Form]:
-        fields = FIELDS | {"value": f"{surface.on}|{surface.off}"}
-        stated = form(surface.stated, {"reading": surface.reading}, fields)
-        return stated, form(surface.learned, {"batch": surface.batch}, fields)
-
-    return [one for surface in SURFACES for one in both(surface)]

@@ -78,7 +78,6 @@ def telling(device: Device, kind: str) -> list[int]:
     return [i for i in range(1, target) if set(device[i].parents) & set(device[target].parents)]
 
 
-@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
 def stated_paths(
     device: Device, query: Query, readings: tuple[tuple[int, bool], ...], error: float
 ) -> tuple[list[float], list[float]]:

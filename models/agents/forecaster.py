@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 from inspect_ai.model import ChatMessage
 
-from truthgym.datasets.domains import find_generated
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.question import ASKED
 from truthgym.models.agents.policies import Parameters, generator
-from truthgym.models.agents.reading import UnknownQuestionError, known_outcome, last_probability
+from truthgym.models.agents.reading import UnknownQuestionError, evidence_in, last_probability, truth_of
 
 NAME = "forecaster"
 PARAMETERS = frozenset({"lexical", "familiar", "logit_noise", "seed"})
@@ -60,12 +60,11 @@ def rewrite(text: str) -> str:
 
 def _probability(text: str, note: str, observation: str, error: float) -> float:
     """Probability of an observation, at least 1 - `CERTAIN` and at most `CERTAIN`. `error` is added to the log-odds."""
-    world = find_generated(text)
-    truth = None if world else known_outcome(text)
-    if world is None and truth is None:
+    asked, evidence = ASKED.get(), evidence_in(text)
+    if asked is None or not asked.question.proposition or asked.input not in text:
         raise UnknownQuestionError(
-            "reference/forecaster knows the questions of the generated domains and the bundled ones of the others, and "
-            f"finds none of them here: {text[:200]!r}... Use a language model."
+            "reference/forecaster knows the question that is scored, if it has a proposition, and does not find it "
+            f"here: {text[:200]!r}... Use a language model."
         )
     reported = observation.removeprefix(REWRITTEN.format(report=""))
     copies = [one for one in {reported, *OUTCOMES.values()} if one.casefold() in note.casefold()]
@@ -77,8 +76,8 @@ def _probability(text: str, note: str, observation: str, error: float) -> float:
     if stated is not None:
         yes = stated
     else:
-        yes = probability(logit(world.prior) + math.fsum(world.log_likelihood_ratios)) if world else 0.5
-    says_yes = {OUTCOMES["yes"]: True, OUTCOMES["no"]: False}.get(reported, truth)
+        yes = probability(evidence.prior + math.fsum(evidence.ratios)) if evidence else 0.5
+    says_yes = {OUTCOMES["yes"]: True, OUTCOMES["no"]: False}.get(reported, truth_of(asked))
     log_odds = logit(_clipped(yes if says_yes else 1 - yes))
     return _clipped(probability(log_odds + (error if says_yes else -error)))
 

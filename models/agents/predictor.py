@@ -9,17 +9,18 @@ This file also has the request that `truthgym/mutual_prediction` sends to any pr
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.datasets.domains import find_generated
+from truthgym.datasets.domains import BUNDLED, bundled
 from truthgym.datasets.loading.generated import probability
-from truthgym.models.agents.policies import Parameters, private_signal
-from truthgym.models.agents.reading import known_question
+from truthgym.datasets.question import Question, binary_outcome
+from truthgym.models.agents.policies import Parameters, private_signal, uniform
 
 NAME = "predictor"
 PARAMETERS = frozenset({"skill", "liars", "seed"})
@@ -42,6 +43,8 @@ FIRM = 0.98
 """How likely one that always says the same is to say it."""
 WORDS = 50_000
 """Words of the language, for answers that are texts."""
+PRIORS: ContextVar[Mapping[str, float]] = ContextVar("priors", default={})  # noqa: B039 (it is never changed)
+"""Exact probabilities before any evidence of the generated questions that a task shows, by their text."""
 
 Floats = NDArray[np.float64]
 
@@ -151,13 +154,22 @@ def types(liars: float) -> tuple[Floats, Floats, Floats]:
 
 def belief(question: str, parameters: Parameters) -> float:
     """The predictor's own probability of yes, before it sees an answer. One half for a question it does not know."""
-    return _belief(question, parameters.skill, parameters.seed)
+    prior = PRIORS.get().get(question)
+    return _signal(question, parameters.skill, parameters.seed) if prior is None else prior
 
 
 @lru_cache(maxsize=4096)
-def _belief(question: str, skill: float, seed: int) -> float:
-    if known := known_question(question):
-        name, truth = known
-        return float(probability(private_signal(name, truth, 0, 0, Parameters(skill=skill, seed=seed)).log_odds))
-    seen = find_generated(question)
-    return seen.prior if seen else 0.5
+def _signal(question: str, skill: float, seed: int) -> float:
+    """What it knows of a bundled question, as other agents do."""
+    if question not in _bundled():
+        return 0.5
+    name, outcome = _bundled()[question]
+    truth = uniform("truth", name) < 0.5 if outcome is None else outcome == 1
+    return float(probability(private_signal(name, truth, 0, 0, Parameters(skill=skill, seed=seed)).log_odds))
+
+
+@cache
+def _bundled() -> dict[str, tuple[str, float | None]]:
+    """Id and outcome of each bundled question with a proposition, by its text."""
+    items = [item for domain in BUNDLED for item in bundled(domain) if item.metadata_as(Question).proposition]
+    return {str(item.input): (str(item.id), binary_outcome(item.target)) for item in items}

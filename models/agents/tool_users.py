@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Any, Literal
 
 from inspect_ai.tool import ToolInfo
@@ -18,14 +17,13 @@ from truthgym.datasets.agent_worlds import (
     TOOLS,
     AgentQuestion,
     Call,
-    answerable_path,
     listed_names,
     next_call,
     sources_read,
     table_rows,
 )
 from truthgym.datasets.loading.domain import bundled_file
-from truthgym.datasets.loading.generated import SYLLABLES, Seen, logit
+from truthgym.datasets.loading.generated import SYLLABLES
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import ASKED
 from truthgym.models.agents.policies import generator
@@ -122,20 +120,6 @@ def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
         calls.append(Call(tool, arguments, tuple(shown), failed=result[2] is not None))
         ends = result.end()
     return calls, ends
-
-
-def find_agent_question(text: str) -> Seen | None:
-    """The question of an agent task in a text, with the calls as its pieces of evidence."""
-    question, asked = question_in(text), ASKED.get()
-    if question is None or asked is None:
-        return None
-    calls, ends = calls_in(text, question)
-    path = [min(max(p, 1e-6), 1 - 1e-6) for p in answerable_path(question, calls)]
-    ratios = tuple(logit(after) - logit(before) for before, after in pairwise(path))
-    begins = text.index(asked.input)
-    return Seen(
-        asked.input, begins, max(ends, begins + len(asked.input)), path[0], ratios, ratios, question.proposition or ""
-    )
 
 
 def call_of(name: str, text: str, tools: Sequence[ToolInfo]) -> tuple[str, dict[str, Any]] | None:

@@ -18,6 +18,7 @@ from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.loading.generated import probability as logistic
+from truthgym.datasets.question import ask_about
 from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
@@ -169,6 +170,7 @@ def uplifts(writer: str, questions: Sequence[Case], forecaster: str, contrast: b
 def _read(item: Sample, task: str, replies: Sequence[str], note: str, forecaster: str) -> dict[str, float]:
     """The uplift without a placebo (`raw`), net of each placebo, and of the strongest (`net`), nats per observation."""
     question = str(item.input)
+    ask_about(item)
 
     def logprob(note: str | None) -> float:
         context = messages("vanilla", question, task, note)

@@ -1,5 +1,4 @@
 import math
-import re
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from fractions import Fraction
@@ -13,9 +12,9 @@ import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac, find_almanac
+from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import listed, logit, probability
+from truthgym.datasets.loading.generated import listed, logit
 from truthgym.datasets.worlds.almanac import KINDS
 from truthgym.datasets.worlds.almanac_wordings import WORDINGS
 
@@ -271,58 +270,6 @@ def test_days_and_pieces() -> None:
         assert [str(OPENED + timedelta(weeks=k)) in piece for k, piece in enumerate(known.evidence, 1)] == [True] * 2
         assert str(OPENED + timedelta(weeks=7)) in (known.proposition or "")
         assert 0.01 <= (known.crowd or 0) <= 0.99
-
-
-def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
-    for item in made()[:60]:
-        known = of(item)
-        pieces = known.evidence
-        whole = "\n".join([str(item.input), *pieces])
-        seen = find_almanac(f"{whole}\nAs said, {pieces[0]} The end.")
-        assert seen is not None
-        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
-        assert whole[: seen.evidence_ends] == whole
-        for prior, found, path in (
-            (seen.prior, seen.log_likelihood_ratios, known.posterior),
-            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
-        ):
-            assert prior is not None
-            beliefs = [probability(logit(prior) + math.fsum(found[:k])) for k in range(len(path))]
-            assert beliefs == pytest.approx(path)
-        part = find_almanac("\n".join([*pieces[:2], str(item.input), pieces[3]]))
-        assert part is not None
-        assert len(part.log_likelihood_ratios) == 2, "the third week is missing"
-    assert find_almanac("Will it rain on 2025-04-21?") is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "figures"),
-    [
-        ("polls", {"house": "Zuzu", "value": 50}),
-        ("reservoir", {"value": 99}),
-        ("league", {"won": 3}),
-        ("outbreak", {"now": 1, "late": 99}),
-        ("price", {"value": 99}),
-    ],
-)
-def test_news_that_cannot_be_true_is_refused(kind: Any, figures: dict[str, Any]) -> None:
-    item = next(iter(almanac(1, 0, "all", kind)))
-    wording = next(one for one in WORDINGS if one.name == of(item).surface)
-    piece = wording.news["news"].format(case=1000, k=3, day=OPENED + timedelta(weeks=1), **figures)
-    with pytest.raises(BadInput, match="almanac: the evidence contradicts itself") as refused:
-        find_almanac(f"{item.input}\n{piece}")
-    assert piece[:70] in str(refused.value)
-
-
-def test_an_impossible_first_week_is_refused_with_the_question() -> None:
-    items = almanac(20, 0, "all", "league", history=1)
-    item = next(one for one in items if of(one).surface == "team")
-    asked = re.sub(r"wins \d of its two", "wins 3 of its two", str(item.input))
-    with pytest.raises(BadInput, match="contradicts itself") as refused:
-        find_almanac("\n".join([asked, *of(item).evidence]))
-    assert asked[:70] in str(refused.value)
-    assert f"week 1 ({OPENED}): the team wins 3" in str(refused.value)
-    assert "week 5" not in str(refused.value)
 
 
 def test_a_longer_set_begins_with_the_shorter_one() -> None:

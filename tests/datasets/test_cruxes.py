@@ -10,9 +10,8 @@ import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from truthgym.datasets.cruxes import CruxesQuestion, cruxes, find_cruxes, paths
+from truthgym.datasets.cruxes import CruxesQuestion, cruxes, paths
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.cruxes_wordings import WORDINGS
 
 Floats = NDArray[np.float64]
@@ -147,43 +146,6 @@ def test_words_of_the_post_and_attacks_follow_their_chances() -> None:
     assert {len(q.words) for q in known} == {3, 4, 5}
     share = [reason / (len(q.words) - 1) for q in known for reason, _ in q.attacks]
     assert np.mean(share) == pytest.approx(0.5, abs=0.05)
-
-
-def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
-    for item in made()[:40]:
-        known = of(item)
-        pieces = known.evidence
-        whole = "\n".join([str(item.input), *pieces])
-        seen = find_cruxes(f"{whole}\nAs said, {pieces[0]} The end.")
-        assert seen is not None
-        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
-        assert whole[: seen.evidence_ends] == whole
-        for prior, found, path in (
-            (seen.prior, seen.log_likelihood_ratios, known.posterior),
-            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
-        ):
-            assert prior is not None
-            beliefs = [probability(logit(prior) + math.fsum(found[:k])) for k in range(len(path))]
-            assert beliefs == pytest.approx(path)
-        part = find_cruxes("\n".join([*pieces[:3], str(item.input), pieces[5]]))
-        assert part is not None
-        assert len(part.log_likelihood_ratios) == 3, "the fourth turn is missing"
-    assert find_cruxes("Did the exchange change the view?") is None
-
-
-def test_a_reply_to_another_reason_is_refused() -> None:
-    item = next(iter(cruxes(n=1, reasons=3, rounds=1)))
-    known = of(item)
-    wording = next(one for one in WORDINGS if one.name == known.surface)
-    given = [reason for reason in wording.reasons if reason in str(item.input)]
-    said = next(reason for reason in given if reason in known.evidence[1])
-    other = next(reason for reason in given if reason != said)
-    stranger = next(reason for reason in wording.reasons if reason not in given)
-    for reason in (other, stranger):
-        with pytest.raises(BadInput, match="cruxes: the evidence contradicts itself"):
-            find_cruxes(f"{item.input}\n{known.evidence[0]}\n{known.evidence[1].replace(said, reason)}")
-    with pytest.raises(BadInput, match="contradicts itself"):
-        find_cruxes(f"{item.input}\n{known.evidence[0].replace(said, stranger)}")
 
 
 def test_a_longer_set_begins_with_the_shorter_one() -> None:

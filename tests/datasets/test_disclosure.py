@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.disclosure import RULES, SURFACES, DisclosureQuestion, disclosure, find_disclosure, show
+from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure, show
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import logit, probability
 
 
 def stories(trials: int, shown: int, ahead: int) -> Iterator[tuple[str, tuple[bool, ...], list[bool]]]:
@@ -97,29 +96,6 @@ def test_pairs_show_the_same_results_by_another_rule() -> None:
     assert found == pytest.approx(owed, abs=4 * math.sqrt(600 * 0.15))
     assert abs(owed[0] - owed[1]) > 40, "the rule matters"
     assert not any(item.metadata_as(DisclosureQuestion).contrast for item in disclosure(n=20))
-
-
-def test_results_that_the_rule_does_not_permit_are_refused() -> None:
-    item = next(i for i in disclosure(n=200, known=1.0) if i.metadata_as(DisclosureQuestion).rule == "best")
-    known = item.metadata_as(DisclosureQuestion)
-    surface = next(one for one in SURFACES if one.name == known.surface)
-    case = known.event.split("-")[1]
-    bad_first = [words.format(case=1000 + int(case), k=k) for k, words in ((1, surface.bad), (2, surface.good))]
-    with pytest.raises(BadInput, match="disclosure: the evidence contradicts itself"):
-        find_disclosure("\n".join([str(item.input), *bad_first]))
-
-
-def test_results_after_a_gap_do_not_count() -> None:
-    for item in disclosure(n=40, trials=6, known=0.0):
-        known = item.metadata_as(DisclosureQuestion)
-        if len(known.exhibits) < 3:
-            continue
-        for kept, counted in (([0, 2, -1], 1), ([1, 2], 0), ([-1], 0), ([0, 1], 2)):
-            seen = find_disclosure("\n".join([str(item.input), *(known.evidence[k] for k in kept)]))
-            assert seen is not None
-            found = [probability(logit(seen.prior) + math.fsum(seen.log_likelihood_ratios[:k]))
-                     for k in range(len(seen.log_likelihood_ratios) + 1)]  # fmt: skip
-            assert found == pytest.approx(known.posterior[: counted + 1]), kept
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, log_likelihood_ratio, urns
+from truthgym.datasets.urns import SURFACES, UrnQuestion, log_likelihood_ratio, urns
 
 
 def exact_posterior(base: int, first: int, second: int, marks: list[bool]) -> Fraction:
@@ -91,30 +91,6 @@ def test_several_surfaces_and_both_directions() -> None:
     known = [s.metadata_as(UrnQuestion) for s in urns(n=200)]
     assert {q.surface for q in known} == {s.name for s in SURFACES}
     assert {q.first > q.second for q in known} == {True, False}
-
-
-def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
-    for item in urns(n=40):
-        known = item.metadata_as(UrnQuestion)
-        pieces = known.evidence
-        text = f"Some preface.\n{item.input}\nThen: {pieces[0]}\nAs I said, {pieces[0]} And now {pieces[1]} The end."
-        seen = find_urn(text)
-        assert seen is not None
-        assert seen.prior == known.base_rate
-        assert len(seen.log_likelihood_ratios) == 2, "a piece that is quoted again counts once"
-        assert probability(logit(seen.prior) + sum(seen.log_likelihood_ratios)) == pytest.approx(known.posterior[2])
-        assert text[seen.evidence_ends :] == " The end."
-    assert find_urn("Will it rain?") is None
-
-
-def test_the_last_of_several_questions_counts() -> None:
-    first, second = list(urns(n=2, seed=3))
-    known = second.metadata_as(UrnQuestion)
-    text = "\n".join([str(first.input), *first.metadata_as(UrnQuestion).evidence, str(second.input), known.evidence[0]])
-    seen = find_urn(text)
-    assert seen is not None
-    assert seen.asked == second.input
-    assert probability(logit(seen.prior) + sum(seen.log_likelihood_ratios)) == pytest.approx(known.posterior[1])
 
 
 def test_difficulty() -> None:

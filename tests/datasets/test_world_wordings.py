@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from tests.datasets.reading_back import DEVICE, expression
 from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure
 from truthgym.datasets.interventions import InterventionsQuestion, interventions
-from truthgym.datasets.loading.generated import pattern
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
-from truthgym.datasets.worlds.interventions import FIELDS, SURFACES
+from truthgym.datasets.worlds.interventions import SURFACES
 from truthgym.datasets.worlds.networks import Query
 
 TESTIMONY = {
@@ -166,7 +166,7 @@ def test_wordings_of_interventions(surface: object) -> None:
     rules = ("root", "same", "opposite", "both", "either")
     for rule, sentence in MECHANISMS[wording.name].items():
         if rule in rules:
-            found = {other: re.fullmatch(pattern(getattr(wording, other), fields=FIELDS), sentence) for other in rules}
+            found = {other: expression(getattr(wording, other), DEVICE).fullmatch(sentence) for other in rules}
             match = found[rule]
             assert match
             assert [one for one in rules if found[one]] == [rule]

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ from tests.fixtures import Run, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.question import Question
-from truthgym.datasets.urns import UrnQuestion, find_urn, urns
+from truthgym.datasets.question import Question, ask_about, question_of
+from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal
@@ -42,6 +44,8 @@ def ask(*messages: ChatMessage, model: str = "reference/bayesian", **parameters:
 
 
 def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
+    """A question as `direct` asks it, which agents then know."""
+    ask_about(item, epoch)
     question = item.metadata_as(Question)
     return user_message(
         "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)]), epoch
@@ -49,7 +53,8 @@ def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
 
 
 def about(item: Any, request: str) -> str:
-    """A request for a belief about an item's proposition."""
+    """A request for a belief about an item's proposition, which agents then know."""
+    ask_about(item)
     return request.format(proposition=item.metadata_as(Question).proposition)
 
 
@@ -61,9 +66,8 @@ def probe(item: Any, epoch: int = 1, fresh: bool = False) -> ChatMessageUser:
 
 def seen_case(item: Any) -> Case:
     """A generated question as an agent sees it, with all evidence."""
-    urn = find_urn(prompt(item).text)
-    assert urn
-    return Case(urn.asked, logit(urn.prior), urn.log_likelihood_ratios)
+    odds = [logit(p) for p in item.metadata_as(Question).posterior]
+    return Case(str(item.input), odds[0], tuple(after - before for before, after in pairwise(odds)))
 
 
 def signal(item: Any, thoughts: int, epoch: int = 1, parameters: Parameters = Parameters()) -> Case:  # noqa: B008
@@ -91,6 +95,7 @@ def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
 
 
 def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
+    ask_about(URN)
     wrapped = user_message(
         f"You are an expert.\n<q>{URN.input}</q>\n{answer_instruction(URN.metadata_as(Question))}", 1
     )
@@ -98,6 +103,7 @@ def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
 
 
 def test_new_evidence_is_weighed_before_a_report() -> None:
+    ask_about(URN)
     pieces = URN.metadata_as(UrnQuestion).evidence
     opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
     reply = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
@@ -107,6 +113,7 @@ def test_new_evidence_is_weighed_before_a_report() -> None:
 
 
 def test_without_being_asked_for_the_form_it_thinks_aloud() -> None:
+    ask_about(FORECAST)
     reply = ask(user_message(str(FORECAST.input), 1)).completion
     assert "finalBeliefProb" not in reply
     assert "%" in reply or "chances in 100" in reply
@@ -188,9 +195,9 @@ def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> N
     given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
     planted, model = Parameters(**given), f"reference/{name}"
     for item in [*urns(n=8), *bundled()[:8]]:
-        urn = find_urn(prompt(item).text)
-        first = Case(urn.asked, logit(urn.prior), ()) if urn else signal(item, 0, 2, planted)
-        pieces = len(urn.log_likelihood_ratios) if urn else 1
+        known = item.metadata_as(Question)
+        first = replace(seen_case(item), evidence=()) if known.posterior else signal(item, 0, 2, planted)
+        pieces = len(known.evidence) or 1
         for stated, seen in ((0, 0), (1, pieces)):
             spoken: list[ChatMessage] = [probe(item, 2, fresh=True)]
             belief = believe(name, first, 2, 0, planted)
@@ -214,11 +221,14 @@ def test_an_agent_that_refuses_says_so_in_words_without_a_number(item: Any) -> N
 
 
 def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
-    reports = [f"{item.input}\n\n{about(item, words)}" for item in urns(n=12) for words in (PROBE, PROBE_2)]
+    reports = [(item, f"{item.input}\n\n{about(item, words)}") for item in urns(n=12) for words in (PROBE, PROBE_2)]
     cases: list[tuple[int, dict[str, Any]]] = [(1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1})]
-    plain, again, wrong = (
-        [percent_said(ask(user_message(text, epoch), **given).completion) for text in reports] for epoch, given in cases
-    )
+
+    def said(item: Any, text: str, epoch: int, given: dict[str, Any]) -> float:
+        ask_about(item)
+        return percent_said(ask(user_message(text, epoch), **given).completion)
+
+    plain, again, wrong = ([said(*report, *case) for report in reports] for case in cases)
     assert plain[::2] == plain[1::2]
     assert wrong == again, "common to all epochs"
     errors = np.array(wrong) - np.array(plain)
@@ -249,6 +259,7 @@ def test_its_key_phrases_are_in_the_real_prompts() -> None:
 
 def test_any_agent_reports_the_belief_in_a_text() -> None:
     for item in (URN, FORECAST):
+        ask_about(item)
         stated = STATED[0].format(percent="41.70")
         text = READ.format(
             what=WHAT[""],
@@ -276,7 +287,7 @@ def test_refusals() -> None:
     unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
     views = [request.format(proposition=unknown.proposition) for request in (PROBE, VIEW)]
     for wanted in (*views, answer_instruction(unknown)):
-        with pytest.raises(BadInput, match=r"finds none of them .*'Will pigs fly.*direct\(\)"):
+        with pytest.raises(BadInput, match=r"does not find it .*'Will pigs fly.*direct\(\)"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
     for request in (URN.input, probe(URN, fresh=True).text):
         with pytest.raises(BadInput, match="needs the epoch"):
@@ -336,7 +347,7 @@ def asked_again(cache: bool) -> Scorer:
     """Ask for a belief once more in a context of its own, as elicitation does."""
 
     async def again(state: TaskState, target: Target) -> Score:
-        question = state.metadata_as(Question)
+        question = question_of(state, Question)
         asking = user_message(f"{state.input_text}\n\n{answer_instruction(question)}", state.epoch)
         output = await get_model().generate([asking], cache=cache)
         return Score(value=read_belief(output.completion) or 0, metadata={"belief": output.completion})

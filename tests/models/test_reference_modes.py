@@ -12,7 +12,7 @@ from inspect_ai.tool import ToolInfo
 from truthgym.datasets.domains import truth_seeking_questions
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.belief_reports import percent
 from truthgym.models.agents.interviewer import QUESTIONS
@@ -50,7 +50,8 @@ def own(*parts: str) -> ChatMessageAssistant:
 
 
 def full(item: Sample, *parts: object) -> ChatMessageUser:
-    """A question with all its evidence, and what else is said in the message."""
+    """A question with all its evidence, which agents then know, and what else is said in the message."""
+    ask_about(item)
     return user(item.input, evidence(item.metadata_as(Question).evidence), *parts)
 
 
@@ -101,6 +102,7 @@ def test_a_quotation_is_not_its_own_belief() -> None:
 def test_an_interlocutor_has_its_own_belief() -> None:
     for item in ITEMS:
         question = "\n\n".join([str(item.input), evidence(item.metadata_as(Question).evidence)])
+        ask_about(item)
         [heard] = dialogue.interlocutor_view(question, [statement("99.00")], 1)
         [(_, stated)] = stated_beliefs(ask(heard, model="reference/confirming").completion)
         assert stated == pytest.approx(belief(item, name="confirming"), abs=1e-12)
@@ -174,7 +176,7 @@ def test_noise_does_not_depend_on_earlier_messages() -> None:
         prompt = full(item, answer(item))
         alone = ask(prompt, **noisy).completion
         before: list[ChatMessage] = [full(OTHER, answer(OTHER)), own(statement("2.00"))]
-        after = ask(*before, prompt, **noisy).completion
+        after = ask(*before, full(item, answer(item)), **noisy).completion
         assert read_belief(after) == read_belief(alone) != belief(item)
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from truthgym.datasets.cruxes import find_cruxes, paths
-from truthgym.datasets.loading.generated import logit, probability
+from tests.datasets.reading_back import cruxes
+from truthgym.datasets.cruxes import paths
 from truthgym.datasets.worlds.cruxes_wordings import WORDINGS, Wording
 
 NUMBERS = {
@@ -116,10 +116,6 @@ def test_sentences_written_by_hand_are_read_back(wording: Wording) -> None:
         assert sentence in question
     stated = re.findall(r"\d+", " ".join(SENTENCES[wording.name]))
     assert {str(number) for number in NUMBERS.values()} <= set(stated), "a number without a sentence"
-    seen = find_cruxes("\n".join([question, *TURNS[wording.name]]))
-    assert seen is not None
-    path = [logit(seen.prior)]
-    for ratio in seen.log_likelihood_ratios:
-        path.append(path[-1] + ratio)
-    exact = paths(NUMBERS, [2, None, 0], ATTACKS, REPLIES, rounds=3)
-    assert [probability(one) for one in path] == pytest.approx(exact)
+    text = cruxes([question, *TURNS[wording.name]])
+    assert text
+    assert text.exact == pytest.approx(paths(NUMBERS, [2, None, 0], ATTACKS, REPLIES, rounds=3))

@@ -9,6 +9,7 @@ from inspect_ai.model import ChatMessageUser, get_model
 from truthgym.datasets.domains import bundled
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import OUTCOMES
+from truthgym.datasets.question import ask_about
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.forecaster import observation_logprobs
 from truthgym.models.agents.policies import Parameters
@@ -19,6 +20,7 @@ EVIDENCE = (ITEM.metadata or {})["evidence"]
 
 
 def total(note: str | None, observation: str = OUTCOMES["yes"], item: Sample = ITEM, **faults: float) -> float:
+    ask_about(item)
     text = f"{item.input}\n\n" + ("" if note is None else f"<note>\n{note}\n</note>")
     words = observation_logprobs([ChatMessageUser(content=text)], observation, Parameters.model_validate(faults))
     assert "".join(word for word, _ in words) == observation
@@ -64,7 +66,7 @@ def test_its_faults_cost_what_is_planted() -> None:
 
 
 def test_it_does_not_know_every_question() -> None:
-    with pytest.raises(BadInput, match="reference/forecaster knows the questions"):
+    with pytest.raises(BadInput, match="reference/forecaster knows the question that is scored"):
         observation_logprobs([ChatMessageUser(content="Will it rain?")], "Yes.", Parameters())
 
 

@@ -8,7 +8,7 @@ import pytest
 from inspect_ai.model import get_model
 
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.urns import find_urn, urns
+from truthgym.datasets.urns import urns
 from truthgym.models.agents.interviewer import QUESTIONS
 from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.lengths import TARGET
@@ -64,4 +64,3 @@ def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
         assert not any(phrase in question for phrase in (MARKER, WHOLE_NUMBER, FIRST_VIEW))
         assert not TARGET.search(question)
         assert stated_beliefs(question) == []
-        assert find_urn(question) is None

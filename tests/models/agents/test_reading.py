@@ -1,16 +1,19 @@
 """What reference agents make of a conversation."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from inspect_ai.dataset import Sample
 
 from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
 from truthgym.datasets.domains import bundled as bundled_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.question import Question
-from truthgym.datasets.urns import UrnQuestion, find_urn, urns
+from truthgym.datasets.question import ASKED, Question, ask_about
+from truthgym.datasets.testimony import TestimonyQuestion, testimony
+from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
@@ -22,7 +25,8 @@ PIECES = URN.metadata_as(UrnQuestion).evidence
 FORECAST = bundled()[0]
 
 
-def look(*parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Reading:
+def look(item: Sample, *parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Reading:
+    ask_about(item)
     return read_conversation("\n\n".join(str(part) for part in parts), epoch, thoughts, Parameters(skill=skill))
 
 
@@ -75,7 +79,7 @@ def test_a_reader_takes_the_last_number_in_words_or_marked() -> None:
 
 def test_an_urn_question_is_a_base_rate_and_the_pieces_seen() -> None:
     for seen in range(len(PIECES) + 1):
-        found = look("You are an expert.", URN.input, *PIECES[:seen])
+        found = look(URN, "You are an expert.", URN.input, *PIECES[:seen])
         case = found.case
         assert case.key == URN.input
         assert case.log_odds == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[0]))
@@ -86,14 +90,14 @@ def test_an_urn_question_is_a_base_rate_and_the_pieces_seen() -> None:
 
 
 def test_thoughts_are_no_evidence_about_an_urn() -> None:
-    assert look(URN.input, PIECES[0], thoughts=3) == look(URN.input, PIECES[0])
+    assert look(URN, URN.input, PIECES[0], thoughts=3) == look(URN, URN.input, PIECES[0])
 
 
 def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
     fields: dict[str, Any] = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
-    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0, **fields)
-    assert look(FORECAST.input, thoughts=1).case == signal(1)
-    reading = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
+    assert look(FORECAST, FORECAST.input) == Reading(signal(0), 0, None, 0, **fields)
+    assert look(FORECAST, FORECAST.input, thoughts=1).case == signal(1)
+    reading = look(FORECAST, FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
     assert reading == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0, **fields)
 
 
@@ -101,41 +105,49 @@ def test_every_bundled_question_is_known_by_itself() -> None:
     for domain in BUNDLED:
         for item in bundled_of(domain):
             if item.metadata_as(Question).proposition:
-                assert look(f"Consider{item.input}this.").case.key == item.id
+                assert look(item, f"Consider{item.input}this.").case.key == item.id
 
 
 def test_the_last_belief_stands_until_evidence_comes() -> None:
-    assert look(URN.input, PIECES[0], stated("10.00"), stated("20.00")).belief == 0.2
-    after = look(URN.input, PIECES[0], stated("10.00"), PIECES[1])
+    assert look(URN, URN.input, PIECES[0], stated("10.00"), stated("20.00")).belief == 0.2
+    after = look(URN, URN.input, PIECES[0], stated("10.00"), PIECES[1])
     assert (after.stated, after.belief) == (1, None)
-    repeated = look(URN.input, PIECES[0], stated("10.00"), URN.input, PIECES[0])
+    repeated = look(URN, URN.input, PIECES[0], stated("10.00"), URN.input, PIECES[0])
     assert (repeated.stated, repeated.belief) == (1, 0.1), "what is quoted again is no news"
-    assert look(URN.input, stated("10.00"), PIECES[0], stated("30.00")).belief == 0.3
+    assert look(URN, URN.input, stated("10.00"), PIECES[0], stated("30.00")).belief == 0.3
 
 
 def test_a_belief_before_the_question_does_not_count() -> None:
     for item in (URN, FORECAST):
-        found = look(stated("10.00"), item.input)
+        found = look(item, stated("10.00"), item.input)
         assert (found.stated, found.belief) == (0, None)
         assert found.begins == len(stated("10.00")) + 2
 
 
-def test_of_several_questions_the_last_one_asked_is_meant() -> None:
-    bundle = bundled()[1]
-    assert look(FORECAST.input, URN.input).case.key == URN.input
-    assert look(URN.input, PIECES[0], FORECAST.input).case.key == FORECAST.id
-    assert look(FORECAST.input, bundle.input).case.key == bundle.id
-    assert look(bundle.input, FORECAST.input).case.key == FORECAST.id
-    assert look(bundle.input, FORECAST.input, bundle.input).case.key == bundle.id
-    assert look(URN.input, OTHER.input, URN.input).case.key == URN.input
-    turned = look(URN.input, PIECES[0], stated("10.00"), OTHER.input)
-    assert (turned.case.key, turned.case.evidence, turned.stated) == (OTHER.input, (), 0)
+def test_only_the_question_that_is_worked_on_is_read() -> None:
+    for item, other in ((URN, FORECAST), (FORECAST, URN), (URN, OTHER)):
+        around = look(item, other.input, item.input, other.input, *other.metadata_as(Question).evidence)
+        assert around.case == look(item, item.input).case
 
 
-def test_a_text_without_a_question_is_refused() -> None:
-    for text in ("Will pigs fly by 2030?", "", URN.metadata_as(Question).proposition):
-        with pytest.raises(BadInput, match="finds none of them in this conversation"):
-            look(text)
+def test_evidence_counts_wherever_it_stands_and_for_its_place_in_the_order() -> None:
+    [item] = testimony(n=1)
+    known = item.metadata_as(TestimonyQuestion)
+    odds = [logit(p) for p in known.posterior]
+    steps = [after - before for before, after in pairwise(odds)]
+    first, last = known.evidence[0], known.evidence[-1]
+    assert look(item, last, item.input, first).case.evidence == pytest.approx((steps[0], steps[-1]))
+    naive = read_conversation(f"{item.input}\n{first}", 1, 0, Parameters(), naive=True).case
+    assert [naive.log_odds, naive.log_odds + naive.evidence[0]] == pytest.approx([logit(p) for p in known.naive[:2]])
+
+
+def test_a_text_without_the_question_is_refused() -> None:
+    for text in ("Will pigs fly by 2030?", "", URN.metadata_as(Question).proposition, OTHER.input):
+        with pytest.raises(BadInput, match="does not find it in this conversation"):
+            look(URN, text)
+    ASKED.set(None)
+    with pytest.raises(BadInput, match="does not find it in this conversation"):
+        read_conversation(str(URN.input), 1, 0, Parameters())
 
 
 def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
@@ -152,4 +164,3 @@ def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
             assert phrase not in text
         assert not LIST.search(text)
     assert not any(MARKER in text for text in (*questions, *sentences, *solvers[:3]))
-    assert not any(find_urn(text) for text in sentences)

@@ -7,6 +7,7 @@ import pytest
 
 from studies.validity import uplift as study
 from truthgym.datasets.evidence import OUTCOMES
+from truthgym.datasets.question import ask_about
 from truthgym.models.agents.forecaster import observation_logprobs
 from truthgym.scorers.forecasts.forecasting import messages
 
@@ -74,12 +75,13 @@ def test_an_error_in_reading_has_the_planted_size(questions: list[study.Case]) -
     read = study.uplifts("empty", questions, "noisy 1")
     yes = np.array([one.item.target == "yes" for one in questions])
     base = np.where(yes, prior, 1 - prior)
-    context = [messages("vanilla", str(question.item.input), study._task(question), None) for question in questions]
-    logs = [
-        [sum(x for _, x in observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
-         (OUTCOMES[str(one.item.target)], OUTCOMES["no" if one.item.target == "yes" else "yes"])]
-        for text, one in zip(context, questions, strict=True)
-    ]  # fmt: skip
+    logs = []
+    for question in questions:
+        ask_about(question.item)
+        context = messages("vanilla", str(question.item.input), study._task(question), None)
+        sides = (str(question.item.target), "no" if question.item.target == "yes" else "yes")
+        words = [observation_logprobs(context, OUTCOMES[side], study.FORECASTERS["noisy 1"]) for side in sides]
+        logs.append([sum(logprob for _, logprob in each) for each in words])
     assert np.exp(logs).sum(axis=1) == pytest.approx(1), "both outcomes share the error"
     errors = np.diff(logs)[:, 0] * -1 - np.log(base / (1 - base))
     assert 0.6 < errors.std() < 1.5
