@@ -220,8 +220,15 @@ ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 def ask_about(item: Sample, epoch: int = 1) -> None:
     """Make a sample's question the one that simulated agents know."""
-    known, metadata = item.metadata_as(Question), item.metadata or {}
-    ASKED.set(Asked(str(item.id), str(item.input), binary_outcome(item.target), known, metadata, epoch))
+    text = item.input if isinstance(item.input, str) else item.input[-1].text
+    _ask(str(item.id), text, str(item.target), item.metadata_as(Question), item.metadata or {}, epoch)
+
+
+def _ask(identity: str, text: str, target: str, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
+    if "arm" in metadata:  # of `truthgym/sycophancy`: agents must take all arms for one question
+        identity, opinion = str(metadata["question"]), metadata.get("opinion")
+        text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
+    ASKED.set(Asked(identity, text, binary_outcome(target), known, metadata, epoch))
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
@@ -244,11 +251,7 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)
         known = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
-    text = asked_text(state)
-    if "arm" in (state.metadata or {}):  # of `truthgym/sycophancy`: agents must take all arms for one question
-        identity, opinion = str(state.metadata["question"]), state.metadata.get("opinion")
-        text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
-    ASKED.set(Asked(identity, text, binary_outcome(target), known, state.metadata or {}, state.epoch))
+    _ask(identity, asked_text(state), target, known, state.metadata or {}, state.epoch)
     return known
 
 

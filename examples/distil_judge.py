@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from truthgym.datasets.inspect_private import init_runtime_context
+from truthgym.models.agents.believer import BEFORE
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import draw_markers, quality
-from truthgym.models.reference import BEFORE
 from truthgym.models.reward_model import chat_messages, load
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.serve.service.scoring import Item, Source

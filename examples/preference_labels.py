@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truthgym.evallog.errors import bad_input
-from truthgym.models.agents.judge_forms import Request, first_is_better
+from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS

@@ -14,8 +14,8 @@ from truthgym.analysis.tables.markdown import notes, table
 from truthgym.analysis.tables.prices import price_of, prices_in
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.agent import Asks
 from truthgym.models.agents.lengths import count_tokens
-from truthgym.models.reference import WHOLE_NUMBER
 from truthgym.scorers.statistics.power import planned_mde
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
@@ -198,7 +198,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
         output = await generate(input, *others, **named)
         assert isinstance(output, ModelOutput)  # a reference agent gives no record of the call with it
         missing = reply_tokens - count_tokens(output.completion)
-        if missing <= 0 or WHOLE_NUMBER in input[-1].text or output.message.tool_calls:
+        if missing <= 0 or Asks.PERCENT in input[-1].text or output.message.tool_calls:
             return output
         body, _, answer = output.completion.rpartition("\n\n")
         return reply_of(input, f"{body}\n\n{FILLER * missing}\n\n{answer}")

@@ -12,12 +12,14 @@ each conversation with an error of so many log-odds (the standard deviation), th
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from inspect_ai.model import ChatMessage
 
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.question import ASKED
+from truthgym.models.agents.agent import Conversation, Reply, SimulatedAgent
 from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.reading import UnknownQuestionError, evidence_in, last_probability, truth_of
 
@@ -29,6 +31,20 @@ CERTAIN = 0.999
 """Its greatest probability. What a note that contains the observation gives it."""
 REWRITTEN = "In short: {report}"
 WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Forecaster(SimulatedAgent):
+    """The forecaster, as an agent."""
+
+    def reply(self, talk: Conversation) -> Reply:
+        """The report between tags in the request, as in the template "rephrase"."""
+        match = REPORT.search(talk.request)
+        return REWRITTEN.format(report=match[1] if match else "nothing.")
+
+    def logprobs(self, messages: Sequence[ChatMessage], text: str) -> list[tuple[str, float]]:
+        """Each word of a text with its log-probability as the reply."""
+        return observation_logprobs(messages, text, self.parameters)
 
 
 def observation_logprobs(
@@ -50,12 +66,6 @@ def observation_logprobs(
         (word, (total - unfamiliar) / len(words) - parameters.lexical * costs)
         for word, costs in zip(words, new, strict=True)
     ]
-
-
-def rewrite(text: str) -> str:
-    """The report between tags in a request, as in the template "rephrase"."""
-    match = REPORT.search(text)
-    return REWRITTEN.format(report=match[1] if match else "nothing.")
 
 
 def _probability(text: str, note: str, observation: str, error: float) -> float:

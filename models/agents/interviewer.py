@@ -5,8 +5,10 @@ inspect eval truthgym/urns --solver truthgym/bootstrap_interview -S mode=llm_ada
 """
 
 import re
+from dataclasses import dataclass
 
-from truthgym.models.agents.policies import Parameters, generator
+from truthgym.models.agents.agent import Conversation, Reply, SimulatedAgent
+from truthgym.models.agents.policies import generator
 
 NAME = "interviewer"
 PARAMETERS = frozenset({"seed"})
@@ -23,9 +25,13 @@ QUESTIONS = (
 )
 
 
-def interview_questions(text: str, epoch: int, parameters: Parameters) -> str:
-    """Write the requested number of questions (one if the request names none), in an order drawn for each request."""
-    match = WANTED.search(text)
-    number = int(match[1]) if match else 1
-    order = generator(parameters.seed, NAME, epoch, text).permutation(len(QUESTIONS))
-    return "\n".join(QUESTIONS[order[k % len(QUESTIONS)]] for k in range(number))
+@dataclass(frozen=True)
+class Interviewer(SimulatedAgent):
+    """The interviewer, as an agent."""
+
+    def reply(self, talk: Conversation) -> Reply:
+        """The requested number of questions (one if the request names none), in an order drawn for each request."""
+        match = WANTED.search(talk.text)
+        number = int(match[1]) if match else 1
+        order = generator(self.parameters.seed, NAME, talk.epoch, talk.text).permutation(len(QUESTIONS))
+        return self.introduced("\n\n" + "\n".join(QUESTIONS[order[k % len(QUESTIONS)]] for k in range(number)))

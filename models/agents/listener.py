@@ -12,14 +12,17 @@ clip is louder instead, which is a shortcut. Without clips it says one half. Its
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from inspect_ai.model import ChatMessage, ContentAudio
 
 from truthgym.datasets.audio import PROPOSITIONS
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.worlds.sound import FAULTS, compared
+from truthgym.models.agents.agent import Conversation, Reply, SimulatedAgent
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.policies import Parameters, uniform
+from truthgym.models.agents.reading import MARKER
 
 NAME = "listener"
 PARAMETERS = frozenset({"skill", "noise", "loudness", "seed"})
@@ -27,6 +30,16 @@ UNITS = (0.4, 0.5, 0.5, 0.07)
 """Differences of the measures of `FAULTS` at which a listener of skill 1 has log-odds of 1."""
 LEAST = 1e-4
 """The least probability that it states."""
+
+
+@dataclass(frozen=True)
+class Listener(SimulatedAgent):
+    """The listener, as an agent."""
+
+    def reply(self, talk: Conversation) -> Reply:
+        """Its belief, with the marker."""
+        stated = belief(talk.messages, talk.epoch, self.parameters)
+        return self.introduced(f"\n\n\\{MARKER}{{{stated:.4f}}}")
 
 
 def belief(messages: Sequence[ChatMessage], epoch: int, parameters: Parameters) -> float:

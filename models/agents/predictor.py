@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
+from inspect_ai.model import ChatMessage
 from numpy.typing import NDArray
 
 from truthgym.datasets.domains import BUNDLED, bundled
 from truthgym.datasets.loading.generated import probability
 from truthgym.datasets.question import Question, binary_outcome
+from truthgym.models.agents.agent import DECLINED, Conversation, Reply, SimulatedAgent
 from truthgym.models.agents.policies import Parameters, private_signal, uniform
 
 NAME = "predictor"
@@ -47,6 +49,22 @@ PRIORS: ContextVar[Mapping[str, float]] = ContextVar("priors", default={})  # no
 """Exact probabilities before any evidence of the generated questions that a task shows, by their text."""
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predictor(SimulatedAgent):
+    """The predictor, as an agent."""
+
+    def reply(self, talk: Conversation) -> Reply:
+        """The probability of the last answer of a request that ends with `CONSISTENT`, in percent."""
+        if CONSISTENT not in talk.text:
+            return DECLINED
+        yes = probability_of_yes(talk.text, self.parameters)
+        return f"{100 * (yes if ANSWER.findall(talk.text)[-1][1] == SIDES[0] else 1 - yes):.0f}"
+
+    def logprobs(self, messages: Sequence[ChatMessage], text: str) -> list[tuple[str, float]]:
+        """Each word of a text with its log-probability as the reply."""
+        return score(messages[-1].text, text, self.parameters)
 
 
 @dataclass(frozen=True)
@@ -100,14 +118,6 @@ def score(text: str, reply: str, parameters: Parameters) -> list[tuple[str, floa
     pieces = re.findall(r"\S+\s*", reply)
     chances = [0.5 * seen.count(piece.strip()) / len(seen) + 0.5 / WORDS for piece in pieces]
     return [(piece, float(np.log(chance))) for piece, chance in zip(pieces, chances, strict=True)]
-
-
-def rate(text: str, parameters: Parameters) -> str | None:
-    """The probability of the last answer of a request that ends with `CONSISTENT`, in percent. None for any other."""
-    if CONSISTENT not in text:
-        return None
-    yes = probability_of_yes(text, parameters)
-    return f"{100 * (yes if ANSWER.findall(text)[-1][1] == SIDES[0] else 1 - yes):.0f}"
 
 
 def probability_of_yes(text: str, parameters: Parameters) -> float:

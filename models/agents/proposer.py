@@ -10,9 +10,11 @@ counts.
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from truthgym.models.agents.agent import Conversation, Reply, SimulatedAgent
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import LENGTH, MARKERS, TOPICS
 
@@ -34,6 +36,15 @@ MODES = {
     "删去只靠篇幅": "remove",
 }
 """What it does, by words of the request; in any other case it adds a criterion."""
+
+
+@dataclass(frozen=True)
+class Proposer(SimulatedAgent):
+    """The proposer, as an agent."""
+
+    def reply(self, talk: Conversation) -> Reply:
+        """A rubric."""
+        return write_rubric(talk.request, self.parameters.seed, talk.draw)
 
 
 def write_rubric(request: str, seed: int, draw: int) -> str:

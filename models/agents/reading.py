@@ -9,8 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import ASKED, Asked
 from truthgym.datasets.sycophancy import CAVEATS, opinions_in
-from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
-from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
+from truthgym.models.agents.policies import NO_PUSHBACK, Case, Parameters, Pushback, private_signal, uniform
 from truthgym.models.agents.tool_users import calls_in, question_in
 
 MARKER = "finalBeliefProb"
@@ -60,14 +59,14 @@ def read_conversation(
 ) -> Reading:
     """What a conversation says about the question that is worked on, as `ASKED` has it."""
     asked = ASKED.get()
-    if asked is None or not asked.question.proposition or asked.input not in text:
+    if asked is None or asked.input not in text or not (asked.question.proposition or question_in(text)):
         raise UnknownQuestionError(
             "A reference agent knows the question that a Truthgym solver or scorer works on (in your own, call "
             "question_of(state, Question)), or the sample's, if the task's setup is prepare(), and does not find it in "
             f"this conversation, which begins: {text[:200]!r}. Keep the sample's input word for word, end the solver "
             "with truthgym's direct(), or use a language model."
         )
-    proposition, begins = asked.question.proposition, text.index(asked.input)
+    proposition, begins = asked.question.proposition or "", text.index(asked.input)
     beliefs = stated_beliefs(text, begins, own)
     opinions = _read_opinions(text, proposition, beliefs)
     evidence = evidence_in(text, naive)

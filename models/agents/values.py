@@ -5,9 +5,10 @@ would choose, or their own notes. They know the items of the bundled questionnai
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from inspect_ai.model import ChatMessage, TopLogprob
@@ -25,6 +26,7 @@ from truthgym.datasets.progress import (
     latent_values,
     questionnaire,
 )
+from truthgym.models.agents.agent import Conversation, Letters, Reply
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.respondent import CHOOSE, EXAMPLE, NOTES, OPTION, REWRITE, SECTION
 
@@ -78,7 +80,25 @@ class _Remembered:
     notes: Floats | None
 
 
-def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -> str | list[TopLogprob]:
+@dataclass(frozen=True)
+class ValueAgent:
+    """A person or an assistant, as an agent."""
+
+    name: str
+    parameters: ValueParameters
+
+    @classmethod
+    def planted(cls, name: str, parameters: Mapping[str, object]) -> Self:
+        """The agent with these parameters; a ValidationError if one cannot be used."""
+        return cls(name, ValueParameters.model_validate(parameters))
+
+    def reply(self, talk: Conversation) -> Reply:
+        """The letters of an item with their probabilities, notes, or a refusal."""
+        answer = _reply(self.name, talk.messages, self.parameters)
+        return answer if isinstance(answer, str) else Letters(answer)
+
+
+def _reply(name: str, messages: Sequence[ChatMessage], parameters: ValueParameters) -> str | list[TopLogprob]:
     """Reply to an item with the probabilities of the letters, or to a request for notes with a text."""
     persona = messages[0].text if messages[0].role == "system" else ""
     request = messages[-1].text

@@ -35,10 +35,10 @@ from examples.distil_judge import Pair, Reply, write_pairs
 from examples.distil_judge import in_order as pairs_in_order
 from examples.preference_labels import features
 from truthgym.datasets.question import Question
+from truthgym.models.agents.believer import BEFORE
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.models.reference import BEFORE
 from truthgym.models.reward_model import chat_messages, load, penalised
 from truthgym.scorers.graders.builtin import plain
 from truthgym.scorers.graders.grader import GraderInput

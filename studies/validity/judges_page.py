@@ -94,7 +94,7 @@ def page(
 
 [`qualitative`](qualitative.md) lets a judge rate reasoning, and measures the judge as well. Here the judge is
 `reference/judge` with planted faults, so the true value of each figure is known. The policy is `reference/bayesian`
-with `care=0.5`; the formula of a rating is in [`models/agents/judge_forms.py`](../models/agents/judge_forms.py). This
+with `care=0.5`; the formula of a rating is in [`models/agents/judge.py`](../models/agents/judge.py). This
 command regenerates the page and its chart, in a few minutes on a CPU and without a key:
 
 ```

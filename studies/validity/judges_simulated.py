@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from studies.validity.judges_page import FIGURES
 from studies.validity.replications import recovery
 from truthgym.models.agents.belief_reports import nearest_level, noisy
-from truthgym.models.agents.judge import COMMENT
-from truthgym.models.agents.judge_forms import EDGE, Request, fill_form, planted_rating
+from truthgym.models.agents.judge import COMMENT, EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import BASE_QUALITY, QUALITY_RANGE
 from truthgym.scorers.statistics.judge_reliability import summarise

@@ -19,7 +19,7 @@ python -m studies.validity.sycophancy docs/validity_sycophancy.md
 ```
 
 Agents and formulas: [`models/agents/policies.py`](../models/agents/policies.py) and
-[`models/agents/opinions.py`](../models/agents/opinions.py). Planted values are exact: they enumerate all questions that
+[`models/agents/policies.py`](../models/agents/policies.py). Planted values are exact: they enumerate all questions that
 `truthgym/urns` can draw ([`true_values_sycophancy.py`](../studies/validity/true_values_sycophancy.py)).
 Reports have noise of sd 0.10, and every question is asked twice in each arm.
 """

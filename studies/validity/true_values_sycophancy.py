@@ -11,8 +11,7 @@ import numpy as np
 
 from studies.validity.true_values import Population, population
 from truthgym.models.agents.belief_reports import MAX_VARIANCE_SHARE, MIN_NOISE, noisy
-from truthgym.models.agents.opinions import Pushback, after_pushback
-from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs
+from truthgym.models.agents.policies import AGENTS, Floats, Parameters, Pushback, after_pushback, beliefs
 
 SIDES = {
     "neutral": (0, 0),

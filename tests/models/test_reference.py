@@ -22,10 +22,10 @@ from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question, ask_about, question_of
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
+from truthgym.models.agents.agent import DECLINED, Asks
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
-from truthgym.models.reference import DECLINED, SECOND_WORDING, WHOLE_NUMBER
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.brier import brier
@@ -250,10 +250,10 @@ def test_a_first_view_is_words_without_a_new_thought() -> None:
 
 def test_its_key_phrases_are_in_the_real_prompts() -> None:
     read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
-    assert all(WHOLE_NUMBER in text for text in (PROBE, PROBE_2, read))
-    assert not any(WHOLE_NUMBER in text for text in (VIEW, JOINT, STATE_BELIEF))
-    assert [SECOND_WORDING in text for text in (PROBE, PROBE_2, read, VIEW)] == [False, True, False, False]
-    assert [judge.FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
+    assert all(Asks.PERCENT in text for text in (PROBE, PROBE_2, read))
+    assert not any(Asks.PERCENT in text for text in (VIEW, JOINT, STATE_BELIEF))
+    assert [Asks.PERCENT_AGAIN in text for text in (PROBE, PROBE_2, read, VIEW)] == [False, True, False, False]
+    assert [Asks.FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
     assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 
 

@@ -14,12 +14,12 @@ from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import UrnQuestion, urns
+from truthgym.models.agents.agent import Asks
 from truthgym.models.agents.belief_reports import percent
+from truthgym.models.agents.believer import ARGUING, GENERAL, SUBMIT
 from truthgym.models.agents.interviewer import QUESTIONS
-from truthgym.models.agents.judge import READING
 from truthgym.models.agents.policies import AGENTS, Case, Parameters, believe, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, stated_beliefs
-from truthgym.models.reference import ARGUE, ARGUING, GENERAL, SUBMIT
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers import bootstrap_interview, dialogue, self_debate
@@ -129,7 +129,7 @@ def test_arguing_a_side_does_not_move_it(name: str) -> None:
 
 
 def test_it_knows_by_the_real_prompt_that_it_is_to_argue() -> None:
-    assert ARGUE in self_debate.ARGUE
+    assert Asks.ARGUMENT in self_debate.ARGUE
     for text in (
         self_debate.OPEN,
         self_debate.CONCLUDE,
@@ -137,11 +137,11 @@ def test_it_knows_by_the_real_prompt_that_it_is_to_argue() -> None:
         dialogue.INTERLOCUTOR,
         dialogue.OPEN,
     ):
-        assert ARGUE not in text
+        assert Asks.ARGUMENT not in text
 
 
 def test_only_prompts_of_scorers_ask_it_to_read_a_text() -> None:
-    assert READING in READ
+    assert Asks.READING in READ
     prompts = [
         PROBE,
         VIEW,
@@ -152,7 +152,7 @@ def test_only_prompts_of_scorers_ask_it_to_read_a_text() -> None:
         dialogue.INTERLOCUTOR,
     ]
     prompts += [bootstrap_interview.ASK, bootstrap_interview.WRITE, bootstrap_interview.SO_FAR]
-    assert not any(READING in text for text in prompts), "there, what others say would be its own belief"
+    assert not any(Asks.READING in text for text in prompts), "there, what others say would be its own belief"
 
 
 @pytest.mark.parametrize("name", AGENTS)

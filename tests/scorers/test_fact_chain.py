@@ -16,8 +16,8 @@ from tests.fixtures import Fails, Listens, Run, Says, metrics
 from truthgym.datasets.agent_worlds import Call, world
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fact_chains import ChainQuestion, fact_chains
-from truthgym.models.agents.chain_walker import _followed
 from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.tool_users import followed
 from truthgym.scorers.agent_answer import process_score
 from truthgym.scorers.fact_chain import hops_right, summarise
 from truthgym.solvers.agent_tools.forgetful import REMOVED, last_results
@@ -124,7 +124,7 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
     for rep, chain in product(range(6), chains):
         place, path = world(chain.world, chain.size), [chain.needs[0]]
         for i, relation in enumerate(chain.relations, start=1):
-            path.append(_followed(place, path[-1], relation, (chain.event, rep, i), parameters) or "")
+            path.append(followed(place, path[-1], relation, (chain.event, rep, i), parameters) or "")
         right, answered = hops_right(chain, read(*path[:-1]), path[-1]), float(path[-1] == chain.answer)
         hops = len(chain.needs)
         one = scored(right, hops, float(right == hops), int(right < hops))
@@ -214,7 +214,7 @@ def test_a_walker_is_scored_by_where_it_went(logs: dict[str, EvalLog]) -> None:
         chain = ChainQuestion.model_validate(sample.metadata)
         place, at, right = world(chain.world, chain.size), chain.needs[0], 0
         for i, (relation, truth) in enumerate(zip(chain.relations, [*chain.needs[1:], chain.answer], strict=True)):
-            at = _followed(place, at, relation, (chain.event, 1, i + 1), Parameters(slip=0.25)) or ""
+            at = followed(place, at, relation, (chain.event, 1, i + 1), Parameters(slip=0.25)) or ""
             if at != truth:
                 break
             right += 1

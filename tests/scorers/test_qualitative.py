@@ -17,7 +17,7 @@ from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
-from truthgym.models.agents.judge_forms import fields_of
+from truthgym.models.agents.judge import fields_of
 from truthgym.models.agents.quality_markers import count_markers
 from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injected, padded
 from truthgym.scorers.qualitative import DECLARATION, model_calls, qualitative

@@ -173,7 +173,7 @@ def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, mo
 
     day = date(2025, 6, 1)  # what YAML makes of -T known_after=2025-06-01
     with monkeypatch.context() as patched:
-        patched.setattr("truthgym.models.reference.believe", broken)
+        patched.setattr("truthgym.models.agents.believer.believe", broken)
         failed = eval("truthgym/forecasting", task_args={"known_after": day, "n": 2}, model="reference/bayesian",
                       **QUIET, log_dir=str(tmp_path))[0]  # fmt: skip
     assert failed.status == "error"

@@ -151,7 +151,7 @@ def test_a_log_knows_the_file_that_was_asked(run: Run, tmp_path: Path, monkeypat
         raise RuntimeError("the network went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("truthgym.models.reference.believe", broken)
+        patched.setattr("truthgym.models.agents.believer.believe", broken)
         (failed,) = eval("truthgym/conceptual", task_args=given, model="reference/bayesian", **QUIET,
                          log_dir=str(tmp_path / "logs"))  # fmt: skip
     assert failed.status == "error"

@@ -12,7 +12,7 @@ from inspect_ai.scorer import SampleScore, Score
 from tests.fixtures import QUIET, Listens, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import OWN_ANSWER
-from truthgym.models.agents.chain_walker import own_belief
+from truthgym.models.agents.tool_users import chain_belief
 from truthgym.scorers.brier import brier, summarise_scores
 from truthgym.scorers.martingale import martingale
 from truthgym.tasks.agents import agent_bench_mini, code_repair, fact_chains, gaia_mini
@@ -189,4 +189,4 @@ def test_a_grade_between_both_ends_is_neither_right_nor_wrong(run: Run) -> None:
 def test_a_walker_knows_no_other_question() -> None:
     from truthgym.models.agents.policies import Parameters
 
-    assert own_belief("How likely is it?", Parameters()) is None
+    assert chain_belief("How likely is it?", Parameters()) is None

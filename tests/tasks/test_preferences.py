@@ -14,11 +14,11 @@ from tests.fixtures import Run, Says, metrics, write_rows
 from tests.training.converted import edit_log, rows
 from truthgym.datasets.constitution import constitution
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.judge_forms import Request, first_is_better
+from truthgym.models.agents.agent import NOT_A_MODEL
+from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.quality_markers import MARKERS, quality
-from truthgym.models.reference import NOT_A_MODEL
 from truthgym.scorers.graders.grader import Grader
 from truthgym.scorers.preference import label_of, summarise
 from truthgym.scorers.statistics.preference import preference_of

@@ -9,11 +9,10 @@ from inspect_ai.model import get_model
 
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.urns import urns
+from truthgym.models.agents.agent import NOT_A_MODEL, Asks
 from truthgym.models.agents.interviewer import QUESTIONS
-from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.lengths import TARGET
 from truthgym.models.agents.reading import MARKER, stated_beliefs
-from truthgym.models.reference import NOT_A_MODEL, WHOLE_NUMBER
 from truthgym.solvers.bootstrap_interview import ALL, MANNERS, NEXT, SO_FAR, WRITE, usable_questions
 from truthgym.solvers.trajectory import user_message
 
@@ -61,6 +60,6 @@ def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
     for question in QUESTIONS:
         assert question.endswith("?")
         assert not re.search(r"[0-9%]", question)
-        assert not any(phrase in question for phrase in (MARKER, WHOLE_NUMBER, FIRST_VIEW))
+        assert not any(phrase in question for phrase in (MARKER, Asks.PERCENT, Asks.FIRST_VIEW))
         assert not TARGET.search(question)
         assert stated_beliefs(question) == []

@@ -14,6 +14,7 @@ from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
+from truthgym.models.agents.agent import Asks
 from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.judge import noisy_percent, report_belief
 from truthgym.models.agents.policies import Parameters, believe, private_signal, uniform
@@ -90,12 +91,12 @@ def test_its_key_phrases_are_in_the_real_prompts() -> None:
     first_view, reasoning, own = (
         reading(URNS[0], "", *which) for which in (("prior", "policy"), ("", "policy"), ("", "judge"))
     )
-    assert judge.FIRST_VIEW in VIEW
-    assert judge.FIRST_VIEW in first_view
+    assert Asks.FIRST_VIEW in VIEW
+    assert Asks.FIRST_VIEW in first_view
     assert judge.OWN in own
     assert judge.OWN in WHOSE_JOINT["judge"]
     for text in (reasoning, own, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE):
-        assert judge.FIRST_VIEW not in text
+        assert Asks.FIRST_VIEW not in text
     for text in (first_view, reasoning, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE, VIEW):
         assert judge.OWN not in text
     for text in (first_view, reasoning, own, PROBE, VIEW):

@@ -11,10 +11,10 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.judge_forms import EDGE, fields_of, planted_rating, whole
+from truthgym.models.agents.agent import NOT_A_MODEL
+from truthgym.models.agents.judge import EDGE, fields_of, planted_rating, whole
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.models.reference import NOT_A_MODEL
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.judges.asking import Form, ReasonedForm, form_instruction, parse_form, rating_field
 

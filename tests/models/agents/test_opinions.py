@@ -10,11 +10,22 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, urns
-from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pushback, after_pushback, care_level, opinion_remark
-from truthgym.models.agents.policies import AGENTS, Case, Parameters, beliefs, believe
+from truthgym.models.agents.policies import (
+    AGENTS,
+    ARGUED,
+    DEFERRED,
+    Case,
+    Parameters,
+    Pushback,
+    after_pushback,
+    beliefs,
+    believe,
+    care_level,
+    opinion_remark,
+)
 from truthgym.models.agents.quality_markers import count_markers
 from truthgym.models.agents.reading import stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
@@ -26,6 +37,7 @@ ARMS = {"neutral": (0, 0), "user_yes": (1, 0), "user_no": (-1, 0), "third_yes": 
 
 
 def ask(item: Sample, epoch: int = 1) -> list[ChatMessage]:
+    ask_about(item)
     known = item.metadata_as(Question)
     talk = [] if isinstance(item.input, str) else list(item.input[:-1])
     last = item.input if isinstance(item.input, str) else item.input[-1].text

@@ -26,7 +26,7 @@ LEARNING = [name for name, agent in AGENTS.items() if agent.update and name not 
 STRONG = {"underreacting": 0.5, "overreacting": 1.0, "entrenched": 0.3, "confirming": 0.5, "neglecting": 0.5}
 """The agents with a strength, and their defaults."""
 SWAYED = [name for name, agent in AGENTS.items() if agent.swayed]
-"""Bayesian where nobody states an opinion; what opinions do is tested in test_models_opinions."""
+"""Bayesian where nobody states an opinion; what opinions do is tested in test_opinions."""
 AT_HALF = {name: Parameters(strength=0.5 if name in STRONG else None) for name in LEARNING}
 
 

@@ -14,10 +14,11 @@ from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import ASKED, Question, ask_about
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
 from truthgym.datasets.urns import UrnQuestion, urns
-from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
+from truthgym.models.agents.agent import NOT_A_MODEL, Asks
+from truthgym.models.agents.believer import BEFORE, REPORTED
+from truthgym.models.agents.judge import LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
-from truthgym.models.reference import BEFORE, NOT_A_MODEL, REPORTED, WHOLE_NUMBER
 from truthgym.solvers import chain_of_thought, direct
 
 URN, OTHER = urns(n=2)
@@ -160,7 +161,7 @@ def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
     solvers = [chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH]
     solvers += [direct.STATE_BELIEF, direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE]
     for text in (*questions, *sentences, *solvers):
-        for phrase in (WHOLE_NUMBER, FIRST_VIEW, OWN):
+        for phrase in (Asks.PERCENT, Asks.FIRST_VIEW, OWN):
             assert phrase not in text
         assert not LIST.search(text)
     assert not any(MARKER in text for text in (*questions, *sentences, *solvers[:3]))

@@ -12,7 +12,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import Listens, Run, metrics
-from truthgym.models.agents.judge_forms import fields_of
+from truthgym.models.agents.judge import fields_of
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.worlds import urns

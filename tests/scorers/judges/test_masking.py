@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from truthgym.models.agents.opinions import ARGUED, DEFERRED
+from truthgym.models.agents.policies import ARGUED, DEFERRED
 from truthgym.models.agents.reading import STATED, stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.judges.reasoning_quality import HIDDEN, mask_conclusion
