@@ -19,7 +19,7 @@ from tests.fixtures import Run, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
-from truthgym.datasets.question import Question, ask_about, question_of
+from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.agent import DECLINED, Asks
@@ -289,9 +289,15 @@ def test_refusals() -> None:
     for wanted in (*views, answer_instruction(unknown)):
         with pytest.raises(BadInput, match=r"does not find it .*'Will pigs fly.*direct\(\)"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
-    for request in (URN.input, probe(URN, fresh=True).text):
+    ASKED.set(None)
+    for model in ("reference/bayesian", "reference/judge"):
         with pytest.raises(BadInput, match="needs the epoch"):
-            ask(ChatMessageUser(content=str(request)))
+            ask(ChatMessageUser(content=str(URN.input)), model=model)
+
+
+def test_without_an_epoch_in_the_messages_it_is_the_questions_own() -> None:
+    said = prompt(URN, epoch=2)
+    assert ask(ChatMessageUser(content=said.text), noise=0.1).completion == ask(said, noise=0.1).completion
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from inspect_ai.model import ModelOutput, get_model
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.agent import Asks
@@ -39,7 +39,8 @@ def proposition(item: Sample) -> str:
 
 
 def reading(item: Sample, text: str, stage: str = "", standpoint: str = "policy") -> str:
-    """The request to read one text."""
+    """The request to read one text about an item, which agents then know."""
+    ask_about(item)
     return READ.format(
         what=WHAT[stage],
         question=item.input,
@@ -50,7 +51,8 @@ def reading(item: Sample, text: str, stage: str = "", standpoint: str = "policy"
 
 
 def joint(item: Sample, turns: Sequence[Turn], standpoint: str = "policy") -> str:
-    """The request to read a trajectory in one go."""
+    """The request to read a trajectory about an item, which agents then know, in one go."""
+    ask_about(item)
     return JOINT.format(
         question=item.input,
         steps=as_json(turns),
@@ -62,6 +64,7 @@ def joint(item: Sample, turns: Sequence[Turn], standpoint: str = "policy") -> st
 
 
 def question_text(item: Sample) -> str:
+    ask_about(item)
     question = item.metadata_as(Question)
     return "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)])
 
@@ -113,6 +116,7 @@ def test_its_key_phrases_are_in_the_real_prompts() -> None:
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
 def test_it_reads_the_belief_in_an_agents_first_view(item: Sample) -> None:
+    ask_about(item)
     view = ask(f"{item.input}\n\n{VIEW.format(proposition=proposition(item))}", "reference/bayesian").completion
     if item in URNS:
         believed = item.metadata_as(UrnQuestion).posterior[0]
@@ -246,5 +250,5 @@ def test_the_judge_names_itself_as_simulated() -> None:
 
 def test_it_refuses_questions_that_no_agent_knows() -> None:
     for text in ("Will pigs fly by 2030? 40%.", joint(URNS[0], []).replace(str(URNS[0].input), "Will pigs fly?")):
-        with pytest.raises(BadInput, match="finds none of them in this conversation"):
+        with pytest.raises(BadInput, match="does not find it in this conversation"):
             report_belief(text, 1, Parameters())

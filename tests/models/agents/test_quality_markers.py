@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import get_model
 
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import AGENTS
 from truthgym.models.agents.quality_markers import MARKERS, count_markers, draw_markers, mean_quality, quality
@@ -20,6 +20,7 @@ ITEMS = list(urns(n=200))
 
 def reply(place: int, name: str = "bayesian", epoch: int = 1, prompt: str | None = None, **planted: Any) -> str:
     item = ITEMS[place]
+    ask_about(item, epoch)
     question = item.metadata_as(Question)
     wanted = answer_instruction(question) if prompt is None else prompt
     text = "\n\n".join([str(item.input), evidence(question.evidence), wanted])
