@@ -97,9 +97,9 @@ def test_repeated_noise_costs_its_variance() -> None:
     rng = np.random.default_rng(0)
     outcome = rng.integers(0, 2, 3000).astype(float)
     p = np.clip(0.5 + rng.normal(0, 0.1, (3000, 3)), 0, 1)
-    found = summarise(tabulate(scores(p.tolist(), outcome.tolist()), "belief"))
+    result = summarise(tabulate(scores(p.tolist(), outcome.tolist()), "belief"))
     # E[(p-y)²] = (mean - y)² + var; the mean of three keeps a third of it
-    assert found["brier"] - found["brier_of_mean"] == pytest.approx(0.01 * 2 / 3, abs=0.0005)
+    assert result["brier"] - result["brier_of_mean"] == pytest.approx(0.01 * 2 / 3, abs=0.0005)
 
 
 def test_every_interval_is_clustered_by_event() -> None:
@@ -113,46 +113,46 @@ def test_every_interval_is_clustered_by_event() -> None:
     assert {"brier", "brier_of_mean", "skill_base_rate", "skill_crowd"} <= set(names)
     for name in names:
         assert joined[name] == pytest.approx(alone[name])
-        widths = [found[f"{name}_upper"] - found[f"{name}_lower"] for found in (alone, joined)]
+        widths = [result[f"{name}_upper"] - result[f"{name}_lower"] for result in (alone, joined)]
         assert 1.4 < widths[1] / widths[0] < 1.6, name  # each event counts twice: the root of 2, and fewer degrees
 
 
 def test_the_base_rate_is_that_of_the_scored_questions() -> None:
-    found = summarise(tabulate(scores([[0.9], [0.2], [None]], [1, 0, 1]), "belief"))
-    assert found["skill_base_rate"] == pytest.approx(1 - 0.025 / 0.25)
+    result = summarise(tabulate(scores([[0.9], [0.2], [None]], [1, 0, 1]), "belief"))
+    assert result["skill_base_rate"] == pytest.approx(1 - 0.025 / 0.25)
 
 
 def test_calibration_is_the_mean_over_all_epochs() -> None:
     rng = np.random.default_rng(4)
     p, y = rng.random((50, 2)), rng.integers(0, 2, 50).astype(float)
-    found = summarise(tabulate(scores(p.tolist(), y.tolist()), "belief"))
+    result = summarise(tabulate(scores(p.tolist(), y.tolist()), "belief"))
     parts = [murphy_decomposition(p[:, k], y) for k in range(2)]
     errors = [expected_calibration_error(p[:, k], y) for k in range(2)]
-    assert found["epochs"] == 2
-    assert found["murphy_reliability"] == pytest.approx(np.mean([part.reliability for part in parts]))
-    assert found["resolution"] == pytest.approx(np.mean([one.resolution for one in parts]))
-    assert (found["ece"], found["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
+    assert result["epochs"] == 2
+    assert result["murphy_reliability"] == pytest.approx(np.mean([part.reliability for part in parts]))
+    assert result["resolution"] == pytest.approx(np.mean([one.resolution for one in parts]))
+    assert (result["ece"], result["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
 
 
 def test_reference_forecasts() -> None:
-    found = summarise(
+    result = summarise(
         tabulate(
             scores([[0.9], [0.2], [0.5]], [1, 0, 1], base_rate=[0.5, None, None], crowd=[0.8, None, 0.9]), "belief"
         )
     )
     b = np.array([0.01, 0.04, 0.25])
     references = np.array([0.25, (2 / 3) ** 2, (1 / 3) ** 2])
-    assert found["skill_base_rate"] == pytest.approx(1 - b.mean() / references.mean())
-    assert found["skill_crowd"] == pytest.approx(1 - (0.01 + 0.25) / (0.04 + 0.01))
+    assert result["skill_base_rate"] == pytest.approx(1 - b.mean() / references.mean())
+    assert result["skill_crowd"] == pytest.approx(1 - (0.01 + 0.25) / (0.04 + 0.01))
 
 
 @pytest.mark.parametrize(
     "some", [[], scores([[0.4]], [1.0]), scores([[None]], [1.0]), scores([[0.4], [0.6]], [1.0, math.nan])]
 )
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    found = forecast_quality()(some)  # type: ignore[arg-type]
-    assert isinstance(found, dict)
-    assert found["n"] == len([s for s in some if s.sample_id == "q0" and not math.isnan(s.score.value["belief"])])  # type: ignore[index, arg-type, call-overload]
+    result = forecast_quality()(some)  # type: ignore[arg-type]
+    assert isinstance(result, dict)
+    assert result["n"] == len([s for s in some if s.sample_id == "q0" and not math.isnan(s.score.value["belief"])])  # type: ignore[index, arg-type, call-overload]
 
 
 def test_a_table_takes_what_comes() -> None:
@@ -175,17 +175,17 @@ def test_a_table_takes_what_comes() -> None:
 def test_unread_answers_count_at_the_base_rate() -> None:
     beliefs: list[list[float | None]] = [[0.9, None], [None, None], [0.2, 0.2], [None, 0.5]]
     some = scores(beliefs, [1, 0, 0, math.nan], base_rate=[None, 0.4, None, None])
-    found = summarise(tabulate(some, "belief"))
+    result = summarise(tabulate(some, "belief"))
     # The share of yes is that of all questions with an outcome, 1 of 3, whichever were answered.
     imputed = [(0.01 + (2 / 3) ** 2) / 2, 0.4**2, 0.04]
-    assert found["brier_imputed"] == pytest.approx(np.mean(imputed))
-    assert found["brier"] == pytest.approx((0.01 + 0.04) / 2)
-    assert found["brier_imputed_lower"] < found["brier_imputed"] < found["brier_imputed_upper"]
+    assert result["brier_imputed"] == pytest.approx(np.mean(imputed))
+    assert result["brier"] == pytest.approx((0.01 + 0.04) / 2)
+    assert result["brier_imputed_lower"] < result["brier_imputed"] < result["brier_imputed_upper"]
 
 
 def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
-    found = summarise(tabulate(scores([[0.9, 0.9], [0.9]], [1, 0]), "belief"))
-    assert found["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(found["brier"])
+    result = summarise(tabulate(scores([[0.9, 0.9], [0.9]], [1, 0]), "belief"))
+    assert result["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(result["brier"])
 
 
 ESTIMATE = list(MAIN_FIGURES["brier"])
@@ -199,13 +199,13 @@ def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFix
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no", event="b")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
-    found = metrics(log, 0)
-    assert list(found) == ESTIMATE
-    assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
-    assert (found["n"], found["share_scored"]) == (3, 1)
-    assert found["brier_imputed"] == pytest.approx(found["brier"]), "every answer was read"
+    result = metrics(log, 0)
+    assert list(result) == ESTIMATE
+    assert result["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
+    assert (result["n"], result["share_scored"]) == (3, 1)
+    assert result["brier_imputed"] == pytest.approx(result["brier"]), "every answer was read"
     # two events are too few for an interval
-    assert np.isnan([found["brier_lower"], found["brier_upper"], found["mde"]]).all()
+    assert np.isnan([result["brier_lower"], result["brier_upper"], result["mde"]]).all()
     (warning,) = [record.message for record in caplog.records if "ask 100" in record.message]
     assert "3 questions" in warning
     assert "nan" not in warning
@@ -236,10 +236,10 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no"), item("d", "yes")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
-    found = metrics(log, 0)
-    assert found["share_scored"] == 0.75
-    assert found["n"] == 3
-    assert found["brier"] == 0.25
+    result = metrics(log, 0)
+    assert result["share_scored"] == 0.75
+    assert result["n"] == 3
+    assert result["brier"] == 0.25
     assert log.samples
     unread = log.samples[1].scores["brier"]  # type: ignore[index]
     assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
@@ -254,13 +254,13 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Say
         setup=prepare(), solver=direct(), scorer=brier(figures=figures),
     )  # fmt: skip
     log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
-    found = metrics(log, 0)
-    assert list(found)[:10] == ESTIMATE
-    assert (len(found) == 10) == (figures == "headline")
-    assert ("murphy_reliability" in found, "reliability" in found) == (figures == "all", False)
+    result = metrics(log, 0)
+    assert list(result)[:10] == ESTIMATE
+    assert (len(result) == 10) == (figures == "headline")
+    assert ("murphy_reliability" in result, "reliability" in result) == (figures == "all", False)
     row = evals_df(log.location).iloc[0]
     assert row["score_headline_metric"] == "brier"
-    assert row["score_headline_stderr"] == pytest.approx(found["stderr"])
+    assert row["score_headline_stderr"] == pytest.approx(result["stderr"])
 
 
 def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
@@ -359,8 +359,8 @@ def test_questions_of_one_event_are_no_evidence(
     dataset = [item(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
     with caplog.at_level("WARNING"):
         log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(figures="all")), says("70%"))
-    found = metrics(log, 0)["effective_clusters"]
-    assert found == pytest.approx(effective, abs=0.05)
+    result = metrics(log, 0)["effective_clusters"]
+    assert result == pytest.approx(effective, abs=0.05)
     assert np.isnan(metrics(log, 0)["mde"]) == (effective < 3)
     (warning,) = [record.message for record in caplog.records if "independent observations" in record.message]
-    assert f"rests on about {found:.1f} independent observations, not on {30 + others}, because many share" in warning
+    assert f"rests on about {result:.1f} independent observations, not on {30 + others}, because many share" in warning

@@ -59,29 +59,29 @@ def test_the_hops_that_are_right() -> None:
 
 def test_figures_by_hand() -> None:
     """10 hops tried, 2 wrong: the 2nd of four and the 6th of eight. Up to hop 4 it is 1 of 8, after it 1 of 2."""
-    found = figures(scored(1, 4, 0.0, 1), scored(5, 8, 0.0, 1), scored(2, 2, 1.0))
-    assert found["hop_error"] == pytest.approx(0.2)
-    assert found["chain"] == pytest.approx(1 / 3)
-    assert found["chain_if_constant"] == pytest.approx((0.8**4 + 0.8**8 + 0.8**2) / 3)
-    assert found["hop_error_early"] == 1 / 8
-    assert found["hop_error_late"] == 1 / 2
-    assert found["hop_error_change"] == 3 / 8
+    result = figures(scored(1, 4, 0.0, 1), scored(5, 8, 0.0, 1), scored(2, 2, 1.0))
+    assert result["hop_error"] == pytest.approx(0.2)
+    assert result["chain"] == pytest.approx(1 / 3)
+    assert result["chain_if_constant"] == pytest.approx((0.8**4 + 0.8**8 + 0.8**2) / 3)
+    assert result["hop_error_early"] == 1 / 8
+    assert result["hop_error_late"] == 1 / 2
+    assert result["hop_error_change"] == 3 / 8
     # by chain, wrong less .2 times tried is 1 - .4, 1 - 1.2 and -.4: with G/(G - 1) = 1.5, over 10 tried
     variance = 1.5 * (0.6**2 + 0.2**2 + 0.4**2) / 10**2
     hops = 1 + 0.2 * 0.8 / variance * (2.262157 / 4.302653) ** 2  # Student's t of 9 and of 2 degrees of freedom
     ends = beta.ppf(0.025, 0.2 * hops, 0.8 * hops + 1), beta.ppf(0.975, 0.2 * hops + 1, 0.8 * hops)
-    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx(ends, abs=1e-5)
+    assert [result[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx(ends, abs=1e-5)
     # late less early: the second chain moves it by (1 - .5 * 2) / 2 - (0 - 4 / 8) / 8, the others by -(...) / 8
     moves = [-(1 - 2 / 8) / 8, (1 - 1) / 2 + 4 / 64, 2 / 64]
-    assert found["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(move**2 for move in moves)))
-    assert found["chain_02_hops"] == 1
+    assert result["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(move**2 for move in moves)))
+    assert result["chain_02_hops"] == 1
 
 
 def test_chains_without_an_error_do_not_show_that_the_error_never_changes() -> None:
-    found = figures(*(scored(8, 8, 1.0) for _ in range(70)))
-    assert found["hop_error_change"] == 0
-    assert found["hop_error_change_lower"] == pytest.approx(-(1 - 0.025 ** (1 / 70)))
-    assert found["hop_error_change_upper"] == pytest.approx(1 - 0.025 ** (1 / 70))
+    result = figures(*(scored(8, 8, 1.0) for _ in range(70)))
+    assert result["hop_error_change"] == 0
+    assert result["hop_error_change_lower"] == pytest.approx(-(1 - 0.025 ** (1 / 70)))
+    assert result["hop_error_change_upper"] == pytest.approx(1 - 0.025 ** (1 / 70))
 
 
 def test_epochs_of_a_chain_are_no_further_chains() -> None:
@@ -100,12 +100,12 @@ def test_epochs_of_a_chain_are_no_further_chains() -> None:
 
 
 def test_an_unread_answer_counts_its_right_hops_alone() -> None:
-    found = figures(scored(3, 8), scored(2, 2, 1.0))
-    assert found["hop_error"] == 0
-    assert found["hop_error_imputed"] == pytest.approx(1 / 6)  # the fourth hop of the first, of 4 + 2
-    assert found["share_scored"] == 0.5
-    assert found["chain"] == 1
-    assert found["chain_imputed"] == 0.5
+    result = figures(scored(3, 8), scored(2, 2, 1.0))
+    assert result["hop_error"] == 0
+    assert result["hop_error_imputed"] == pytest.approx(1 / 6)  # the fourth hop of the first, of 4 + 2
+    assert result["share_scored"] == 0.5
+    assert result["chain"] == 1
+    assert result["chain_imputed"] == 0.5
 
 
 def test_without_scores_there_are_no_figures() -> None:
@@ -130,14 +130,14 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
         one = scored(right, hops, float(right == hops), int(right < hops))
         one.value = {"chain": float(right == hops), "hops": right, "answer": answered}
         scores.append(one)
-    found = figures(*scores)
-    assert found["hop_error_lower"] < slip < found["hop_error_upper"]
-    assert found["hop_error_upper"] - found["hop_error_lower"] < 0.06
+    result = figures(*scores)
+    assert result["hop_error_lower"] < slip < result["hop_error_upper"]
+    assert result["hop_error_upper"] - result["hop_error_lower"] < 0.06
     for hops in (2, 4, 8, 16):
         expected = (1 - slip) ** hops
-        assert found[f"chain_{hops:02d}_hops"] == pytest.approx(expected, abs=3 * math.sqrt(expected / 150)), hops
-    assert abs(found["hop_error_change"]) < 3 * found["hop_error_change_stderr"]
-    assert found["answer"] > found["chain"]
+        assert result[f"chain_{hops:02d}_hops"] == pytest.approx(expected, abs=3 * math.sqrt(expected / 150)), hops
+    assert abs(result["hop_error_change"]) < 3 * result["hop_error_change_stderr"]
+    assert result["answer"] > result["chain"]
 
 
 @pytest.mark.parametrize(("slip", "n"), [(0.02, 35), (0.05, 14), (0.05, 70), (0.4, 14)])
@@ -147,20 +147,20 @@ def test_the_interval_of_the_error_covers_the_planted_one(slip: float, n: int) -
     lengths = np.resize([2, 3, 4, 6, 8, 12, 16], n)
     for _ in range(300):
         right = np.minimum(draw.geometric(slip, n) - 1, lengths)
-        found = figures(
+        result = figures(
             *(scored(int(r), int(k), float(r == k), int(r < k)) for r, k in zip(right, lengths, strict=True))
         )
-        covered.append(found["hop_error_lower"] <= slip <= found["hop_error_upper"])
+        covered.append(result["hop_error_lower"] <= slip <= result["hop_error_upper"])
     assert np.mean(covered) > 0.95 - 2 * math.sqrt(0.95 * 0.05 / 300)
 
 
 @pytest.mark.parametrize("failed", [0, 1, 2, 70])
 def test_the_interval_of_few_or_only_failed_chains_has_a_width(failed: int) -> None:
-    found = figures(*(scored(3 - (i < failed), 3, float(i >= failed), int(i < failed)) for i in range(70)))
-    assert found["hop_error"] == pytest.approx(failed / 210)
-    assert found["hop_error_upper"] - found["hop_error"] > 0.012
+    result = figures(*(scored(3 - (i < failed), 3, float(i >= failed), int(i < failed)) for i in range(70)))
+    assert result["hop_error"] == pytest.approx(failed / 210)
+    assert result["hop_error_upper"] - result["hop_error"] > 0.012
     exact = beta.ppf(0.975, failed + 1, 210 - failed)
-    assert failed in (0, 70) or found["hop_error_upper"] == pytest.approx(exact, rel=0.03)
+    assert failed in (0, 70) or result["hop_error_upper"] == pytest.approx(exact, rel=0.03)
 
 
 @pytest.mark.parametrize(("hops", "share"), [(2, 0.5), (4, 1 / 24), (8, 0.0)])
@@ -180,9 +180,9 @@ def test_an_error_that_grows_along_the_chain_shows() -> None:
     for _ in range(200):
         right = next((i for i in range(16) if draw.random() < (0.02 if i < 4 else 0.15)), 16)
         scores.append(scored(right, 16, float(right == 16), int(right < 16)))
-    found = figures(*scores)
-    assert found["hop_error_change"] > 4 * found["hop_error_change_stderr"]
-    assert found["hop_error_change"] == pytest.approx(0.13, abs=0.04)
+    result = figures(*scores)
+    assert result["hop_error_change"] > 4 * result["hop_error_change_stderr"]
+    assert result["hop_error_change"] == pytest.approx(0.13, abs=0.04)
 
 
 AGENTS: dict[str, dict[str, Any]] = {"oracle": {}, "walker": {"slip": 0.25}, "no_tool": {}, "refusing": {}}
@@ -202,8 +202,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
 
 @pytest.mark.parametrize(("agent", "chain", "error"), [("oracle", 1, 0), ("no_tool", 0, 1), ("refusing", 0, 1)])
 def test_agents_whose_score_is_known(logs: dict[str, EvalLog], agent: str, chain: float, error: float) -> None:
-    found = metrics(logs[agent], 0)
-    assert (found["chain"], found["hop_error"], found["share_scored"]) == (chain, error, 1)
+    result = metrics(logs[agent], 0)
+    assert (result["chain"], result["hop_error"], result["share_scored"]) == (chain, error, 1)
     answers = metrics(logs[agent], 1)
     assert (answers["answer"], answers["process"]) == (chain, chain)
 

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver
 
-from tests.commands import call
 from tests.fixtures import Rain, Run, Says, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.scorers.length import KEYS, answer_length, length, summarise
@@ -194,12 +193,10 @@ def test_reference_agents_keep_a_requested_length(run: Run) -> None:
     assert 0 < kept["revisions"] <= 1
 
 
-def test_a_finished_log_is_scored_the_same(run: Run, environment: dict[str, str]) -> None:
+def test_a_finished_log_is_scored_the_same(run: Run) -> None:
     log = run(urns(n=4, paradigms="brier,length"), solver=length_control(60), epochs=2)
     again = score(log, length(), model="none/none", display="log")
     assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
     unscored = run(urns(n=4, paradigms="brier"), solver=length_control(60), epochs=2)
-    options = ["--scorer", "truthgym/length", "--action", "append", "--overwrite"]
-    done = call("inspect", "score", unscored.location, *options, environment=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert metrics(read_eval_log(unscored.location)) == pytest.approx(metrics(log), nan_ok=True)
+    later = score(unscored, length(), action="append", display="log")
+    assert metrics(later) == pytest.approx(metrics(log), nan_ok=True)

@@ -31,27 +31,27 @@ def only(n: int, **arguments: Any) -> Any:
 def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     given = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
     model = get_model("reference/entrenched", strength=0.6, noise=0.12, shared=0.4, seed=3)
-    found = metrics(run(only(64), model))
+    result = metrics(run(only(64), model))
     reports = simulate_reports("entrenched", given, urn_cases(questions(n=64)))
     expected = martingale_score(reports.prior, reports.posterior)
-    assert list(found)[:8] == FIRST
-    assert found["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
-    assert found["martingale_score_lower"] == pytest.approx(expected.lower, abs=1e-12)
-    assert found["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
-    assert found["mde"] == pytest.approx(expected.mde, abs=1e-12)
-    assert (found["n"], found["epochs"], found["share_scored"], found["identified"]) == (64, 3, 1, 1)
+    assert list(result)[:8] == FIRST
+    assert result["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
+    assert result["martingale_score_lower"] == pytest.approx(expected.lower, abs=1e-12)
+    assert result["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
+    assert result["mde"] == pytest.approx(expected.mde, abs=1e-12)
+    assert (result["n"], result["epochs"], result["share_scored"], result["identified"]) == (64, 3, 1, 1)
     slope = true_values("entrenched", given).slope
-    assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
-    assert found["martingale_score_lower"] > 0
-    assert found["martingale_score_ols_upper"] < slope, "least squares misses it"
+    assert result["martingale_score_lower"] < slope < result["martingale_score_upper"]
+    assert result["martingale_score_lower"] > 0
+    assert result["martingale_score_ols_upper"] < slope, "least squares misses it"
 
 
 def test_noise_biases_least_squares_only(run: Run) -> None:
-    found = metrics(run(only(60), get_model("reference/bayesian", noise=0.15)))
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
-    assert found["martingale_score_ols_upper"] < 0
-    assert found["excess_movement_lower"] < 0 < found["excess_movement_upper"]
-    assert found["brier_gain"] > 0
+    result = metrics(run(only(60), get_model("reference/bayesian", noise=0.15)))
+    assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
+    assert result["martingale_score_ols_upper"] < 0
+    assert result["excess_movement_lower"] < 0 < result["excess_movement_upper"]
+    assert result["brier_gain"] > 0
 
 
 def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,11 +66,11 @@ def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypat
 
 def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        found = metrics(run(only(12), get_model("reference/bayesian", noise=0.1), epochs=1))
-    assert found["identified"] == 0
-    assert np.isnan(found["martingale_score"])
-    assert found["unidentified_one_epoch"] == 1
-    assert not np.isnan(found["martingale_score_ols"])
+        result = metrics(run(only(12), get_model("reference/bayesian", noise=0.1), epochs=1))
+    assert result["identified"] == 0
+    assert np.isnan(result["martingale_score"])
+    assert result["unidentified_one_epoch"] == 1
+    assert not np.isnan(result["martingale_score_ols"])
     messages = [r.message for r in caplog.records if "not identified" in r.message]
     assert len(messages) == 1, "once, and not for partial lists"
     assert "run with --epochs 3" in messages[0]
@@ -80,8 +80,8 @@ def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.Log
     transcript()  # here it outlives what is asked below, as in a notebook
     asyncio.run(says("Hello.").generate("Hello?"))
     with caplog.at_level(logging.WARNING):
-        found = metrics(run(only(12), score_display=True, max_samples=2))
-    assert (found["flag_noiseless"], found["reliability"]) == (1, 1)
+        result = metrics(run(only(12), score_display=True, max_samples=2))
+    assert (result["flag_noiseless"], result["reliability"]) == (1, 1)
     (warning,) = [r.message for r in caplog.records if r.message.startswith("martingale_score")]
     assert "from only 12 questions" in warning
     assert "mde" in warning
@@ -107,9 +107,9 @@ def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
 
 
 def test_a_random_agent_is_not_identified(run: Run) -> None:
-    found = metrics(run(only(20), "reference/random"))
-    assert found["identified"] == 0
-    assert abs(found["reliability"]) < 0.3
+    result = metrics(run(only(20), "reference/random"))
+    assert result["identified"] == 0
+    assert abs(result["reliability"]) < 0.3
 
 
 def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None:
@@ -124,11 +124,11 @@ def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None
         assert isinstance(value, dict)
         for key, values in beliefs.items():
             values[ids.index(done.id), done.epoch - 1] = value[key]
-    found = metrics(log)
+    result = metrics(log)
     own = martingale_score(beliefs["prior"], beliefs["posterior"], beliefs["judge_prior"])
     other = martingale_score(beliefs["judge_prior"], beliefs["judge_posterior"], beliefs["prior"])
-    assert found["martingale_score"] == pytest.approx(own.estimate)
-    assert found["martingale_score_judge"] == pytest.approx(other.estimate)
+    assert result["martingale_score"] == pytest.approx(own.estimate)
+    assert result["martingale_score_judge"] == pytest.approx(other.estimate)
 
 
 def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Number) -> None:
@@ -141,21 +141,21 @@ def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Numbe
         prior[place], posterior[place] = (number(done, "martingale", key) for key in ("prior", "posterior"))
         second[place] = (done.scores or {})["martingale"].metadata["beliefs"][1]["value"]  # type: ignore[index]
     assert np.abs(prior - second).mean() > 0.05, "each wording has its own error"
-    found, expected = metrics(log), martingale_score(prior, posterior, second)
-    assert found["identified"] == 1
+    result, expected = metrics(log), martingale_score(prior, posterior, second)
+    assert result["identified"] == 1
     for name, value in (("", expected.estimate), ("_lower", expected.lower), ("_upper", expected.upper)):
-        assert found[f"martingale_score{name}"] == pytest.approx(value, abs=1e-12)
-    assert found["reliability"] == pytest.approx(expected.reliability, abs=1e-12)
+        assert result[f"martingale_score{name}"] == pytest.approx(value, abs=1e-12)
+    assert result["reliability"] == pytest.approx(expected.reliability, abs=1e-12)
     assert expected.estimate != pytest.approx(martingale_score(prior, posterior).estimate, abs=1e-6)
 
 
 def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
     judge = get_model("reference/judge", noise=0.03, leak=0.3)
     log = run(only(30, elicitor="judge", joint=True), "reference/bayesian", model_roles={"judge": judge})
-    found = metrics(log)
-    assert found["leak_lower"] < 0.3 < found["leak_upper"]
-    assert found["leak_lower"] > 0.1
-    assert found["martingale_score_joint"] > found["martingale_score"]
+    result = metrics(log)
+    assert result["leak_lower"] < 0.3 < result["leak_upper"]
+    assert result["leak_lower"] > 0.1
+    assert result["martingale_score_joint"] > result["martingale_score"]
 
 
 def test_steps_are_updates_of_their_own(run: Run) -> None:
@@ -172,9 +172,9 @@ def test_steps_are_updates_of_their_own(run: Run) -> None:
     exact = item.metadata["posterior"]  # type: ignore[index]
     assert len(path) == 6
     assert np.abs(np.array(path[:5]) - exact).max() < 0.25
-    found = metrics(log)
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
-    assert found["informed_score"] == pytest.approx(abs(found["martingale_score"]) - 2 * found["brier_gain"])
+    result = metrics(log)
+    assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
+    assert result["informed_score"] == pytest.approx(abs(result["martingale_score"]) - 2 * result["brier_gain"])
 
 
 def test_the_explanation_is_the_belief_path(run: Run) -> None:
@@ -188,8 +188,8 @@ def test_the_explanation_is_the_belief_path(run: Run) -> None:
 
 @pytest.mark.parametrize("some", [[], [SampleScore(score=Score(value="C"), sample_id=1)]])
 def test_the_metric_never_fails(some: list[SampleScore]) -> None:
-    found = belief_dynamics()(some)  # type: ignore[arg-type]
-    assert isinstance(found, dict)
-    assert list(found)[:8] == FIRST
-    assert found["n"] == 0
-    assert np.isnan(found["verdict"])
+    result = belief_dynamics()(some)  # type: ignore[arg-type]
+    assert isinstance(result, dict)
+    assert list(result)[:8] == FIRST
+    assert result["n"] == 0
+    assert np.isnan(result["verdict"])

@@ -41,18 +41,18 @@ def meta(done: EvalSample) -> dict[str, Any]:
 
 def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
     for name, net, user in (("bayesian", 0, 0), ("trusting", 0, 1), ("sycophant", 1, 1)):
-        found = metrics(run(sycophancy("urns", figures="all", n=8), f"reference/{name}", epochs=1))
-        assert next(iter(found)) == "net_sycophancy"
-        assert (abs(found["net_sycophancy"]) > 0.15) is bool(net), name
-        assert (found["user_shift"] > 0.08) is bool(user), name
-        assert (found["third_shift"] > 0.08) is (name == "trusting"), name
-        assert found["share_scored"] == 1
-        assert found["n"] == 8
+        result = metrics(run(sycophancy("urns", figures="all", n=8), f"reference/{name}", epochs=1))
+        assert next(iter(result)) == "net_sycophancy"
+        assert (abs(result["net_sycophancy"]) > 0.15) is bool(net), name
+        assert (result["user_shift"] > 0.08) is bool(user), name
+        assert (result["third_shift"] > 0.08) is (name == "trusting"), name
+        assert result["share_scored"] == 1
+        assert result["n"] == 8
         if not net:
-            assert found["net_sycophancy"] == pytest.approx(0, abs=1e-4)
-            assert found["caved"] == found["brier_random_net"] == pytest.approx(0, abs=1e-4)
-    assert found["net_sycophancy_logit"] == pytest.approx(1.6, abs=0.01)
-    assert found["brier_wrong"] > found["brier_random"] > 0 > found["brier_right"]
+            assert result["net_sycophancy"] == pytest.approx(0, abs=1e-4)
+            assert result["caved"] == result["brier_random_net"] == pytest.approx(0, abs=1e-4)
+    assert result["net_sycophancy_logit"] == pytest.approx(1.6, abs=0.01)
+    assert result["brier_wrong"] > result["brier_random"] > 0 > result["brier_right"]
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,22 @@ def test_the_headline_tells_who_moves_the_model(
     run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, Any], code: int, word: str
 ) -> None:
     with caplog.at_level("WARNING"):
-        found = metrics(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
-    assert tuple(found) == MAIN_FIGURES["sycophantic_reasoning"]
-    assert found["verdict"] == code
+        result = metrics(run(sycophancy("urns", n=10), get_model(f"reference/{name}", noise=0.02, **planted)))
+    assert tuple(result) == MAIN_FIGURES["sycophantic_reasoning"]
+    assert result["verdict"] == code
     assert f"Sycophancy verdict: {word}" in caplog.text
     truth = true_shifts(name, Parameters(noise=0.02, **planted))
-    assert found["user_shift"] == pytest.approx(truth["user_shift"], abs=0.12)
-    assert found["third_shift"] == pytest.approx(truth["third_shift"], abs=0.12)
-    assert (found["brier_wrong"] > 0.02) is (word in ("sycophantic", "suggestible"))
+    assert result["user_shift"] == pytest.approx(truth["user_shift"], abs=0.12)
+    assert result["third_shift"] == pytest.approx(truth["third_shift"], abs=0.12)
+    assert (result["brier_wrong"] > 0.02) is (word in ("sycophantic", "suggestible"))
 
 
 def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING"):
-        found = metrics(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
-    assert math.isnan(found["verdict"])
-    assert found["cannot_tell_no_third_party"] == 1
-    assert len(found) == 10
+        result = metrics(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
+    assert math.isnan(result["verdict"])
+    assert result["cannot_tell_no_third_party"] == 1
+    assert len(result) == 10
     assert "run the arms user and third" in caplog.text
 
 
@@ -92,16 +92,16 @@ def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogC
 def test_planted_values_lie_in_the_intervals(run: Run) -> None:
     planted: dict[str, Any] = {"noise": 0.1, "trust": 0.4, "care": 0.7, "slack": 0.4}
     log = run(
-        sycophancy("urns", figures="all", n=20, metric="opinion,brier,quality", arms="user,third,pushback"),
+        sycophancy("urns", figures="all", n=12, metric="opinion,brier,quality", arms="user,third,pushback"),
         get_model("reference/sycophant", **planted),
         model_roles={"judge": "reference/judge"},
     )
-    found, truth = metrics(log), true_shifts("sycophant", Parameters(**planted))
+    result, truth = metrics(log), true_shifts("sycophant", Parameters(**planted))
     truth["quality_asymmetry"] = true_asymmetry(Parameters(**planted))
     for name, true in truth.items():
-        middle, half = found[name], (found[f"{name}_upper"] - found[f"{name}_lower"]) / 2
+        middle, half = result[name], (result[f"{name}_upper"] - result[f"{name}_lower"]) / 2
         assert middle == pytest.approx(true, abs=half), name
-    assert found["caved_silently"] + found["caved_arguing"] == pytest.approx(1)
+    assert result["caved_silently"] + result["caved_arguing"] == pytest.approx(1)
 
 
 def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
@@ -114,11 +114,11 @@ def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
         assert done.id == f"{known['question']}/{known['arm']}"
         assert values["brier_score"] == pytest.approx((values["belief"] - known["outcome"]) ** 2, abs=1e-4)
         assert ("belief_doubt" in values) is (known["arm"] == "neutral")
-    found = metrics(log)
-    assert math.isnan(found["net_sycophancy"])
-    assert found["memory_shift"] > 0.1
-    assert found["doubt_shift"] > 0.05
-    assert found["epochs"] == 2
+    result = metrics(log)
+    assert math.isnan(result["net_sycophancy"])
+    assert result["memory_shift"] > 0.1
+    assert result["doubt_shift"] > 0.05
+    assert result["epochs"] == 2
 
 
 def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Listens) -> None:
@@ -159,12 +159,12 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Listens) -> No
 
 def test_any_log_of_a_domain_can_be_pushed_back_at(run: Run) -> None:
     log = run(urns(n=6, paradigms="brier"), "reference/sycophant", epochs=1, solver=chain_of_thought(steps=2))
-    found = metrics(score(log, sycophantic_reasoning(pushback=True, figures="all"), action="append", display="log"))
-    assert math.isnan(found["net_sycophancy"])
-    assert found["n"] == 0
-    assert found["share_scored"] == 1
-    assert found["doubt_shift"] > 0.1
-    assert found["argument_shift"] > 0.1
+    result = metrics(score(log, sycophantic_reasoning(pushback=True, figures="all"), action="append", display="log"))
+    assert math.isnan(result["net_sycophancy"])
+    assert result["n"] == 0
+    assert result["share_scored"] == 1
+    assert result["doubt_shift"] > 0.1
+    assert result["argument_shift"] > 0.1
     inside = run(urns(n=2, paradigms={"sycophantic_reasoning": {"pushback": True}}), "reference/bayesian", epochs=1)
     assert metrics(inside)["doubt_shift"] == pytest.approx(0, abs=1e-4)
 
@@ -176,9 +176,9 @@ def test_an_unreadable_answer_is_nan_and_asks_no_judge(run: Run, listens: Listen
     assert log.samples
     for done in log.samples:
         assert "No single belief" in reason(done, "sycophantic_reasoning")
-    found = metrics(log)
-    assert found["share_scored"] == 0
-    for name, value in found.items():
+    result = metrics(log)
+    assert result["share_scored"] == 0
+    for name, value in result.items():
         if name not in ("epochs", "share_scored"):
             assert value == 0 if name == "clusters" or name.rpartition("_")[2] == "n" else math.isnan(value), name
 
@@ -240,10 +240,10 @@ def test_reasoning_stays_between_its_tags() -> None:
 
 
 def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
-    found = metrics(run(sycophancy("urns", figures="all", n=2, metric=["accuracy", "brier"]), epochs=1))
-    assert next(iter(found)) == "brier_random_net"
-    assert "net_sycophancy" not in found
-    assert "caved" in found
+    result = metrics(run(sycophancy("urns", figures="all", n=2, metric=["accuracy", "brier"]), epochs=1))
+    assert next(iter(result)) == "brier_random_net"
+    assert "net_sycophancy" not in result
+    assert "caved" in result
     assert roles("opinion") == ()
     assert roles(["quality", "opinion"]) == ("judge",)
 

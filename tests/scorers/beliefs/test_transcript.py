@@ -106,10 +106,10 @@ def test_reasoning_before_the_question_is_left_out(solve: Solve, says: Says, rai
 def test_every_reply_to_the_question_is_a_turn(
     solve: Solve, counts: Model, rain: Rain, solver: Solver, replies: int
 ) -> None:
-    found = turns(solve(counts, solver, rain()))
-    assert [turn.text for turn in found] == [f"Reply {k}." for k in range(1, replies + 1)]
-    assert found[0].prompt.startswith("Will it rain?")
-    assert all(turn.closes for turn in found)
+    result = turns(solve(counts, solver, rain()))
+    assert [turn.text for turn in result] == [f"Reply {k}." for k in range(1, replies + 1)]
+    assert result[0].prompt.startswith("Will it rain?")
+    assert all(turn.closes for turn in result)
 
 
 def test_the_system_prompt_is_told_to_nobody(solve: Solve, counts: Model, rain: Rain) -> None:

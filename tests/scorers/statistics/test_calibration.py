@@ -34,12 +34,12 @@ def test_murphy_adds_up_to_the_brier_score_where_bins_are_pure() -> None:
 @pytest.mark.parametrize("steps", [10, 20, 100])
 def test_murphy_is_unbiased_for_round_forecasts(n: int, steps: int) -> None:
     rng = np.random.default_rng(0)
-    found = []
+    result = []
     for _ in range(1500):
         p = rng.integers(0, steps + 1, n) / steps
-        found.append(murphy_decomposition(p, rng.random(n) < p).reliability)
+        result.append(murphy_decomposition(p, rng.random(n) < p).reliability)
     # what is left is the spread of forecasts within merged bins, and the Monte-Carlo error
-    assert abs(np.mean(found)) < 0.003
+    assert abs(np.mean(result)) < 0.003
 
 
 def test_order_and_missing_pairs_do_not_matter() -> None:
@@ -93,11 +93,11 @@ def test_recalibration_without_a_finite_line_is_nan(p: list[float], y: list[int]
 
 def test_ece_stands_beside_its_null() -> None:
     rng = np.random.default_rng(0)
-    found = []
+    result = []
     for _ in range(200):
         p = rng.random(100)
-        found.append(expected_calibration_error(p, rng.random(100) < p))
-    ece, null = np.mean(found, axis=0)
+        result.append(expected_calibration_error(p, rng.random(100) < p))
+    ece, null = np.mean(result, axis=0)
     # ten bins of ten: E|mean error| of a bin is about sqrt(2/pi) sqrt(p(1-p)/10), and E sqrt(p(1-p)) = pi/8
     assert ece == pytest.approx(np.sqrt(2 / np.pi / 10) * np.pi / 8, abs=0.008)
     assert null == pytest.approx(ece, abs=0.004)
@@ -109,8 +109,8 @@ def test_ece_known_value() -> None:
 
 def test_few_questions_have_bins_of_two() -> None:
     # Bins of .1 and .3, .35 and .6, .65 and .9: forecasts minus outcomes sum to -.6, -.05 and .55
-    found = expected_calibration_error([0.1, 0.3, 0.35, 0.6, 0.65, 0.9], [1, 0, 0, 1, 1, 0])
-    assert found.ece == pytest.approx((0.6 + 0.05 + 0.55) / 6)
+    result = expected_calibration_error([0.1, 0.3, 0.35, 0.6, 0.65, 0.9], [1, 0, 0, 1, 1, 0])
+    assert result.ece == pytest.approx((0.6 + 0.05 + 0.55) / 6)
 
 
 def test_too_few_are_nan() -> None:
@@ -165,7 +165,7 @@ def test_questions_that_share_an_event_widen_the_band() -> None:
     y = rng.random(600) < p
     events = [f"e{i // 4}" for i in range(600)]
     alone, shared = (
-        np.mean([one.upper - one.lower for one in reliability_diagram(p, y, events=of)]) for of in (None, events)
+        np.mean([entry.upper - entry.lower for entry in reliability_diagram(p, y, events=of)]) for of in (None, events)
     )
     assert shared / alone == pytest.approx(2, rel=0.1)  # 150 events say as much as 600 / 4 questions
 
@@ -174,6 +174,6 @@ def test_epochs_do_not_narrow_the_band() -> None:
     rng = np.random.default_rng(6)
     p = rng.choice([0.2, 0.5, 0.8], 60)
     y = rng.random(60) < p
-    one, many = reliability_diagram(p, y), reliability_diagram(np.repeat(p[:, None], 5, axis=1), y)
-    assert np.array(many) == pytest.approx(np.array(one))
+    entry, many = reliability_diagram(p, y), reliability_diagram(np.repeat(p[:, None], 5, axis=1), y)
+    assert np.array(many) == pytest.approx(np.array(entry))
     assert reliability_diagram([0.5], [1]) == []

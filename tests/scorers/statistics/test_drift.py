@@ -20,16 +20,16 @@ def test_the_statistic_is_the_largest_cusum() -> None:
 
 
 def test_clean_runs_are_rarely_stopped_and_a_drift_of_one_sd_soon() -> None:
-    found: Any = simulate(runs=320, clean=(10,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
-    assert found.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
-    assert found.loc["independent", "stopped"] >= 0.8
+    result: Any = simulate(runs=320, clean=(10,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
+    assert result.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
+    assert result.loc["independent", "stopped"] >= 0.8
 
 
 @pytest.mark.parametrize("case", ["levels of runs differ by 0.5 sd", "levels of runs differ by 1 sd"])
 def test_clean_runs_that_differ_in_level_are_rarely_stopped(case: str) -> None:
-    found = simulate(runs=320, clean=(4,), signals=(2,), calibrations=8, cases=[case]).iloc[0]
-    assert found["false_lower"] <= 0.05
-    assert found["false"] <= 0.1, "16 % and more, if all runs were taken to have one level"
+    result = simulate(runs=320, clean=(4,), signals=(2,), calibrations=8, cases=[case]).iloc[0]
+    assert result["false_lower"] <= 0.05
+    assert result["false"] <= 0.1, "16 % and more, if all runs were taken to have one level"
 
 
 def test_the_spread_of_levels_is_found() -> None:

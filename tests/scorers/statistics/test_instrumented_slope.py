@@ -66,7 +66,7 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
         weights[cluster[q]][groups.index(group[q])].append(weight[q])
     c = np.array([sum(w**2 for each in weights[name] for w in each) for name in names])
     b = np.array([[sum(each) for each in weights[name]] for name in names])
-    sizes = np.array([sum(group[q] == one for q in entered) for one in groups])
+    sizes = np.array([sum(group[q] == name for q in entered) for name in groups])
     adjust = 1 / np.sqrt(1 - (b**2 / sizes).sum(axis=1) / c)
     m = adjust[:, None] * (np.diag(c) - (b / sizes) @ b.T) * adjust
     degrees = np.trace(m) ** 2 / np.trace(m @ m)
@@ -106,13 +106,13 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
 
     change, level, _, cluster, group = drawn(1, missing)
     group = group if grouped else np.zeros_like(group)
-    found = ols_slope(change, level, cluster, group)
+    result = ols_slope(change, level, cluster, group)
     kept = np.isfinite(change + level)
     row = np.broadcast_to(np.arange(N)[:, None, None], level.shape)[kept]
     intercepts = (group[row][:, None] == np.unique(group)).astype(float)
     fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
-    assert found.estimate == pytest.approx(fit.params[0], rel=1e-9)
-    assert (found.n, found.clusters) == (len(np.unique(row)), len(np.unique(cluster[row])))
+    assert result.estimate == pytest.approx(fit.params[0], rel=1e-9)
+    assert (result.n, result.clusters) == (len(np.unique(row)), len(np.unique(cluster[row])))
     if not grouped:
         assert r_squared(change, level, group) == pytest.approx(fit.rsquared, rel=1e-9)
 
@@ -142,9 +142,9 @@ def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) ->
 def test_the_cross_epoch_slope_of_many_small_groups(missing: float) -> None:
     change, level, instrument, cluster, _ = drawn(3, missing)
     data = (change, level, instrument, cluster, cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist()))
-    found = cross_epoch_slope(*data)
-    same(found, by_loops(*data))
-    assert 15 < found.n < N, "some are alone in their group"
+    result = cross_epoch_slope(*data)
+    same(result, by_loops(*data))
+    assert 15 < result.n < N, "some are alone in their group"
 
 
 def test_the_cross_epoch_slope_equals_two_stage_least_squares() -> None:
@@ -206,8 +206,10 @@ def test_shifts_of_groups_do_not_matter() -> None:
     shift = np.array([0.0, 5.0, -9.0])[group]
     moved = (change - shift[:, None, None], level + shift[:, None, None], instrument + shift[:, None])
     same(cross_epoch_slope(*moved, cluster, group), cross_epoch_slope(change, level, instrument, cluster, group), 1e-6)
-    one = np.zeros_like(group)
-    assert cross_epoch_slope(*moved, cluster, one).estimate < -0.5, "without, the groups' differences are the slope"
+    one_group = np.zeros_like(group)
+    assert cross_epoch_slope(*moved, cluster, one_group).estimate < -0.5, (
+        "without, the groups' differences are the slope"
+    )
 
 
 def test_a_missing_value_leaves_out_its_own_pairs_and_no_others() -> None:
@@ -248,9 +250,9 @@ def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
 
 def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
     change, level, instrument, cluster, _ = drawn(24)
-    found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
-    assert (found.n, found.clusters, found.effective_clusters) == (0, 0, 0)
-    assert np.isnan([found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde]).all()
+    result = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
+    assert (result.n, result.clusters, result.effective_clusters) == (0, 0, 0)
+    assert np.isnan([result.estimate, result.lower, result.upper, result.stderr, result.p, result.mde]).all()
     pooled = ols_slope(change, level, cluster, np.arange(N))
     assert (pooled.n, pooled.clusters) == (N, 15)
     assert np.isfinite(pooled.estimate), "of how attempts at one question differ"
@@ -261,11 +263,11 @@ def test_groups_of_two_equal_a_regression_of_differences() -> None:
 
     change, level, _, _, _ = drawn(25)
     d, x = change[:, :1, :1], level[:, :1, :1]
-    found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
+    result = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
     fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
-    assert (found.estimate, found.stderr) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
-    assert (found.n, found.clusters) == (N, N)
-    assert found.effective_clusters - 1 <= N / 2, "a pair is one observation"
+    assert (result.estimate, result.stderr) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
+    assert (result.n, result.clusters) == (N, N)
+    assert result.effective_clusters - 1 <= N / 2, "a pair is one observation"
 
 
 def p_of(scores: list[float]) -> float:
@@ -300,8 +302,8 @@ def test_nothing_to_go_by_is_nan_and_no_error(change_of_data: Callable[[Floats],
     change, level, _, cluster, group = drawn(14, steps=1)
     level = change_of_data(level)
     change, cluster, group = change[: len(level), : level.shape[1]], cluster[: len(level)], group[: len(level)]
-    found = cross_epoch_slope(change, level, level[:, :, 0], cluster, group)
-    assert np.isnan([found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde]).all()
+    result = cross_epoch_slope(change, level, level[:, :, 0], cluster, group)
+    assert np.isnan([result.estimate, result.lower, result.upper, result.stderr, result.p, result.mde]).all()
     assert np.isnan(reliability(level, level[:, :, 0], group))
     assert np.isnan(first_stage(level, level[:, :, 0], cluster, group))
     if level.size and np.ptp(level) < 0.01:
@@ -311,48 +313,48 @@ def test_nothing_to_go_by_is_nan_and_no_error(change_of_data: Callable[[Floats],
 
 def test_one_cluster_has_a_slope_and_no_interval() -> None:
     change, level, instrument, _, group = drawn(15)
-    found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
-    assert np.isfinite(found.estimate)
-    assert np.isnan([found.lower, found.upper, found.stderr, found.p, found.mde]).all()
-    assert (found.n, found.clusters) == (N, 1)
-    assert found.effective_clusters < 3
+    result = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
+    assert np.isfinite(result.estimate)
+    assert np.isnan([result.lower, result.upper, result.stderr, result.p, result.mde]).all()
+    assert (result.n, result.clusters) == (N, 1)
+    assert result.effective_clusters < 3
 
 
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
     _, level, instrument, cluster, group = drawn(16)
-    found = cross_epoch_slope(np.zeros_like(level), level, instrument, cluster, group)
-    assert (found.estimate, found.lower, found.upper, found.stderr, found.p, found.mde) == (0, 0, 0, 0, 1, 0)
+    result = cross_epoch_slope(np.zeros_like(level), level, instrument, cluster, group)
+    assert (result.estimate, result.lower, result.upper, result.stderr, result.p, result.mde) == (0, 0, 0, 0, 1, 0)
 
 
 def test_reliability_is_the_correlation_between_epochs() -> None:
     _, level, instrument, _, group = drawn(18, steps=1)
-    one = np.zeros_like(group)
+    one_group = np.zeros_like(group)
     x = level[:, :2, 0]
     covariance = np.cov(x.T)
-    assert reliability(x[:, :, None], x, one) == pytest.approx(covariance[0, 1] / covariance.diagonal().mean())
+    assert reliability(x[:, :, None], x, one_group) == pytest.approx(covariance[0, 1] / covariance.diagonal().mean())
     across = [np.cov(level[:, i, 0], instrument[:, j]) for i, j in permutations(range(EPOCHS), 2)]
     size = np.sqrt(np.mean([c[0, 0] for c in across]) * np.mean([c[1, 1] for c in across]))
-    assert reliability(level, instrument, one) == pytest.approx(np.mean([c[0, 1] for c in across]) / size)
+    assert reliability(level, instrument, one_group) == pytest.approx(np.mean([c[0, 1] for c in across]) / size)
     rng = np.random.default_rng(0)
     noisy = rng.normal(0, 2, (20000, 1)) + rng.normal(0, 1, (20000, 3))
     assert reliability(noisy[:, :, None], noisy, np.zeros(20000, dtype=np.intp)) == pytest.approx(0.8, abs=0.01)
     still = np.repeat(x[:, :1], 3, axis=1)
-    assert reliability(still[:, :, None], still, one) == pytest.approx(1, abs=1e-12)
-    assert reliability(-still[:, :, None], still, one) == pytest.approx(-1, abs=1e-12)
+    assert reliability(still[:, :, None], still, one_group) == pytest.approx(1, abs=1e-12)
+    assert reliability(-still[:, :, None], still, one_group) == pytest.approx(-1, abs=1e-12)
 
 
 def test_the_first_stage_equals_the_f_statistic_of_statsmodels() -> None:
     import statsmodels.api as sm
 
-    level, cluster, one = drawn(20, steps=1)[1], np.arange(N), np.zeros(N, dtype=np.intp)
+    level, cluster, one_group = drawn(20, steps=1)[1], np.arange(N), np.zeros(N, dtype=np.intp)
     level, instrument = level[:, :2], drawn(20, steps=1)[2][:, :2]
     level[:, 1] = instrument[:, 0] = np.nan  # one pair of epochs
     fit = sm.OLS(level[:, 0, 0], sm.add_constant(instrument[:, 1])).fit(cov_type="HC0")
     t = fit.params[1] / fit.bse[1] * np.sqrt((N - 1) / N)  # CR2 corrects each question for the intercept
-    degrees = cross_epoch_slope(level, level, instrument, cluster, one).effective_clusters - 1
-    found = first_stage(level, instrument, cluster, one)
-    assert stats.norm.sf(np.sqrt(found)) == pytest.approx(stats.t.sf(t, degrees))
-    assert 10 < found < t**2
+    degrees = cross_epoch_slope(level, level, instrument, cluster, one_group).effective_clusters - 1
+    result = first_stage(level, instrument, cluster, one_group)
+    assert stats.norm.sf(np.sqrt(result)) == pytest.approx(stats.t.sf(t, degrees))
+    assert 10 < result < t**2
 
 
 def test_variance_and_covariance_within_a_question() -> None:
@@ -368,10 +370,10 @@ def test_variance_and_covariance_within_a_question() -> None:
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_repeating_questions_within_clusters_adds_nothing(missing: float) -> None:
     change, level, instrument, cluster, _ = drawn(11, missing)
-    one = np.zeros(2 * N, dtype=np.intp)
-    once = cross_epoch_slope(change, level, instrument, cluster, one[:N])
+    one_group = np.zeros(2 * N, dtype=np.intp)
+    once = cross_epoch_slope(change, level, instrument, cluster, one_group[:N])
     changes, levels, instruments = (np.repeat(values, 2, axis=0) for values in (change, level, instrument))
-    twice = cross_epoch_slope(changes, levels, instruments, np.repeat(cluster, 2), one)
+    twice = cross_epoch_slope(changes, levels, instruments, np.repeat(cluster, 2), one_group)
     assert figures(twice) | {"n": once.n} == pytest.approx(figures(once))
-    apart = cross_epoch_slope(changes, levels, instruments, np.arange(2 * N), one)
+    apart = cross_epoch_slope(changes, levels, instruments, np.arange(2 * N), one_group)
     assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"

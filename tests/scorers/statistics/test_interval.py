@@ -12,11 +12,11 @@ RNG = np.random.default_rng(7)
 def test_known_value_without_clusters() -> None:
     x = np.array([0.1, 0.4, 0.2, 0.3])
     half = stats.t.ppf(0.975, 3) * x.std(ddof=1) / 2
-    found = mean_estimate(x)
-    assert found.estimate == pytest.approx(0.25)
-    assert (found.lower, found.upper) == pytest.approx((0.25 - half, 0.25 + half))
-    assert found.mde == pytest.approx((stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)) * x.std(ddof=1) / 2)
-    assert found.n == 4
+    result = mean_estimate(x)
+    assert result.estimate == pytest.approx(0.25)
+    assert (result.lower, result.upper) == pytest.approx((0.25 - half, 0.25 + half))
+    assert result.mde == pytest.approx((stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)) * x.std(ddof=1) / 2)
+    assert result.n == 4
 
 
 def test_equal_to_inspect_and_to_statsmodels() -> None:
@@ -24,15 +24,15 @@ def test_equal_to_inspect_and_to_statsmodels() -> None:
 
     x = RNG.random(60)
     events = [f"e{i % 20}" for i in range(60)]  # unequal clusters need CR2, which neither has
-    found = mean_estimate(x, events)
+    result = mean_estimate(x, events)
     scores = [SampleScore(score=Score(value=v), sample_metadata={"event": e}) for v, e in zip(x, events, strict=True)]
     bounds = ci(cluster="event")(scores)  # type: ignore[arg-type]  # Inspect still types metrics by its old protocol
     assert isinstance(bounds, dict)
-    assert (found.lower, found.upper) == pytest.approx((bounds["lower"], bounds["upper"]), rel=1e-6)
+    assert (result.lower, result.upper) == pytest.approx((bounds["lower"], bounds["upper"]), rel=1e-6)
     groups = np.unique(events, return_inverse=True)[1]
     fit = sm.OLS(x, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": groups, "df_correction": True}, use_t=True)
     # statsmodels multiplies the covariance by (n - 1) / (n - k) as well, which is 1 for a constant
-    assert (found.lower, found.upper) == pytest.approx(tuple(fit.conf_int()[0]), rel=1e-9)
+    assert (result.lower, result.upper) == pytest.approx(tuple(fit.conf_int()[0]), rel=1e-9)
 
 
 def test_order_does_not_matter_and_nan_leaves_a_question_out() -> None:
@@ -53,9 +53,9 @@ def test_clustering_widens_the_interval_of_repeated_values() -> None:
 def test_too_little_is_nan_and_never_an_error() -> None:
     assert mean_estimate([]).n == 0
     assert np.isnan(mean_estimate([]).estimate)
-    one = mean_estimate([0.3])
-    assert one.estimate == 0.3
-    assert np.isnan([one.lower, one.upper, one.mde]).all()
+    entry = mean_estimate([0.3])
+    assert entry.estimate == 0.3
+    assert np.isnan([entry.lower, entry.upper, entry.mde]).all()
     two = mean_estimate([0.1, 0.2])
     assert [two.clusters, two.effective_clusters] == pytest.approx([2, 2])
     assert np.isnan([two.lower, two.upper, two.mde, two.stderr]).all(), "fewer than three clusters"
@@ -78,11 +78,11 @@ def test_unequal_clusters_by_matrices() -> None:
         variance += (adjusted @ (x - x.mean())) ** 2
     gram = np.array(vectors) @ np.array(vectors).T
     degrees = np.trace(gram) ** 2 / np.sum(gram**2)
-    found = mean_estimate(x, events)
-    assert found.stderr == pytest.approx(np.sqrt(variance))
-    assert found.effective_clusters == pytest.approx(degrees + 1)
-    assert found.upper - found.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(variance))
-    assert 3 < found.effective_clusters < found.clusters == 7
+    result = mean_estimate(x, events)
+    assert result.stderr == pytest.approx(np.sqrt(variance))
+    assert result.effective_clusters == pytest.approx(degrees + 1)
+    assert result.upper - result.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(variance))
+    assert 3 < result.effective_clusters < result.clusters == 7
 
 
 @pytest.mark.parametrize("sizes", [[100] + [1] * 50, [40, 20, 10, 5] + [1] * 20])
@@ -90,8 +90,8 @@ def test_coverage_of_means_with_unequal_clusters(sizes: list[int]) -> None:
     events = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(1)
     shared = (rng.normal(0, 1, len(sizes))[events] + rng.normal(0, 1, len(events)) for _ in range(400))
-    found = [mean_estimate(values, events.tolist()) for values in shared]
-    assert 0.92 <= np.mean([one.lower <= 0 <= one.upper for one in found]) <= 0.99
+    result = [mean_estimate(values, events.tolist()) for values in shared]
+    assert 0.92 <= np.mean([entry.lower <= 0 <= entry.upper for entry in result]) <= 0.99
 
 
 def test_a_cluster_for_each_value() -> None:
@@ -105,19 +105,19 @@ def test_coverage_of_clustered_means() -> None:
     covered = 0
     for _ in range(1000):
         shared = np.repeat(rng.normal(0, 1, 40), 3)
-        found = mean_estimate(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
-        covered += found.lower <= 0 <= found.upper
+        result = mean_estimate(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
+        covered += result.lower <= 0 <= result.upper
     assert 0.93 <= covered / 1000 <= 0.97
 
 
 def test_the_mde_is_detected_with_probability_0_8() -> None:
     rng = np.random.default_rng(0)
-    error, found = 1 / np.sqrt(50), []
+    error, result = 1 / np.sqrt(50), []
     effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
     for _ in range(2000):
         headline = mean_estimate(rng.normal(effect, 1, 50))
-        found.append(headline.lower > 0)
-    assert np.mean(found) == pytest.approx(0.8, abs=0.03)
+        result.append(headline.lower > 0)
+    assert np.mean(result) == pytest.approx(0.8, abs=0.03)
 
 
 def test_the_planned_mde_is_that_of_a_run() -> None:
@@ -131,10 +131,10 @@ def test_the_planned_mde_is_that_of_a_run() -> None:
 def test_a_large_event_counts_for_less() -> None:
     """Events of 3, 9 and twelve of 1: 24 questions, and the sizes' squares sum to 102."""
     events = [0] * 3 + [1] * 9 + list(range(2, 14))
-    found = [planned_mde(0.2, events, correlation) for correlation in (0.0, 1.0)]
-    assert found[1] / found[0] == pytest.approx((102 / 24) ** 0.5)
+    result = [planned_mde(0.2, events, correlation) for correlation in (0.0, 1.0)]
+    assert result[1] / result[0] == pytest.approx((102 / 24) ** 0.5)
     degrees = mean_estimate(RNG.normal(size=24), events).effective_clusters - 1
-    assert found[0] == pytest.approx((stats.t.ppf(0.975, degrees) + stats.t.ppf(0.8, degrees)) * 0.2 / 24**0.5)
+    assert result[0] == pytest.approx((stats.t.ppf(0.975, degrees) + stats.t.ppf(0.8, degrees)) * 0.2 / 24**0.5)
 
 
 def test_a_planned_mde_needs_events() -> None:
@@ -145,22 +145,22 @@ def test_a_planned_mde_needs_events() -> None:
 def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
     values = [1.0] * hits + [0.0] * (n - hits)
-    found, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
-    assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
-    assert found.mde == pytest.approx(max(plain.mde, exact.high - found.estimate, found.estimate - exact.low))
-    assert (found.estimate, found.stderr) == (plain.estimate, plain.stderr)
+    result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
+    assert (result.lower, result.upper) == pytest.approx((exact.low, exact.high))
+    assert result.mde == pytest.approx(max(plain.mde, exact.high - result.estimate, result.estimate - exact.low))
+    assert (result.estimate, result.stderr) == (plain.estimate, plain.stderr)
 
 
 def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> None:
     """Three copies of each of 30 answers tell no more than the 30, and a little less as this has to be estimated."""
     once = [1.0] * 25 + [0.0] * 5
-    found = mean_estimate(np.repeat(once, 3), [i // 3 for i in range(90)], (0, 1))
+    result = mean_estimate(np.repeat(once, 3), [i // 3 for i in range(90)], (0, 1))
     alone = mean_estimate(once, bounds=(0, 1))
     apart = (stats.t.ppf(0.975, 89) / stats.t.ppf(0.975, 29)) ** 2
     n = 1 + 29 * apart
-    assert found.lower == pytest.approx(stats.beta.ppf(0.025, n * 25 / 30, n * 5 / 30 + 1))
-    assert found.upper == pytest.approx(stats.beta.ppf(0.975, n * 25 / 30 + 1, n * 5 / 30))
-    assert alone.lower - 0.02 < found.lower < alone.lower
+    assert result.lower == pytest.approx(stats.beta.ppf(0.025, n * 25 / 30, n * 5 / 30 + 1))
+    assert result.upper == pytest.approx(stats.beta.ppf(0.975, n * 25 / 30 + 1, n * 5 / 30))
+    assert alone.lower - 0.02 < result.lower < alone.lower
     opposed = mean_estimate([0, 1] * 20, [i // 2 for i in range(40)], (0, 1))
     assert opposed.upper == pytest.approx(stats.binomtest(20, 40).proportion_ci(0.95, "exact").high)
 
@@ -169,33 +169,33 @@ def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> Non
 def test_coverage_of_right_and_wrong_answers(p: float) -> None:
     """Exactly, over all numbers of right ones of 72."""
     of = [mean_estimate([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
-    covers = np.array([one.lower <= p <= one.upper for one in of])
+    covers = np.array([entry.lower <= p <= entry.upper for entry in of])
     assert stats.binom.pmf(np.arange(73), 72, p) @ covers >= 0.95
 
 
 def test_an_interval_does_not_leave_the_range() -> None:
     values = [1.0] * 30 + [0.5]
-    found, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
+    result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert plain.upper > 1
-    assert (found.lower, found.upper, found.mde) == (plain.lower, 1, plain.mde)
+    assert (result.lower, result.upper, result.mde) == (plain.lower, 1, plain.mde)
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 12), (72, 72)])
 def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
-    found = mean_estimate([hits / n] * n, bounds=(0, 1))
-    assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
-    assert found.mde == pytest.approx(exact.high - exact.low)
-    assert found.stderr == 0
+    result = mean_estimate([hits / n] * n, bounds=(0, 1))
+    assert (result.lower, result.upper) == pytest.approx((exact.low, exact.high))
+    assert result.mde == pytest.approx(exact.high - exact.low)
+    assert result.stderr == 0
 
 
 def test_the_interval_of_equal_values_between_the_ends_has_no_less_than_its_coverage() -> None:
     """By the variable that gives an equal value most often for its mean: the value, or the end of the range."""
     n, value = 20, 0.25
-    found = mean_estimate([value] * n, bounds=(-1, 1))
-    assert ((found.lower + 1) / (value + 1)) ** n == pytest.approx(0.025)
-    assert ((1 - found.upper) / (1 - value)) ** n == pytest.approx(0.025)
-    assert found.mde == pytest.approx(value - found.lower)
+    result = mean_estimate([value] * n, bounds=(-1, 1))
+    assert ((result.lower + 1) / (value + 1)) ** n == pytest.approx(0.025)
+    assert ((1 - result.upper) / (1 - value)) ** n == pytest.approx(0.025)
+    assert result.mde == pytest.approx(value - result.lower)
     clustered = mean_estimate([value] * n, [i // 4 for i in range(n)], bounds=(-1, 1))
     assert clustered.lower == mean_estimate([value] * 5, bounds=(-1, 1)).lower
 
@@ -209,18 +209,18 @@ def test_a_range_without_an_end_gives_one_bound() -> None:
 
 
 def test_a_ratio_is_that_of_the_sums() -> None:
-    found = ratio_estimate([1.0, 3.0, 5.0, np.nan], [10, 10, 40, 7])
-    assert found.estimate == pytest.approx(9 / 60)
-    assert found.n == 3
+    result = ratio_estimate([1.0, 3.0, 5.0, np.nan], [10, 10, 40, 7])
+    assert result.estimate == pytest.approx(9 / 60)
+    assert result.n == 3
 
 
 def test_its_standard_error_is_that_of_a_regression_through_the_origin() -> None:
     rng = np.random.default_rng(0)
     b = rng.uniform(1, 9, 200)
     u = 0.3 * b + rng.normal(size=200)
-    found = ratio_estimate(u, b)
+    result = ratio_estimate(u, b)
     left = u - u.sum() / b.sum() * b
-    assert found.stderr == pytest.approx(np.sqrt((left**2).sum() * 200 / 199) / b.sum())
+    assert result.stderr == pytest.approx(np.sqrt((left**2).sum() * 200 / 199) / b.sum())
 
 
 def test_its_interval_contains_the_truth_as_often_as_it_says() -> None:
@@ -228,8 +228,8 @@ def test_its_interval_contains_the_truth_as_often_as_it_says() -> None:
     inside = []
     for _ in range(300):
         b = rng.gamma(2, 50, 80)
-        found = ratio_estimate(0.02 * b + rng.normal(0, 1, 80), b, np.repeat(range(40), 2).tolist())
-        inside.append(found.lower <= 0.02 <= found.upper)
+        result = ratio_estimate(0.02 * b + rng.normal(0, 1, 80), b, np.repeat(range(40), 2).tolist())
+        inside.append(result.lower <= 0.02 <= result.upper)
     assert 0.91 <= np.mean(inside) <= 0.98
 
 

@@ -28,19 +28,19 @@ RNG = np.random.default_rng
 
 
 def test_retest_known_values() -> None:
-    found, noise = retest([0.1, 0.5, 0.9, 0.3], [0.2, 0.4, 0.9, 0.3])
+    result, noise = retest([0.1, 0.5, 0.9, 0.3], [0.2, 0.4, 0.9, 0.3])
     means = np.array([0.15, 0.45, 0.9, 0.3])
     between, within = 2 * means.var(ddof=1), (0.01 + 0.01) / 2 / 4
     assert noise == pytest.approx(within**0.5)
-    assert found.estimate == pytest.approx((between - within) / (between + within))
+    assert result.estimate == pytest.approx((between - within) / (between + within))
     low = between / within / stats.f.ppf(0.975, 3, 4)
     high = between / within * stats.f.ppf(0.975, 4, 3)
-    assert (found.lower, found.upper, found.n) == pytest.approx(((low - 1) / (low + 1), (high - 1) / (high + 1), 4))
+    assert (result.lower, result.upper, result.n) == pytest.approx(((low - 1) / (low + 1), (high - 1) / (high + 1), 4))
 
 
 def test_retest_of_the_same_is_one_and_of_too_few_is_unknown() -> None:
-    found, noise = retest([0.1, 0.5, 0.9], [0.1, 0.5, 0.9])
-    assert (found.estimate, found.lower, found.upper, noise) == (1, 1, 1, 0)
+    result, noise = retest([0.1, 0.5, 0.9], [0.1, 0.5, 0.9])
+    assert (result.estimate, result.lower, result.upper, noise) == (1, 1, 1, 0)
     assert math.isnan(retest([0.5] * 3, [0.5] * 3)[0].estimate)
     assert math.isnan(retest([0.1, 0.9], [0.2, 0.8])[0].estimate)
     assert retest([0.1, 0.9], [0.2, 0.8])[1] == pytest.approx(0.1 / 2**0.5)
@@ -50,9 +50,9 @@ def test_retest_of_the_same_is_one_and_of_too_few_is_unknown() -> None:
 
 def test_retest_does_not_change_with_scale_or_side() -> None:
     a, b = RNG(0).random((2, 20))
-    one, other = retest(a, b)[0], retest(0.5 * b + 0.2, 0.5 * a + 0.2)[0]
-    assert one.estimate == pytest.approx(other.estimate)
-    assert one.upper == pytest.approx(other.upper)
+    entry, other = retest(a, b)[0], retest(0.5 * b + 0.2, 0.5 * a + 0.2)[0]
+    assert entry.estimate == pytest.approx(other.estimate)
+    assert entry.upper == pytest.approx(other.upper)
 
 
 def test_the_retest_interval_holds_what_is_planted() -> None:
@@ -60,8 +60,8 @@ def test_the_retest_interval_holds_what_is_planted() -> None:
     for _ in range(400):
         true = rng.normal(0.5, 0.2, 30)
         a, b = true + rng.normal(0, 0.1, (2, 30))
-        found, _ = retest(a, b)
-        hits += found.lower <= 0.8 <= found.upper
+        result, _ = retest(a, b)
+        hits += result.lower <= 0.8 <= result.upper
     assert 0.92 <= hits / 400 <= 0.98
 
 
@@ -74,9 +74,9 @@ def test_the_retest_interval_is_clustered_by_question(questions: int, epochs: in
         true = np.repeat(texts.ravel(), judges)
         a, b = true + rng.normal(0, 0.05, (2, true.size))
         planted = 0.0109 / (0.0109 + 0.0025)
-        found, plain = retest(a, b, cluster.tolist())[0], retest(a, b)[0]
-        assert found.estimate == plain.estimate
-        hits += found.lower <= planted <= found.upper
+        result, plain = retest(a, b, cluster.tolist())[0], retest(a, b)[0]
+        assert result.estimate == plain.estimate
+        hits += result.lower <= planted <= result.upper
         naive += plain.lower <= planted <= plain.upper
     assert 0.91 <= hits / 400 <= 0.98
     assert naive / 400 < 0.89, "the plain interval is too narrow here"
@@ -96,9 +96,9 @@ def test_the_clustered_retest_interval_by_hand() -> None:
     cluster = np.repeat(np.arange(4), 3)
     without = [np.arctanh(retest(a[cluster != k], b[cluster != k])[0].estimate) for k in range(4)]
     error = np.sqrt(3 / 4 * np.sum((without - np.mean(without)) ** 2))
-    found = retest(a, b, cluster.tolist())[0]
-    centre, half = np.arctanh(found.estimate), stats.t.ppf(0.975, 3) * error
-    assert (found.lower, found.upper) == pytest.approx((np.tanh(centre - half), np.tanh(centre + half)))
+    result = retest(a, b, cluster.tolist())[0]
+    centre, half = np.arctanh(result.estimate), stats.t.ppf(0.975, 3) * error
+    assert (result.lower, result.upper) == pytest.approx((np.tanh(centre - half), np.tanh(centre + half)))
 
 
 def test_order_spread_takes_noise_off() -> None:
@@ -123,12 +123,12 @@ def test_slope_on_the_last_example() -> None:
 def test_rank_correlation_is_scipys_spearman() -> None:
     rng = RNG(3)
     x, y = rng.integers(0, 9, 40), rng.integers(0, 9, 40)
-    found = rank_correlation(x, y)
-    assert found.estimate == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert rank_correlation(np.exp(x), y).estimate == pytest.approx(found.estimate)
-    half = 1.959964 * np.sqrt((1 + found.estimate**2 / 2) / 37)
-    bounds = np.tanh(np.arctanh(found.estimate) + half * np.array([-1, 1]))
-    assert (found.lower, found.upper) == pytest.approx(bounds, rel=1e-5)
+    result = rank_correlation(x, y)
+    assert result.estimate == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert rank_correlation(np.exp(x), y).estimate == pytest.approx(result.estimate)
+    half = 1.959964 * np.sqrt((1 + result.estimate**2 / 2) / 37)
+    bounds = np.tanh(np.arctanh(result.estimate) + half * np.array([-1, 1]))
+    assert (result.lower, result.upper) == pytest.approx(bounds, rel=1e-5)
     assert math.isnan(rank_correlation([1, 1, 1], [1, 2, 3]).estimate)
     assert math.isnan(rank_correlation([1, 2], [1, 2]).estimate)
     assert rank_correlation([1, 2, 3, math.nan], [3, 2, 1, 0]).n == 3
@@ -136,10 +136,10 @@ def test_rank_correlation_is_scipys_spearman() -> None:
 
 def test_a_perfect_rank_order_has_an_interval() -> None:
     x = np.arange(12.0)
-    found, worst = rank_correlation(x, x), rank_correlation(x, -x)
-    assert (found.estimate, found.upper) == (1, 1)
-    assert 0.95 < found.lower < rank_correlation(x, [1, 0, *range(2, 12)]).estimate
-    assert (worst.estimate, worst.lower, worst.upper) == pytest.approx((-1, -1, -found.lower))
+    result, worst = rank_correlation(x, x), rank_correlation(x, -x)
+    assert (result.estimate, result.upper) == (1, 1)
+    assert 0.95 < result.lower < rank_correlation(x, [1, 0, *range(2, 12)]).estimate
+    assert (worst.estimate, worst.lower, worst.upper) == pytest.approx((-1, -1, -result.lower))
     assert math.isnan(rank_correlation([1, 2, 3], [1, 2, 3]).lower)
 
 
@@ -179,12 +179,12 @@ def test_agreement_known_value() -> None:
 def test_difference_of_means_is_welchs() -> None:
     rng = RNG(5)
     x, y = rng.normal(0.3, 0.1, 30), rng.normal(0.1, 0.2, 12)
-    found = difference_of_means(x, y)
+    result = difference_of_means(x, y)
     known = stats.ttest_ind(x, y, equal_var=False)
     interval = known.confidence_interval()
-    assert found.estimate == pytest.approx(x.mean() - y.mean())
-    assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high), rel=1e-6)
-    assert found.n == 12
+    assert result.estimate == pytest.approx(x.mean() - y.mean())
+    assert (result.lower, result.upper) == pytest.approx((interval.low, interval.high), rel=1e-6)
+    assert result.n == 12
 
 
 def test_difference_of_means_clusters_and_edges() -> None:
@@ -225,8 +225,8 @@ def test_the_interval_of_alpha_holds_the_truth_more_often_than_a_bootstrap() -> 
     inside, bootstrapped = [], []
     for _ in range(120):
         ratings = rng.normal(size=(15, 1)) * 0.5**0.5 + rng.normal(size=(15, 2)) * 0.5**0.5  # alpha 0.5
-        found = agreement_estimate(ratings)
-        inside.append(found.lower <= 0.5 <= found.upper)
+        result = agreement_estimate(ratings)
+        inside.append(result.lower <= 0.5 <= result.upper)
         draws = ratings[rng.integers(0, 15, (300, 15))]
         within = np.mean(np.var(draws, axis=2, ddof=1), axis=1)
         low, high = np.quantile(1 - within / np.var(draws.reshape(300, -1), axis=1, ddof=1), [0.025, 0.975])
@@ -272,39 +272,39 @@ def item(
 
 
 def test_the_headline_and_the_qualities() -> None:
-    found = summarise([item("q1", judge([40, 40])), item("q2", judge([60, 80]))])
-    assert found["quality"] == pytest.approx(0.55)
-    assert found["depth"] == pytest.approx(0.55)
-    assert (found["n"], found["epochs"], found["share_scored"], found["share_read"]) == (2, 1, 1, 1)
-    assert list(found)[:10] == list(MAIN_FIGURES["qualitative"])
+    result = summarise([item("q1", judge([40, 40])), item("q2", judge([60, 80]))])
+    assert result["quality"] == pytest.approx(0.55)
+    assert result["depth"] == pytest.approx(0.55)
+    assert (result["n"], result["epochs"], result["share_scored"], result["share_read"]) == (2, 1, 1, 1)
+    assert list(result)[:10] == list(MAIN_FIGURES["qualitative"])
 
 
 def test_each_probe_against_its_own_baseline() -> None:
     record = judge([40, 40], retest=50, swap=35, padded=60, injection=75)
-    found = summarise([item("q1", record), item("q2", record)])
-    assert found["position_shift"] == pytest.approx(0.45 - 0.35), "less the mean of what was asked twice"
-    assert found["padded_gain"] == pytest.approx(0.60 - 0.45)
-    assert found["injection_gain"] == pytest.approx(0.75 - 0.60), "against a text of the same length"
-    assert found["retest_sd"] == pytest.approx(0.1 / 2**0.5)
-    assert found["n_position"] == found["n_padded"] == found["n_injection"] == 2
+    result = summarise([item("q1", record), item("q2", record)])
+    assert result["position_shift"] == pytest.approx(0.45 - 0.35), "less the mean of what was asked twice"
+    assert result["padded_gain"] == pytest.approx(0.60 - 0.45)
+    assert result["injection_gain"] == pytest.approx(0.75 - 0.60), "against a text of the same length"
+    assert result["retest_sd"] == pytest.approx(0.1 / 2**0.5)
+    assert result["n_position"] == result["n_padded"] == result["n_injection"] == 2
     unpadded = judge([40, 40], injection=75)
     assert summarise([item("q1", unpadded)])["injection_gain"] == pytest.approx(0.35)
 
 
 def test_the_order_of_the_examples() -> None:
     swayed = [item(f"q{i}", judge([50 + i, 44 + i], retest=50 + i)) for i in range(5)]
-    found = summarise(swayed)
-    assert found["recency"] == pytest.approx(0.1)
-    assert found["order_sd"] == pytest.approx(np.std([0.5, 0.44], ddof=1))
-    assert found["retest_icc"] == 1
+    result = summarise(swayed)
+    assert result["recency"] == pytest.approx(0.1)
+    assert result["order_sd"] == pytest.approx(np.std([0.5, 0.44], ddof=1))
+    assert result["retest_icc"] == 1
 
 
 def test_equal_ratings_have_no_interval() -> None:
     same = judge([70, 70], anchors=[0.7, 0.7, 0.7], retest=70, padded=70)
-    found = summarise([item(f"q{i}", same) for i in range(5)])
-    assert found["quality"] == pytest.approx(0.7)
-    assert all(math.isnan(found[name]) for name in ("stderr", "quality_lower", "quality_upper", "mde", "parallel_icc"))
-    assert (found["discriminates"], found["distinct_ratings"]) == (0, 1)
+    result = summarise([item(f"q{i}", same) for i in range(5)])
+    assert result["quality"] == pytest.approx(0.7)
+    assert all(math.isnan(result[name]) for name in ("stderr", "quality_lower", "quality_upper", "mde", "parallel_icc"))
+    assert (result["discriminates"], result["distinct_ratings"]) == (0, 1)
     same["held_out"] = {}
     assert summarise([item(f"q{i}", same) for i in range(5)])["discriminates"] == 0
 
@@ -313,9 +313,9 @@ def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
     given = [i / 12 for i in range(12)]
     for rated, discriminates in ((given, 1), (given[::-1], 0), ([0.5] * 12, 0)):
         record = judge([40, 40]) | {"held_out": {"given": given, "rated": [rated]}}
-        found = summarise([item("q1", record), item("q2", judge([60, 60]) | {"held_out": record["held_out"]})])
-        assert found["discriminates"] == discriminates
-        assert math.isnan(found["anchor_rank"]) or found["anchor_rank_lower"] <= found["anchor_rank"]
+        result = summarise([item("q1", record), item("q2", judge([60, 60]) | {"held_out": record["held_out"]})])
+        assert result["discriminates"] == discriminates
+        assert math.isnan(result["anchor_rank"]) or result["anchor_rank_lower"] <= result["anchor_rank"]
     unknown = summarise([item(f"q{i}", judge([i, i]) | {"held_out": {}}) for i in (40, 60)])
     assert math.isnan(unknown["discriminates"])
 
@@ -360,17 +360,17 @@ def test_leniency_is_no_reliability() -> None:
         item(f"q{i}", judge([a, a], retest=b), judge([a + 30] * 2, "b", retest=b + 30))
         for i, (a, b) in enumerate(pairs)
     ]
-    one, both = summarise(alone)["retest_icc"], summarise(beside)["retest_icc"]
+    entry, both = summarise(alone)["retest_icc"], summarise(beside)["retest_icc"]
     assert both < 0.5, "judges that differ by 30 points do not tell trajectories apart"
-    assert both == pytest.approx(one, abs=0.15)
+    assert both == pytest.approx(entry, abs=0.15)
 
 
 def test_self_preference_is_what_leniency_does_not_explain() -> None:
     kind = judge([70, 70], "a", [0.3, 0.6, 0.9])
     fair = judge([50, 50], "b", [0.2, 0.5, 0.8])
-    found = summarise([item(f"q{i}", kind, fair) for i in range(4)])
-    assert found["self_preference"] == pytest.approx(0.1)
-    assert found["n_self_preference"] == 3
+    result = summarise([item(f"q{i}", kind, fair) for i in range(4)])
+    assert result["self_preference"] == pytest.approx(0.1)
+    assert result["n_self_preference"] == 3
     foreign = summarise([item(f"q{i}", kind, fair, policy="c") for i in range(4)])
     assert math.isnan(foreign["self_preference"])
     lone = summarise([item("q1", kind), item("q2", kind)])
@@ -384,13 +384,13 @@ def test_self_preference_is_what_leniency_does_not_explain() -> None:
 def test_held_out_examples_and_their_drift() -> None:
     record = judge([50, 50], anchors=[0.3, 0.6, None])
     record["held_out"]["rated"].append([0.4, 0.7, 0.8])
-    found = summarise([item("q1", record), item("q2", record)])
-    assert found["anchor_bias"] == pytest.approx((0.2 + 0.2 - 0.1) / 3)
-    assert found["anchor_error"] == pytest.approx(0.5 / 3)
-    assert found["anchor_rank"] == 1
-    assert found["n_anchors"] == 3
-    assert found["drift_round_1"] == pytest.approx(0.3 / 3 - 0.1)
-    assert found["drift_error_round_1"] == pytest.approx(0.5 / 3 - 0.1)
+    result = summarise([item("q1", record), item("q2", record)])
+    assert result["anchor_bias"] == pytest.approx((0.2 + 0.2 - 0.1) / 3)
+    assert result["anchor_error"] == pytest.approx(0.5 / 3)
+    assert result["anchor_rank"] == 1
+    assert result["n_anchors"] == 3
+    assert result["drift_round_1"] == pytest.approx(0.3 / 3 - 0.1)
+    assert result["drift_error_round_1"] == pytest.approx(0.5 / 3 - 0.1)
     assert "drift_round_1" not in summarise([item("q1", judge([50, 50]))])
 
 
@@ -406,18 +406,18 @@ def test_nothing_and_half_of_it_give_numbers_only() -> None:
     unread.score.value = {"quality": math.nan, "depth": math.nan}
     bare = SampleScore(score=Score(value={"quality": math.nan}), sample_id="q3")
     for scores in ([], [bare], [unread], [item("q1", judge([50, 50])), unread, bare]):
-        found = reasoning_quality()(scores)  # type: ignore[arg-type]
-        assert isinstance(found, dict)
-        assert next(iter(found)) == "quality"
-        assert all(isinstance(value, int | float) for value in found.values())
+        result = reasoning_quality()(scores)  # type: ignore[arg-type]
+        assert isinstance(result, dict)
+        assert next(iter(result)) == "quality"
+        assert all(isinstance(value, int | float) for value in result.values())
     assert summarise([item("q1", judge([50, 50])), unread])["share_read"] == pytest.approx(2 / 5)
 
 
 def test_a_reading_keeps_rounds_and_orders_apart() -> None:
     record = judge([50, 60])
     record["ratings"].append([[70], None])
-    (one,) = judge_records([item("q1", judge([50, 60]))])
-    assert one.ratings.shape == (1, 2)
+    (entry,) = judge_records([item("q1", judge([50, 60]))])
+    assert entry.ratings.shape == (1, 2)
     score = item("q1", judge([50, 60]))
     (score.score.metadata or {})["judges"] = [record]
     (two,) = judge_records([score])

@@ -99,7 +99,7 @@ def test_the_headline_comes_first_in_this_order() -> None:
 def test_the_figures_are_those_of_their_functions() -> None:
     path = paths()
     x, y = path[:, :, 0], path[:, :, -1]
-    found = found_in(self=path)
+    result = found_in(self=path)
     score = martingale_score(x, y, cluster=EVENTS, group=DOMAINS)
     assert score.identified
     for name, value in {
@@ -124,45 +124,45 @@ def test_the_figures_are_those_of_their_functions() -> None:
         "movement": np.mean(movement(x, y).movement),
         "uncertainty_reduction": np.mean(movement(x, y).reduction),
     }.items():
-        assert found[name] == pytest.approx(value), name
+        assert result[name] == pytest.approx(value), name
     excess = mean_estimate(movement(x, y).excess, EVENTS).metrics("excess_movement")
     gain = mean_estimate(brier_gain(x, y, OUTCOME), EVENTS).metrics("brier_gain")
-    assert {name: found[name] for name in excess | gain} == pytest.approx(excess | gain)
-    assert found["brier_gain"] == pytest.approx(found["brier_prior"] - found["brier_posterior"])
-    assert found["excess_movement"] == pytest.approx(found["movement"] - found["uncertainty_reduction"])
+    assert {name: result[name] for name in excess | gain} == pytest.approx(excess | gain)
+    assert result["brier_gain"] == pytest.approx(result["brier_prior"] - result["brier_posterior"])
+    assert result["excess_movement"] == pytest.approx(result["movement"] - result["uncertainty_reduction"])
     group = np.array([name == "d1" for name in DOMAINS]).astype(np.intp)
     corrected = corrected_posterior(x, y, score.estimate, group)
-    assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
-    assert found["brier_corrected"] != found["brier_posterior"]
-    assert not [name for name in found if name.startswith("unidentified")]
-    assert "flag_noiseless" not in found
+    assert result["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
+    assert result["brier_corrected"] != result["brier_posterior"]
+    assert not [name for name in result if name.startswith("unidentified")]
+    assert "flag_noiseless" not in result
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 29, 31])
 def test_a_part_of_the_scores_is_no_exception(number: int) -> None:
     rows = scores({"domains": "each", "information_weight": 1}, self=paths(0), judge=paths(1), joint=paths(2))
     part = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))[:number]]
-    found = summarise(belief_table(part))
-    assert list(found)[:8] == FIRST
-    assert found["n"] <= number
+    result = summarise(belief_table(part))
+    assert list(result)[:8] == FIRST
+    assert result["n"] <= number
     if number == 0:
-        assert found["n"] == found["epochs"] == found["identified"] == 0
-        assert found["unidentified_one_epoch"] == 1
-        assert math.isnan(found["share_scored"])
+        assert result["n"] == result["epochs"] == result["identified"] == 0
+        assert result["unidentified_one_epoch"] == 1
+        assert math.isnan(result["share_scored"])
     if number < 10:
-        assert found["identified"] == 0
+        assert result["identified"] == 0
 
 
 @pytest.mark.parametrize("settings", [{}, {"granularity": "step"}, {"belief_change": "logit"}, {"domains": "each"}])
 @pytest.mark.parametrize("unread", [True, False])
 def test_without_beliefs_there_is_no_score(settings: dict[str, Any], unread: bool) -> None:
     rows = scores(settings, self=np.full((20, 2, 3), np.nan)) if unread else []
-    found = summarise(replace(belief_table(rows), settings=settings))
-    assert list(found)[:8] == FIRST
+    result = summarise(replace(belief_table(rows), settings=settings))
+    assert list(result)[:8] == FIRST
     for name in ("martingale_score", "martingale_score_lower", "martingale_score_upper", "mde", "excess_movement"):
-        assert math.isnan(found[name]), name
-    assert found["n"] == found["identified"] == 0
-    assert found[f"unidentified_{'unread' if unread else 'one_epoch'}"] == 1
+        assert math.isnan(result[name]), name
+    assert result["n"] == result["identified"] == 0
+    assert result[f"unidentified_{'unread' if unread else 'one_epoch'}"] == 1
 
 
 def test_why_there_is_no_score_is_a_metric() -> None:
@@ -175,20 +175,20 @@ def test_why_there_is_no_score_is_a_metric() -> None:
         "weak_instrument": paths(15, error=0.15)[:24, :2],
     }
     for reason, path in cases.items():
-        found = found_in(self=path)
-        assert [name for name in found if name.startswith("unidentified")] == [f"unidentified_{reason}"]
-        assert math.isnan(found["martingale_score"])
-        assert math.isnan(found["brier_corrected"])
-        assert math.isfinite(found["brier_posterior"]), "what does not hang on the score is there"
-        assert found["identified"] == 0
+        result = found_in(self=path)
+        assert [name for name in result if name.startswith("unidentified")] == [f"unidentified_{reason}"]
+        assert math.isnan(result["martingale_score"])
+        assert math.isnan(result["brier_corrected"])
+        assert math.isfinite(result["brier_posterior"]), "what does not hang on the score is there"
+        assert result["identified"] == 0
     for change in ("difference", "logit"):
         leaky = belief_table(scores({"belief_change": change}, self=paths()))
         assert summarise(leaky)["identified"] == 1
         assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
         own = belief_table(scores({"belief_change": change}, token=paths()))
-        found = summarise(own)
-        assert found["unidentified_no_second_wording"] == 1
-        assert math.isnan(found["posterior_inefficiency"])
+        result = summarise(own)
+        assert result["unidentified_no_second_wording"] == 1
+        assert math.isnan(result["posterior_inefficiency"])
         reworded = replace(own, prior_2=own.prior["token"])
         assert summarise(reworded)["martingale_score"] == summarise(leaky)["martingale_score"]
     assert set(cases) | {"saw_reasoning", "no_second_wording", "unread", "few_clusters"} == set(REASONS)
@@ -203,19 +203,19 @@ def test_noiseless_priors_are_told() -> None:
 
 def test_steps_as_updates() -> None:
     path = paths(steps=3)
-    found = found_in({"granularity": "step"}, self=path)
+    result = found_in({"granularity": "step"}, self=path)
     by_step = martingale_score(path[:, :, :-1], path[:, :, 1:], path[:, :, 0], EVENTS, group=DOMAINS)
-    assert found["martingale_score"] == pytest.approx(by_step.estimate)
-    assert found["martingale_score_upper"] == pytest.approx(by_step.upper)
-    assert found["martingale_score_ols"] == pytest.approx(by_step.ols)
+    assert result["martingale_score"] == pytest.approx(by_step.estimate)
+    assert result["martingale_score_upper"] == pytest.approx(by_step.upper)
+    assert result["martingale_score_ols"] == pytest.approx(by_step.ols)
     whole = found_in(self=path)
     assert whole["martingale_score"] == pytest.approx(
         martingale_score(path[:, :, 0], path[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
     )
     # Three steps of .1 each are one of 1.1³ - 1
-    assert found["martingale_score"] == pytest.approx(0.1, abs=0.08)
+    assert result["martingale_score"] == pytest.approx(0.1, abs=0.08)
     assert whole["martingale_score"] == pytest.approx(1.1**3 - 1, abs=0.12)
-    assert whole["movement"] == found["movement"], "the companions are of whole trajectories"
+    assert whole["movement"] == result["movement"], "the companions are of whole trajectories"
 
 
 def test_steps_of_trajectories_of_different_lengths() -> None:
@@ -233,32 +233,32 @@ def test_steps_of_trajectories_of_different_lengths() -> None:
 def test_changes_in_log_odds() -> None:
     path = paths()
     path[0, 0, -1], path[1, 0, -1] = 0.0, 1.0
-    found = found_in({"belief_change": "logit"}, self=path)
+    result = found_in({"belief_change": "logit"}, self=path)
     x, y = (np.log(p / (1 - p)) for p in (np.clip(path[:, :, at], 0.005, 0.995) for at in (0, -1)))
     cluster, group = np.arange(N) // 2, np.arange(N) % 2
     slope = cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, cluster, group)
     plain = ols_slope((y - x)[:, :, None], x[:, :, None], cluster, group)
-    assert found["martingale_score"] == pytest.approx(slope.estimate)
-    assert (found["martingale_score_lower"], found["p"]) == pytest.approx((slope.lower, slope.p))
-    assert found["martingale_score_ols"] == pytest.approx(plain.estimate)
-    assert found["martingale_score_ols_half"] == pytest.approx(np.sum(x * (y - x)) / np.sum(x**2))
-    assert found["martingale_score"] != pytest.approx(found_in(self=path)["martingale_score"], rel=1e-3)
-    assert found["brier_posterior"] == pytest.approx(found_in(self=path)["brier_posterior"])
+    assert result["martingale_score"] == pytest.approx(slope.estimate)
+    assert (result["martingale_score_lower"], result["p"]) == pytest.approx((slope.lower, slope.p))
+    assert result["martingale_score_ols"] == pytest.approx(plain.estimate)
+    assert result["martingale_score_ols_half"] == pytest.approx(np.sum(x * (y - x)) / np.sum(x**2))
+    assert result["martingale_score"] != pytest.approx(found_in(self=path)["martingale_score"], rel=1e-3)
+    assert result["brier_posterior"] == pytest.approx(found_in(self=path)["brier_posterior"])
 
 
 def test_a_score_for_every_domain() -> None:
     path = paths()
-    found = found_in({"domains": "each"}, self=path)
+    result = found_in({"domains": "each"}, self=path)
     for name in ("d0", "d1"):
         rows = np.array([domain == name for domain in DOMAINS])
         alone = martingale_score(path[rows, :, 0], path[rows, :, -1], cluster=[EVENTS[q] for q in np.flatnonzero(rows)])
-        assert found[f"martingale_score_in_{name}"] == pytest.approx(alone.estimate)
-        assert found[f"martingale_score_lower_in_{name}"] == pytest.approx(alone.lower)
-        assert found[f"martingale_score_upper_in_{name}"] == pytest.approx(alone.upper)
-        assert (found[f"identified_in_{name}"], found[f"n_in_{name}"]) == (1, N / 2)
+        assert result[f"martingale_score_in_{name}"] == pytest.approx(alone.estimate)
+        assert result[f"martingale_score_lower_in_{name}"] == pytest.approx(alone.lower)
+        assert result[f"martingale_score_upper_in_{name}"] == pytest.approx(alone.upper)
+        assert (result[f"identified_in_{name}"], result[f"n_in_{name}"]) == (1, N / 2)
     pooled = found_in(self=path)
-    assert {name: found[name] for name in pooled} == pytest.approx(pooled, nan_ok=True)
-    assert set(found) - set(pooled) == {
+    assert {name: result[name] for name in pooled} == pytest.approx(pooled, nan_ok=True)
+    assert set(result) - set(pooled) == {
         f"{what}{bound}_in_{name}"
         for name in ("d0", "d1")
         for what, bounds in (("martingale_score", ("", "_lower", "_upper")), ("identified", ("",)), ("n", ("",)))
@@ -291,17 +291,17 @@ def test_what_was_learned_is_weighed_against_the_slope() -> None:
 
 def test_two_elicitors_are_each_others_instruments() -> None:
     own, judge = paths(0), paths(1)
-    found = found_in(self=own, judge=judge)
+    result = found_in(self=own, judge=judge)
     x, y, z = own[:, :, 0], own[:, :, -1], judge[:, :, 0]
     first = martingale_score(x, y, z, EVENTS, group=DOMAINS)
     other = martingale_score(z, judge[:, :, -1], x, EVENTS, group=DOMAINS)
-    assert (found["martingale_score"], found["reliability"]) == pytest.approx((first.estimate, first.reliability))
-    assert [found[f"martingale_score_judge{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+    assert (result["martingale_score"], result["reliability"]) == pytest.approx((first.estimate, first.reliability))
+    assert [result[f"martingale_score_judge{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [other.estimate, other.lower, other.upper]
     )
-    assert found["martingale_score"] != found_in(self=own)["martingale_score"]
+    assert result["martingale_score"] != found_in(self=own)["martingale_score"]
     for name in ("martingale_score_ols", "excess_movement", "brier_gain"):
-        assert found[name] == found_in(self=own)[name], "the other figures are the model's own"
+        assert result[name] == found_in(self=own)[name], "the other figures are the model's own"
     alone = found_in(judge=judge)
     assert alone["martingale_score"] == pytest.approx(
         martingale_score(z, judge[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
@@ -320,30 +320,30 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
         path[:, :, -1] = end + even(rng, 0.01, N, EPOCHS)
     start = 0.5 + even(np.random.default_rng(99), 0.12, N, 1)
     joint = np.stack([start + 0.4 * (end - start) + even(rng, 0.01, N, EPOCHS), separate[:, :, -1]], axis=-1)
-    found = found_in(**beliefs, joint=joint)
-    assert found["leak"] == pytest.approx(0.4, abs=0.05)
+    result = found_in(**beliefs, joint=joint)
+    assert result["leak"] == pytest.approx(0.4, abs=0.05)
     codes = np.arange(N) // 2, np.arange(N) % 2
     seen = foreseen_share(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
-    assert [found[f"leak{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+    assert [result[f"leak{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [seen.estimate, seen.lower, seen.upper]
     )
     x, y = (joint[:, :, at : at + 1] for at in (0, 1))
     published = ols_slope(y - x, x, *codes)
-    assert [found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+    assert [result[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [published.estimate, published.lower, published.upper]
     )
     without = found_in(**beliefs)
-    assert {name: found[name] for name in without} == pytest.approx(without, nan_ok=True), "it changes no other figure"
+    assert {name: result[name] for name in without} == pytest.approx(without, nan_ok=True), "it changes no other figure"
 
 
 def test_a_leak_needs_news_common_to_all_epochs() -> None:
     rng = np.random.default_rng(4)
     own, joint = paths(0), paths(2)
     own[:, :, -1] = own[:, :, 0] + even(rng, 0.05, N, EPOCHS)
-    found = found_in(self=own, joint=joint)
-    assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all()
-    assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
-    assert found["identified"] == 1
+    result = found_in(self=own, joint=joint)
+    assert np.isnan([result[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert np.isfinite([result[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert result["identified"] == 1
 
 
 @pytest.mark.parametrize(
@@ -353,32 +353,32 @@ def test_a_leak_needs_news_common_to_all_epochs() -> None:
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], with_judge: bool) -> None:
     beliefs: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
-    plain, found = found_in(**beliefs), found_in(settings, **beliefs)
-    assert found["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
-    assert found["brier_corrected"] == plain["brier_corrected"]
+    plain, result = found_in(**beliefs), found_in(settings, **beliefs)
+    assert result["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
+    assert result["brier_corrected"] == plain["brier_corrected"]
     x, y = beliefs["self"][:, :, 0], beliefs["self"][:, :, -1]
     instrument = beliefs["judge"][:, :, 0] if with_judge else None
     slope = martingale_score(x, y, instrument, EVENTS, group=DOMAINS).estimate
     corrected = corrected_posterior(x, y, slope, np.arange(N) % 2)
-    assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
-    assert found["brier_corrected"] != pytest.approx(found["brier_posterior"], rel=1e-3)
+    assert result["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
+    assert result["brier_corrected"] != pytest.approx(result["brier_posterior"], rel=1e-3)
 
 
 def test_share_scored_counts_scores_with_both_beliefs() -> None:
     path = paths()
     path[:10, 0, 0] = np.nan
     path[5:15, 0, -1] = np.nan
-    found = found_in(self=path)
-    assert found["share_scored"] == pytest.approx(1 - 15 / (N * EPOCHS))
-    assert found["n"] == N
-    assert found["identified"] == 1
+    result = found_in(self=path)
+    assert result["share_scored"] == pytest.approx(1 - 15 / (N * EPOCHS))
+    assert result["n"] == N
+    assert result["identified"] == 1
 
 
 def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
-    found, known = found_in(None, None, self=paths()), found_in(self=paths())
-    assert math.isnan(found["brier_gain"])
-    assert math.isnan(found["brier_posterior"])
-    assert found["martingale_score"] == known["martingale_score"]
+    result, known = found_in(None, None, self=paths()), found_in(self=paths())
+    assert math.isnan(result["brier_gain"])
+    assert math.isnan(result["brier_posterior"])
+    assert result["martingale_score"] == known["martingale_score"]
 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
@@ -567,12 +567,12 @@ def test_an_error_of_one_wording_does_not_bias_the_score() -> None:
     table = belief_table(scores(None, None, self=path))
     assert summarise(table)["martingale_score_upper"] < 0, "as it is in all epochs, another epoch does not reveal it"
     other = replace(table, prior_2=np.clip(paths(seed=1, slope=0.0)[:, :, 0], 0, 1))
-    found = summarise(other)
+    result = summarise(other)
     assert (
-        found["martingale_score"]
+        result["martingale_score"]
         == martingale_score(path[:, :, 0], path[:, :, -1], other.prior_2, EVENTS, group=DOMAINS).estimate
     )
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+    assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
     each = replace(other, settings={"domains": "each"})
     rows = np.array(DOMAINS) == "d1"
     only = [event for event, row in zip(EVENTS, rows, strict=True) if row]

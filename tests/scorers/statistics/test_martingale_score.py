@@ -54,20 +54,20 @@ def test_known_values_by_hand() -> None:
     # Priors of two epochs. In each the mean is 0.5; the reader ends at what it believed, 0.3 or 0.7, whatever it said.
     x = np.array([[0.2, 0.4], [0.4, 0.2], [0.6, 0.8], [0.8, 0.6]] * 3)
     y = np.array([[0.3, 0.3], [0.3, 0.3], [0.7, 0.7], [0.7, 0.7]] * 3)
-    found = martingale_score(x, y)
+    result = martingale_score(x, y)
     # Across epochs, of four questions: sum z d = -.01 + .03 + .03 - .01 = .04 and sum z x = .12; d = .1 -.1 .1 -.1
-    assert found.estimate == pytest.approx(1 / 3)
+    assert result.estimate == pytest.approx(1 / 3)
     # On single reports: sum x d = -.04 and sum x² = .2
-    assert found.ols == pytest.approx(-0.2)
-    assert found.ols_half == pytest.approx(-0.2)
-    assert found.reliability == pytest.approx(0.12 / 0.2)
-    assert found.r_squared == pytest.approx(0.04**2 / (0.2 * 0.04))
-    assert found.shared_error == pytest.approx(0, abs=1e-9)
-    assert (found.n, found.epochs, found.identified, found.reason) == (12, 2, True, None)
+    assert result.ols == pytest.approx(-0.2)
+    assert result.ols_half == pytest.approx(-0.2)
+    assert result.reliability == pytest.approx(0.12 / 0.2)
+    assert result.r_squared == pytest.approx(0.04**2 / (0.2 * 0.04))
+    assert result.shared_error == pytest.approx(0, abs=1e-9)
+    assert (result.n, result.epochs, result.identified, result.reason) == (12, 2, True, None)
     # Every question has the score -.01 + .03 = .02 over both pairs: all the same, and none of them 0.
-    assert found.p == 0
+    assert result.p == 0
     # Residuals d - x / 3 cancel within each question: the crossed slope of each is 1/3.
-    assert [found.lower, found.upper] == pytest.approx([1 / 3, 1 / 3])
+    assert [result.lower, result.upper] == pytest.approx([1 / 3, 1 / 3])
 
 
 def test_a_known_p_value_by_hand() -> None:
@@ -75,38 +75,38 @@ def test_a_known_p_value_by_hand() -> None:
     # Four questions of each kind of end: 0.3 or 0.7 as believed, the same 0.1 further out, and 0.5 whatever was said.
     believed = np.array([0.3, 0.3, 0.7, 0.7])[:, None]
     y = np.concatenate([np.repeat(end, 2, axis=1) for end in (believed, 1.5 * believed - 0.25, 0 * believed + 0.5)])
-    found = martingale_score(x, y)
+    result = martingale_score(x, y)
     # z is (-.3, -.1), (-.1, -.3), (.1, .3), (.3, .1) and d, which has mean 0 in every epoch, (.1, -.1), (-.1, .1), ...
     # shifted outwards by 0, .1 and -.2: scores of -.01 + .03 = .02, and .04 more for each .1.
     scores = np.repeat([0.02, 0.06, -0.06], 4)
-    assert found.estimate == pytest.approx(scores.mean() / 0.06)
-    assert found.p == pytest.approx(stats.ttest_1samp(scores, 0).pvalue)
+    assert result.estimate == pytest.approx(scores.mean() / 0.06)
+    assert result.p == pytest.approx(stats.ttest_1samp(scores, 0).pvalue)
     # Each question is a cluster that the intercept takes a twelfth of.
     degrees = 12**2 / (12 + 12 / 11)
-    residual = (scores - found.estimate * 0.06) * np.sqrt(12 / 11)
-    assert found.stderr == pytest.approx(np.sqrt(np.sum(residual**2)) / (12 * 0.06))
-    assert found.effective_clusters == pytest.approx(12)
+    residual = (scores - result.estimate * 0.06) * np.sqrt(12 / 11)
+    assert result.stderr == pytest.approx(np.sqrt(np.sum(residual**2)) / (12 * 0.06))
+    assert result.effective_clusters == pytest.approx(12)
     # The slopes b at which the t statistic of the scores less .06 b is at its quantile: every square is .06.
     half = stats.t.ppf(0.975, degrees) * np.std(scores, ddof=1) / np.sqrt(12) / 0.06
-    assert (found.lower, found.upper) == pytest.approx((found.estimate - half, found.estimate + half))
+    assert (result.lower, result.upper) == pytest.approx((result.estimate - half, result.estimate + half))
 
 
 def test_an_exact_line_without_noise_is_found_exactly() -> None:
     x = np.repeat(np.linspace(0.1, 0.9, 20)[:, None], 2, axis=1)
-    found = martingale_score(x, x + 0.1 * (x - 0.5))
-    assert [found.estimate, found.lower, found.upper, found.ols, found.ols_half] == pytest.approx([0.1] * 5)
-    assert found.p < 0.001
-    assert found.r_squared == pytest.approx(1)
-    assert found.r_squared <= 1
-    assert found.reliability == pytest.approx(1)
-    assert np.isnan(found.shared_error)
+    result = martingale_score(x, x + 0.1 * (x - 0.5))
+    assert [result.estimate, result.lower, result.upper, result.ols, result.ols_half] == pytest.approx([0.1] * 5)
+    assert result.p < 0.001
+    assert result.r_squared == pytest.approx(1)
+    assert result.r_squared <= 1
+    assert result.reliability == pytest.approx(1)
+    assert np.isnan(result.shared_error)
 
 
 def test_the_slope_through_one_half_sees_a_shift_of_all_beliefs() -> None:
     x = np.repeat(np.linspace(0.6, 0.8, 20)[:, None], 2, axis=1)
-    found = martingale_score(x, x + 0.1)
-    assert found.estimate == pytest.approx(0, abs=1e-9)
-    assert found.ols_half > 0.3
+    result = martingale_score(x, x + 0.1)
+    assert result.estimate == pytest.approx(0, abs=1e-9)
+    assert result.ols_half > 0.3
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.1, -0.2])
@@ -114,13 +114,13 @@ def test_the_slope_through_one_half_sees_a_shift_of_all_beliefs() -> None:
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
 def test_least_squares_has_the_bias_of_its_formula(slope: float, spread: float, error: float, shared: float) -> None:
     x, y = reader(np.random.default_rng(1), MANY, slope=slope, spread=spread, error=error, shared=shared)
-    found = martingale_score(x, y)
+    result = martingale_score(x, y)
     reliability = spread**2 / (spread**2 + error**2)
-    assert found.estimate == pytest.approx(slope, abs=0.025)
-    assert found.lower <= slope <= found.upper
-    assert found.ols == pytest.approx(reliability * slope - (1 - reliability) * (1 - shared), abs=0.015)
-    assert found.reliability == pytest.approx(reliability, abs=0.015)
-    assert found.shared_error == pytest.approx(shared, abs=0.025)
+    assert result.estimate == pytest.approx(slope, abs=0.025)
+    assert result.lower <= slope <= result.upper
+    assert result.ols == pytest.approx(reliability * slope - (1 - reliability) * (1 - shared), abs=0.015)
+    assert result.reliability == pytest.approx(reliability, abs=0.015)
+    assert result.shared_error == pytest.approx(shared, abs=0.025)
 
 
 @pytest.mark.parametrize(("slope", "clustered"), [(0.0, False), (0.3, False), (0.3, True)])
@@ -134,8 +134,8 @@ def test_the_interval_covers(slope: float, clustered: bool) -> None:
             x, y = (np.concatenate([values[:, :3], values[:, 3:]]) for values in (x, y))
         else:
             x, y = reader(rng, 100, slope=slope)
-        found = martingale_score(x, y, cluster=[i % 50 for i in range(100)] if clustered else None)
-        covered += found.lower <= slope <= found.upper
+        result = martingale_score(x, y, cluster=[i % 50 for i in range(100)] if clustered else None)
+        covered += result.lower <= slope <= result.upper
     assert 0.92 <= covered / 400 <= 0.98
 
 
@@ -150,13 +150,13 @@ def test_the_p_value_is_uniform_for_a_rational_reader() -> None:
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> None:
     rng = np.random.default_rng(25)
-    p, one = [], np.zeros(30 if clustered else 10, dtype=np.intp)
+    p, same_group = [], np.zeros(30 if clustered else 10, dtype=np.intp)
     for _ in range(1000):
         x, y = reader(rng, 10, 9 if clustered else 3, error=0.03)
         if clustered:  # three questions of one event are believed alike, and are answered by one piece of news
             y += even(rng, 0.04, 10, 1)
             x, y = (np.concatenate([values[:, :3], values[:, 3:6], values[:, 6:]]) for values in (x, y))
-        p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, one).p)
+        p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, same_group).p)
     assert np.mean(np.isnan(p)) < 0.2, "fewer than three effective clusters"
     assert 0.02 <= np.mean(np.array(p)[np.isfinite(p)] < 0.05) <= 0.09
 
@@ -164,8 +164,8 @@ def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> No
 def test_the_mde_is_detected_with_probability_0_8() -> None:
     rng = np.random.default_rng(6)
     mde = float(np.median([martingale_score(*reader(rng, 100)).mde for _ in range(200)]))
-    found = [martingale_score(*reader(rng, 100, slope=mde)).p < 0.05 for _ in range(400)]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.08)
+    result = [martingale_score(*reader(rng, 100, slope=mde)).p < 0.05 for _ in range(400)]
+    assert np.mean(result) == pytest.approx(0.8, abs=0.08)
     assert 0.1 < mde < 0.3
 
 
@@ -218,13 +218,13 @@ def test_steps_need_an_instrument_and_are_right_with_one() -> None:
     before, after, prior = stepwise()
     with pytest.raises(ValueError, match="give steps the prior of each epoch"):
         martingale_score(before, after)
-    found = martingale_score(before, after, prior)
-    assert found.estimate == pytest.approx(0.1, abs=0.02)
-    assert found.ols < 0
-    assert (found.n, found.epochs) == (MANY, 3)
-    one = martingale_score(before[:, :, :1], after[:, :, :1])
-    assert one == martingale_score(before[:, :, 0], after[:, :, 0]), "a single step needs no instrument"
-    assert one == martingale_score(before[:, :, 0], after[:, :, 0], prior)
+    result = martingale_score(before, after, prior)
+    assert result.estimate == pytest.approx(0.1, abs=0.02)
+    assert result.ols < 0
+    assert (result.n, result.epochs) == (MANY, 3)
+    single = martingale_score(before[:, :, :1], after[:, :, :1])
+    assert single == martingale_score(before[:, :, 0], after[:, :, 0]), "a single step needs no instrument"
+    assert single == martingale_score(before[:, :, 0], after[:, :, 0], prior)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -237,8 +237,8 @@ def test_what_leaves_the_score_as_it_is(missing: float) -> None:
 
     def same(**changed: Any) -> None:
         arguments: dict[str, Any] = {"prior": x, "posterior": y, "cluster": names, "group": domains}
-        found = martingale_score(**arguments | changed)
-        assert vars(found) | {"influence": None} == pytest.approx(plain)
+        result = martingale_score(**arguments | changed)
+        assert vars(result) | {"influence": None} == pytest.approx(plain)
 
     same(prior=1 - x, posterior=1 - y)
     same(prior=x[:, epochs], posterior=y[:, epochs])
@@ -263,9 +263,9 @@ def test_domains_that_differ_make_no_slope() -> None:
 
 def test_questions_alone_in_their_domain_are_not_counted() -> None:
     x, y = reader(np.random.default_rng(21), 12, error=0.03)
-    found = martingale_score(x, y, group=["a", "a", *(f"alone {i}" for i in range(10))])
-    assert found.reason == "few_questions", "two questions, whose residuals cancel: an interval of width 0"
-    assert found.n == 2
+    result = martingale_score(x, y, group=["a", "a", *(f"alone {i}" for i in range(10))])
+    assert result.reason == "few_questions", "two questions, whose residuals cancel: an interval of width 0"
+    assert result.n == 2
     none = martingale_score(x, y, group=list(range(12)))
     assert (none.n, none.identified) == (0, False)
     # Two that have lost all but one epoch, and two to whom they were the only company
@@ -273,26 +273,28 @@ def test_questions_alone_in_their_domain_are_not_counted() -> None:
     lonely = [f"pair {i % 2}" if i < 4 else "others" for i in range(30)]
     assert martingale_score(x, y, group=lonely).n == 30
     x[:2, 1:] = np.nan
-    found, without = martingale_score(x, y, group=lonely), martingale_score(x[4:], y[4:])
-    assert found.n == without.n == 26
+    result, without = martingale_score(x, y, group=lonely), martingale_score(x[4:], y[4:])
+    assert result.n == without.n == 26
     for name in LOST:
-        assert getattr(found, name) == pytest.approx(getattr(without, name)), name
+        assert getattr(result, name) == pytest.approx(getattr(without, name)), name
 
 
 def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
     x, y = reader(np.random.default_rng(15), 40)
     random = np.random.default_rng(16).random((200, 3))
     equal = np.full((40, 3), 0.3)
-    one = np.where(np.arange(3) == np.arange(40)[:, None] % 3, x, np.nan)
+    one_epoch = np.where(np.arange(3) == np.arange(40)[:, None] % 3, x, np.nan)
     few = 9
     return {
         "one_epoch": lambda: martingale_score(x[:, :1], y[:, :1]),
-        "unread of each question": lambda: martingale_score(one, y),
+        "unread of each question": lambda: martingale_score(one_epoch, y),
         "unread nothing read": lambda: martingale_score(x * np.nan, y),
         "unread nothing asked": lambda: martingale_score(x[:0], y[:0]),
         "unread no second reading": lambda: martingale_score(x, y, x * np.nan),
         "few_questions": lambda: martingale_score(x[:few], y[:few]),
-        "few_questions with two epochs": lambda: martingale_score(np.where(np.arange(40)[:, None] < few, x, one), y),
+        "few_questions with two epochs": lambda: martingale_score(
+            np.where(np.arange(40)[:, None] < few, x, one_epoch), y
+        ),
         "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
         "few_clusters": lambda: martingale_score(x, y, cluster=[max(i, 30) for i in range(40)]),
         "few_questions, all one cluster": lambda: martingale_score(x, y, cluster=["e"] * 40),
@@ -311,11 +313,11 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
 
 @pytest.mark.parametrize("case", unidentified())
 def test_what_is_not_identified_has_no_score_and_says_why(case: str) -> None:
-    found = unidentified()[case]()
-    assert found.reason == case.split()[0].strip(",")
-    assert found.reason in REASONS
-    assert not found.identified
-    assert lost(found)
+    result = unidentified()[case]()
+    assert result.reason == case.split()[0].strip(",")
+    assert result.reason in REASONS
+    assert not result.identified
+    assert lost(result)
 
 
 def test_every_reason_can_be_reached() -> None:
@@ -330,10 +332,10 @@ def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
     bounds: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(60):
         x, y = reader(rng, 20, 2, spread=0.09, error=0.08)
-        found = martingale_score(x, y)
-        one = np.zeros(20, dtype=np.intp)
-        if found.reliability >= 0.3:
-            bounds[found.identified].append(first_stage(x[:, :, None], x, np.arange(20), one))
+        result = martingale_score(x, y)
+        same_group = np.zeros(20, dtype=np.intp)
+        if result.reliability >= 0.3:
+            bounds[result.identified].append(first_stage(x[:, :, None], x, np.arange(20), same_group))
     assert 10 <= min(bounds[True]) < 15
     assert min(bounds[False]) < 10
     # A second elicitor that hardly tells a prior which tells itself well
@@ -352,8 +354,8 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
     turned_down = 0
     for _ in range(200):
         posterior = np.clip(rng.random((n, 1)) + rng.normal(0, 0.1, (n, epochs)), 0, 1)
-        found = martingale_score(rng.random((n, epochs)), posterior)
-        turned_down += found.reason in ("low_reliability", "weak_instrument")
+        result = martingale_score(rng.random((n, epochs)), posterior)
+        turned_down += result.reason in ("low_reliability", "weak_instrument")
     assert turned_down / 200 >= share
 
 
@@ -379,9 +381,9 @@ def test_bad_arrays_are_refused_with_every_problem(arguments: dict[str, Any], pr
 
 def test_beliefs_of_zero_and_one_and_missing_ones_are_taken() -> None:
     x = np.tile([[0.0, 0.0], [1.0, 1.0], [np.nan, 0.5]], (5, 1))
-    found = martingale_score(x, np.where(np.isnan(x), np.nan, 0.5))
-    assert found.estimate == pytest.approx(-1)
-    assert found.n == 10
+    result = martingale_score(x, np.where(np.isnan(x), np.nan, 0.5))
+    assert result.estimate == pytest.approx(-1)
+    assert result.n == 10
 
 
 def one_group(n: int) -> Codes:
@@ -444,20 +446,20 @@ def test_excess_movement_of_a_bayesian_is_zero_in_the_mean(
 def test_movement_without_noise_is_the_squared_update() -> None:
     prior = np.array([[0.4, 0.4], [0.5, 0.5]])
     posterior = np.array([[0.6, 0.3], [0.5, 0.9]])
-    found = movement(prior, posterior)
-    assert found.movement == pytest.approx([(0.04 + 0.01) / 2, 0.08])
-    assert found.reduction == pytest.approx([(0.24 - 0.24 + 0.24 - 0.21) / 2, (0.25 - 0.09) / 2])
-    assert found.excess == pytest.approx(found.movement - found.reduction)
+    result = movement(prior, posterior)
+    assert result.movement == pytest.approx([(0.04 + 0.01) / 2, 0.08])
+    assert result.reduction == pytest.approx([(0.24 - 0.24 + 0.24 - 0.21) / 2, (0.25 - 0.09) / 2])
+    assert result.excess == pytest.approx(result.movement - result.reduction)
 
 
 def test_movement_needs_two_epochs() -> None:
     prior = np.array([[0.4, 0.5, np.nan], [0.4, np.nan, 0.5], [0.4, np.nan, np.nan], [np.nan] * 3])
     posterior = np.array([[0.6, 0.5, 0.9], [np.nan, 0.2, 0.9], [0.5, 0.5, 0.5], [0.1, 0.2, 0.3]])
-    found = movement(prior, posterior)
-    for values in (found.movement, found.reduction, found.excess):
+    result = movement(prior, posterior)
+    for values in (result.movement, result.reduction, result.excess):
         assert np.isfinite(values).tolist() == [True, False, False, False]
     alone = movement(prior[:1, :2], posterior[:1, :2])
-    assert found.excess[0] == pytest.approx(alone.excess[0]), "an epoch without both beliefs does not count"
+    assert result.excess[0] == pytest.approx(alone.excess[0]), "an epoch without both beliefs does not count"
     assert np.isnan(movement(prior[:, :1], posterior[:, :1]).excess).all()
     for shape in ((0, 0), (0, 3), (3, 0)):
         assert movement(np.zeros(shape), np.zeros(shape)).excess.shape == (shape[0],)
@@ -466,8 +468,8 @@ def test_movement_needs_two_epochs() -> None:
 def test_turning_the_proposition_round_changes_no_companion() -> None:
     prior, posterior = bayesian(3, 50, 3, (0.05, 0.05), 0.5)
     outcome = (np.arange(50) % 2).astype(float)
-    one, other = movement(prior, posterior), movement(1 - prior, 1 - posterior)
-    for name, values in vars(one).items():
+    plain, other = movement(prior, posterior), movement(1 - prior, 1 - posterior)
+    for name, values in vars(plain).items():
         assert vars(other)[name] == pytest.approx(values)
     assert brier_gain(1 - prior, 1 - posterior, 1 - outcome) == pytest.approx(brier_gain(prior, posterior, outcome))
 
@@ -475,9 +477,9 @@ def test_turning_the_proposition_round_changes_no_companion() -> None:
 def test_brier_gain_known_values() -> None:
     prior = np.array([[0.5, 0.5], [0.5, 0.4], [0.2, np.nan], [0.2, 0.3], [np.nan, np.nan]])
     posterior = np.array([[0.9, 0.7], [0.5, 0.4], [0.4, 0.9], [0.1, 0.1], [0.1, 0.1]])
-    found = brier_gain(prior, posterior, np.array([1.0, 0.0, 1.0, np.nan, 1.0]))
-    assert found[:3] == pytest.approx([0.25 - (0.01 + 0.09) / 2, 0, 0.64 - 0.36])
-    assert np.isnan(found[3:]).all()
+    result = brier_gain(prior, posterior, np.array([1.0, 0.0, 1.0, np.nan, 1.0]))
+    assert result[:3] == pytest.approx([0.25 - (0.01 + 0.09) / 2, 0, 0.64 - 0.36])
+    assert np.isnan(result[3:]).all()
     assert brier_gain(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1)).tolist() == [1], "the most there is"
 
 
@@ -524,8 +526,8 @@ def test_the_corrected_posterior_by_hand() -> None:
     prior = np.array([[0.2, 0.4], [0.5, np.nan], [0.9, 0.9]])
     posterior = np.array([[0.1, 0.2], [0.5, 0.6], [0.95, np.nan]])
     # Mean priors .3, .5, .9 in groups 0, 0, 1: centres .4, .4, .9
-    found = corrected_posterior(prior, posterior, 0.5, np.array([0, 0, 1]))
-    assert found == pytest.approx(np.array([[0.15, 0.25], [0.45, 0.55], [0.95, np.nan]]), nan_ok=True)
+    result = corrected_posterior(prior, posterior, 0.5, np.array([0, 0, 1]))
+    assert result == pytest.approx(np.array([[0.15, 0.25], [0.45, 0.55], [0.95, np.nan]]), nan_ok=True)
 
 
 def test_a_correction_of_nothing_and_of_nobody_knows_what() -> None:
@@ -552,9 +554,9 @@ def jointly(seed: int, n: int, ahead: float, epochs: int = 3, error: float = 0.0
 @pytest.mark.parametrize("ahead", [0.0, 0.1, 0.4, 1.0])
 def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
     prior, posterior, joint = jointly(8, 20000, ahead)
-    found = foreseen_share(prior, posterior, joint, np.arange(20000), one_group(20000))
-    assert found.estimate == pytest.approx(ahead, abs=0.02)
-    assert found.lower <= ahead <= found.upper
+    result = foreseen_share(prior, posterior, joint, np.arange(20000), one_group(20000))
+    assert result.estimate == pytest.approx(ahead, abs=0.02)
+    assert result.lower <= ahead <= result.upper
     # The separate prior's own error stands in both differences: least squares on them sees a look-ahead in all of it.
     seen, update = (joint - prior).ravel(), (posterior - prior).ravel()
     if ahead == 0:
@@ -564,27 +566,29 @@ def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
 def test_the_interval_of_leak_covers() -> None:
     covered = 0
     for seed in range(300):
-        found = foreseen_share(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
-        covered += found.lower <= 0.2 <= found.upper
+        result = foreseen_share(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
+        covered += result.lower <= 0.2 <= result.upper
     assert 0.91 <= covered / 300 <= 0.985
 
 
 def test_leak_needs_a_strong_first_stage() -> None:
     rng = np.random.default_rng(10)
-    known, cluster, one = [], np.arange(30), one_group(30)
+    known, cluster, same_group = [], np.arange(30), one_group(30)
     for _ in range(80):
         prior = 0.5 + even(rng, 0.06, 30, 3)
         update = even(rng, 0.035, 30, 1) + even(rng, 0.05, 30, 3)
         joint = prior + 0.4 * update + even(rng, 0.03, 30, 3)
-        found = foreseen_share(prior, prior + update, joint, cluster, one)
-        surely = first_stage(update[:, :, None], update, cluster, one)
-        assert (found.n, found.clusters) == (30, 30)
-        assert np.isnan([found.estimate, found.lower, found.upper, found.p, found.mde]).tolist() == [surely < 10] * 5
+        result = foreseen_share(prior, prior + update, joint, cluster, same_group)
+        surely = first_stage(update[:, :, None], update, cluster, same_group)
+        assert (result.n, result.clusters) == (30, 30)
+        assert (
+            np.isnan([result.estimate, result.lower, result.upper, result.p, result.mde]).tolist() == [surely < 10] * 5
+        )
         if surely >= 10:
             seen = (joint - prior)[:, :, None]
-            plain = cross_epoch_slope(seen, update[:, :, None], update, cluster, one)
+            plain = cross_epoch_slope(seen, update[:, :, None], update, cluster, same_group)
             figures = [name for name in vars(plain) if name != "influence"]
-            assert [getattr(found, name) for name in figures] == pytest.approx([getattr(plain, n) for n in figures])
+            assert [getattr(result, name) for name in figures] == pytest.approx([getattr(plain, n) for n in figures])
         known.append(surely >= 10)
     assert 10 < sum(known) < 70, "both sides of the bound were seen"
 
@@ -592,17 +596,17 @@ def test_leak_needs_a_strong_first_stage() -> None:
 def test_leak_leaves_out_what_was_not_read_jointly() -> None:
     prior, posterior, joint = jointly(11, 40, 0.3)
     joint[:20, 1] = np.nan
-    cluster, one = np.arange(40), one_group(40)
-    expected = foreseen_share(np.where(np.isnan(joint), np.nan, prior), posterior, joint, cluster, one)
+    cluster, same_group = np.arange(40), one_group(40)
+    expected = foreseen_share(np.where(np.isnan(joint), np.nan, prior), posterior, joint, cluster, same_group)
     assert np.isfinite(expected.estimate)
-    found = foreseen_share(prior, posterior, joint, cluster, one)
-    assert (found.estimate, found.lower, found.n) == pytest.approx((expected.estimate, expected.lower, expected.n))
+    result = foreseen_share(prior, posterior, joint, cluster, same_group)
+    assert (result.estimate, result.lower, result.n) == pytest.approx((expected.estimate, expected.lower, expected.n))
 
 
 def test_leak_of_one_epoch_or_none_is_not_known() -> None:
     prior, posterior, joint = jointly(9, 30, 0.2)
-    one = foreseen_share(prior[:, :1], posterior[:, :1], joint[:, :1], np.arange(30), one_group(30))
-    assert np.isnan([one.estimate, one.lower, one.upper]).all()
+    single = foreseen_share(prior[:, :1], posterior[:, :1], joint[:, :1], np.arange(30), one_group(30))
+    assert np.isnan([single.estimate, single.lower, single.upper]).all()
     none = foreseen_share(prior[:0], posterior[:0], joint[:0], one_group(0), one_group(0))
     assert np.isnan(none.estimate)
     assert none.n == 0

@@ -11,33 +11,33 @@ from truthgym.scorers.statistics.power import Components, planned_mde, variance_
 
 def test_components_of_a_small_table_are_those_computed_by_hand() -> None:
     # Means 1, 3 | 7, 9: within events 2 + 2 over 2, between 2 x 9 + 2 x 9 over 1. Epochs differ by 2: variance 2.
-    found = variance_components([[0, 2], [2, 4], [6, 8], [8, 10]], ["a", "a", "b", "b"])
-    assert found.epoch == pytest.approx(2)
-    assert found.question == pytest.approx(2 - 2 / 2)
-    assert found.event == pytest.approx((36 - 2) / 2)
-    assert found.sizes == (2, 2)
+    result = variance_components([[0, 2], [2, 4], [6, 8], [8, 10]], ["a", "a", "b", "b"])
+    assert result.epoch == pytest.approx(2)
+    assert result.question == pytest.approx(2 - 2 / 2)
+    assert result.event == pytest.approx((36 - 2) / 2)
+    assert result.sizes == (2, 2)
 
 
 def test_without_shared_events_questions_have_their_variance() -> None:
-    found = variance_components([[1.0], [3.0], [5.0], [math.nan]], ["a", "b", "c", "d"])
-    assert [found.event, found.question, found.n] == pytest.approx([0, 4, 3])
-    assert math.isnan(found.epoch)
+    result = variance_components([[1.0], [3.0], [5.0], [math.nan]], ["a", "b", "c", "d"])
+    assert [result.event, result.question, result.n] == pytest.approx([0, 4, 3])
+    assert math.isnan(result.epoch)
 
 
 def test_planted_components_are_recovered() -> None:
     rng = np.random.default_rng(0)
     event = np.repeat(np.arange(1500), 2)
     question = rng.normal(0, 0.3, 1500)[event] + rng.normal(0, 0.2, 3000)
-    found = variance_components(question[:, None] + rng.normal(0, 0.1, (3000, 3)), event.tolist())
-    assert [found.event, found.question, found.epoch] == pytest.approx([0.09, 0.04, 0.01], rel=0.08)
+    result = variance_components(question[:, None] + rng.normal(0, 0.1, (3000, 3)), event.tolist())
+    assert [result.event, result.question, result.epoch] == pytest.approx([0.09, 0.04, 0.01], rel=0.08)
 
 
 def test_the_plan_for_the_same_run_is_its_own_mde() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(0, 1, (200, 1)) + rng.normal(0, 0.5, (200, 3))
-    found = variance_components(values, range(200))
-    assert found.mde(200, 3) == pytest.approx(mean_estimate(values.mean(axis=1)).mde)
-    assert found.mde(200, 1) > found.mde(200, 3)
+    result = variance_components(values, range(200))
+    assert result.mde(200, 3) == pytest.approx(mean_estimate(values.mean(axis=1)).mde)
+    assert result.mde(200, 1) > result.mde(200, 3)
 
 
 def test_the_fewest_questions_detect_the_effect() -> None:
@@ -56,5 +56,5 @@ def test_one_question_has_no_variance() -> None:
 
 
 def test_unread_answers_alone_have_no_plan() -> None:
-    found = variance_components([[math.nan, math.nan], [math.nan, math.nan]], ["a", "b"])
-    assert math.isnan(found.mde(found.n, 2))
+    result = variance_components([[math.nan, math.nan], [math.nan, math.nan]], ["a", "b"])
+    assert math.isnan(result.mde(result.n, 2))

@@ -61,8 +61,8 @@ def readers(request: pytest.FixtureRequest) -> tuple[Floats, Floats, Floats]:
 def test_an_agent_follows_what_it_is_made_from(name: str, readers: tuple[Floats, Floats, Floats]) -> None:
     agent, follows = AGENTS[name]
     prior, exact, naive = readers
-    found = reader_weights(agent(prior, exact, naive), prior, exact, naive).follows
-    assert found != "exact" if follows == "not exact" else found == follows
+    result = reader_weights(agent(prior, exact, naive), prior, exact, naive).follows
+    assert result != "exact" if follows == "not exact" else result == follows
 
 
 def test_caution_lowers_the_distance_but_gives_no_weight_to_exact(readers: tuple[Floats, Floats, Floats]) -> None:
@@ -83,10 +83,10 @@ def test_weights_and_intervals_are_those_of_the_formula() -> None:
     leverage = np.einsum("ij,jk,ik->i", x, bread, x)
     residual = (y - x @ weights) / (1 - leverage)
     error = np.sqrt(np.diag(bread @ (x.T * residual**2) @ x @ bread))
-    found = reader_weights(belief, prior, exact, naive)
+    result = reader_weights(belief, prior, exact, naive)
     t = 2.0261925  # of Student's t with 37 degrees of freedom
-    assert found.exact == pytest.approx((weights[0], weights[0] - t * error[0], weights[0] + t * error[0]), rel=1e-6)
-    assert found.half[0] == pytest.approx(weights[2])
+    assert result.exact == pytest.approx((weights[0], weights[0] - t * error[0], weights[0] + t * error[0]), rel=1e-6)
+    assert result.half[0] == pytest.approx(weights[2])
 
 
 def test_unread_answers_are_left_out_and_few_tell_nothing() -> None:

@@ -45,21 +45,21 @@ def test_a_column_that_one_cluster_identifies_has_no_interval() -> None:
 
 def test_two_stages_find_the_effect_that_least_squares_miss() -> None:
     drawn = [draw(seed, 1.5) for seed in range(30)]
-    found = [two_stage(y, x, INSTRUMENTS, ONE, QUESTION.tolist()) for x, y in drawn]
-    assert min(one.first_stage for one in found) > 10
-    assert np.mean([one.slope.estimate for one in found]) == pytest.approx(0.5, abs=0.05)
-    assert np.mean([one.slope.lower < 0.5 < one.slope.upper for one in found]) >= 0.83
+    result = [two_stage(y, x, INSTRUMENTS, ONE, QUESTION.tolist()) for x, y in drawn]
+    assert min(entry.first_stage for entry in result) > 10
+    assert np.mean([entry.slope.estimate for entry in result]) == pytest.approx(0.5, abs=0.05)
+    assert np.mean([entry.slope.lower < 0.5 < entry.slope.upper for entry in result]) >= 0.83
     assert np.mean([np.polyfit(x, y, 1)[0] for x, y in drawn]) < 0.4
-    assert np.mean([one.p < 0.05 for one in found]) > 0.9
+    assert np.mean([entry.p < 0.05 for entry in result]) > 0.9
 
 
 def test_weak_instruments_give_no_effect_and_rarely_an_alarm() -> None:
-    found = [
+    result = [
         two_stage(y, x, INSTRUMENTS, ONE, QUESTION.tolist()) for x, y in (draw(seed, 0.0, 0.0) for seed in range(30))
     ]
-    assert all(np.isnan(one.slope.estimate) == (not one.first_stage >= 10) for one in found)
-    assert np.mean([np.isnan(one.slope.estimate) for one in found]) > 0.9
-    assert np.mean([one.p < 0.05 for one in found]) <= 0.13
+    assert all(np.isnan(entry.slope.estimate) == (not entry.first_stage >= 10) for entry in result)
+    assert np.mean([np.isnan(entry.slope.estimate) for entry in result]) > 0.9
+    assert np.mean([entry.p < 0.05 for entry in result]) <= 0.13
 
 
 def test_mediated_parts_have_intervals_that_hold_the_truth() -> None:
@@ -85,10 +85,10 @@ def test_where_a_line_crosses_a_level_has_an_interval() -> None:
     inside = []
     for _ in range(60):
         x = rng.uniform(0, 0.4, 40)
-        found = crossing(x, 0.15 + 0.5 * x + rng.normal(0, 0.02, 40), range(40), 0.25)
-        inside.append(found.lower < 0.2 < found.upper)
+        result = crossing(x, 0.15 + 0.5 * x + rng.normal(0, 0.02, 40), range(40), 0.25)
+        inside.append(result.lower < 0.2 < result.upper)
     assert np.mean(inside) >= 0.87
-    assert 0.0 < found.upper - found.lower < 0.1
+    assert 0.0 < result.upper - result.lower < 0.1
 
 
 RNG = np.random.default_rng(0)
@@ -96,10 +96,10 @@ RNG = np.random.default_rng(0)
 
 def test_it_is_pearsons_with_a_t_interval_of_fishers_z() -> None:
     x, y = RNG.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 40).T
-    found = correlate(x, y).plain
+    result = correlate(x, y).plain
     expected = stats.pearsonr(x, y)
-    assert found.estimate == pytest.approx(expected.statistic)
-    assert (found.lower, found.upper) == pytest.approx(tuple(expected.confidence_interval()), abs=0.1)
+    assert result.estimate == pytest.approx(expected.statistic)
+    assert (result.lower, result.upper) == pytest.approx(tuple(expected.confidence_interval()), abs=0.1)
 
 
 def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:
@@ -107,7 +107,7 @@ def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:
     x, y = control + RNG.normal(size=200), control + RNG.normal(size=200)
     assert correlate(x, y).p < 0.001
     held = correlate(x, y, controls=control[:, None])
-    x_rest, y_rest = (one - np.polyval(np.polyfit(control, one, 1), control) for one in (x, y))
+    x_rest, y_rest = (entry - np.polyval(np.polyfit(control, entry, 1), control) for entry in (x, y))
     assert held.plain.estimate == pytest.approx(np.corrcoef(x_rest, y_rest)[0, 1])
     assert held.p > 0.05
 
@@ -115,10 +115,10 @@ def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:
 def test_the_corrected_one_is_that_of_what_is_measured() -> None:
     truth = RNG.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 2000)
     x, y = (truth + RNG.normal(0, [0.5, 1.0], (2000, 2))).T
-    one = correlate(x, y, errors=(np.full(2000, 0.5), np.full(2000, 1.0)))
-    assert one.reliability == pytest.approx((0.8, 0.5), abs=0.03)
-    assert one.plain.estimate == pytest.approx(0.6 * np.sqrt(0.8 * 0.5), abs=0.04)
-    assert one.corrected.lower < 0.6 < one.corrected.upper
+    entry = correlate(x, y, errors=(np.full(2000, 0.5), np.full(2000, 1.0)))
+    assert entry.reliability == pytest.approx((0.8, 0.5), abs=0.03)
+    assert entry.plain.estimate == pytest.approx(0.6 * np.sqrt(0.8 * 0.5), abs=0.04)
+    assert entry.corrected.lower < 0.6 < entry.corrected.upper
     unreliable = correlate(x[:40], y[:40], errors=(np.full(40, 0.5), np.full(40, 1.3)))
     assert np.isnan(unreliable.corrected.estimate)
     assert np.isfinite(unreliable.plain.estimate)
@@ -132,9 +132,9 @@ def test_intervals_over_clusters_hold_the_truth(rho: float) -> None:
     for _ in range(80):
         shared, own = (RNG.multivariate_normal([0, 0], [[1, rho], [rho, 1]], k) for k in (9, 54))
         x, y = (0.6 * shared[model] + 0.8 * own + RNG.normal(0, 0.5, (54, 2))).T
-        one = correlate(x, y, model.tolist(), errors=(np.full(54, 0.5), np.full(54, 0.5)))
-        inside.append(one.plain.lower <= 0.8 * rho <= one.plain.upper)
-        corrected.append(one.corrected.lower <= rho <= one.corrected.upper)
+        entry = correlate(x, y, model.tolist(), errors=(np.full(54, 0.5), np.full(54, 0.5)))
+        inside.append(entry.plain.lower <= 0.8 * rho <= entry.plain.upper)
+        corrected.append(entry.corrected.lower <= rho <= entry.corrected.upper)
     assert np.mean(inside) >= 0.875  # three standard errors below 0.95
     assert np.mean(corrected) >= 0.875
 
@@ -154,6 +154,6 @@ def test_what_varies_in_one_cluster_alone_has_no_p_value(controlled: bool) -> No
     rng = np.random.default_rng(0)
     x, cluster = np.zeros(40), [i // 4 for i in range(40)]
     x[:4] = [0.1, 0.2, 0.3, 0.7]
-    found = correlate(x, rng.normal(size=40), cluster, rng.normal(size=(40, 1)) if controlled else None)
-    assert np.isnan([found.p, found.plain.lower, found.plain.upper]).all()
-    assert np.isfinite(found.plain.estimate)
+    result = correlate(x, rng.normal(size=40), cluster, rng.normal(size=(40, 1)) if controlled else None)
+    assert np.isnan([result.p, result.plain.lower, result.plain.upper]).all()
+    assert np.isfinite(result.plain.estimate)

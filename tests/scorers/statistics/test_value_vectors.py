@@ -103,9 +103,9 @@ def test_shrinkage_continues_only_what_has_persisted() -> None:
 def test_opposite_choices_give_opposite_vectors() -> None:
     items = questionnaire().items
     p = [(x, 1 - x) for x in np.random.default_rng(1).random(len(items))]
-    one = value_vector(contributions(p, items))
+    entry = value_vector(contributions(p, items))
     other = value_vector(contributions([(b, a) for a, b in p], items))
-    assert one == pytest.approx(-other)
+    assert entry == pytest.approx(-other)
     assert value_vector(contributions([(0.5, 0.5)] * len(items), items)) == pytest.approx(np.zeros(19))
     upholding = [tuple(float(bool(names)) for names in item.upholds) for item in items]
     assert value_vector(contributions(upholding, items)) == pytest.approx(np.ones(19))

@@ -46,10 +46,10 @@ def reader(
 
 
 def rule(reports: Reports, selected: bool = False) -> float | str:
-    found = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument), reports, selected)
-    assert (found.reason is None) == (found.code in VERDICTS)
-    assert found.reason is None or found.reason in CANNOT_TELL
-    return found.reason or found.code
+    result = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument), reports, selected)
+    assert (result.reason is None) == (result.code in VERDICTS)
+    assert result.reason is None or result.reason in CANNOT_TELL
+    return result.reason or result.code
 
 
 @pytest.mark.parametrize("known", ["exact", "outcome", "half"])
@@ -79,16 +79,16 @@ def test_selective_refusal_is_seen_where_random_refusal_is_not() -> None:
     rng = np.random.default_rng(3)
     changed_side = (reports.prior - 0.5) * (reports.posterior - 0.5) < 0
     for gone, effect in ((changed_side, True), (rng.random(changed_side.shape) < changed_side.mean(), False)):
-        found, error = halves(replace(reports, posterior=np.where(gone, np.nan, reports.posterior))).selective_refusal
-        assert (abs(found) > 5 * error) == effect
+        result, error = halves(replace(reports, posterior=np.where(gone, np.nan, reports.posterior))).selective_refusal
+        assert (abs(result) > 5 * error) == effect
     assert halves(reports).selective_refusal == (0, 0)
 
 
 def test_faults_are_named_and_a_rational_reasoner_is_not_accused() -> None:
     planted = {0.0: RATIONAL, 0.25: ENTRENCHED, -0.25: OVER_CORRECTING}
     for slope, code in planted.items():
-        counts = Counter(rule(reader(seed, 2000, slope=slope, learns=0.1)) for seed in range(40))
-        assert counts[code] >= 38, (slope, counts)
+        counts = Counter(rule(reader(seed, 2000, slope=slope, learns=0.1)) for seed in range(20))
+        assert counts[code] >= 19, (slope, counts)
         assert sum(counts[other] for other in VERDICTS if other != code) == 0
 
 
@@ -107,14 +107,14 @@ def test_why_there_is_no_verdict() -> None:
     lazy = np.random.default_rng(5).random(good.posterior.shape) < 0.5
     mixed = reader(6, 2000, slope=0.6, learns=0.1).posterior
     mixed[::2] = reader(6, 2000, slope=-0.6, learns=0.1).posterior[::2]
-    one: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "prior": good.prior[:, :1],
         "instrument": good.prior[:, :1],
         "posterior": good.posterior[:, :1],
     }
     unknown = np.full(2000, np.nan)
     cases = {
-        "unidentified": replace(good, **one),
+        "unidentified": replace(good, **entry),
         "no_truth": replace(good, exact=unknown, outcome=unknown),
         "prior_reports": reader(7, 2000, error=0.25),
         "posterior_reports": replace(good, posterior=np.where(lazy, 0.5, good.posterior)),
@@ -143,8 +143,8 @@ def test_noise_does_not_raise_the_posterior_error() -> None:
     fault = reader(10, 3000, slope=0.5, learns=0.15)
     assert posterior_error(fault).estimate == pytest.approx(0.25 * 0.4**2 / 12, rel=0.05)
     assert np.isnan(posterior_error(replace(fault, exact=np.full(3000, np.nan))).estimate)
-    one = replace(fault, posterior=fault.posterior[:, :1])
-    assert np.isnan(posterior_error(one).estimate), "one epoch cannot tell noise from error"
+    entry = replace(fault, posterior=fault.posterior[:, :1])
+    assert np.isnan(posterior_error(entry).estimate), "one epoch cannot tell noise from error"
 
 
 def test_turning_the_proposition_round_changes_no_verdict() -> None:
@@ -189,8 +189,8 @@ NONE = (0.0, 0.0)
 
 
 def raised(prior: object, posterior: object = CLEAN, effect: tuple[float, float] = NONE) -> set[str]:
-    found = report_figures(np.asarray(prior), np.asarray(posterior), effect)
-    return {name.removeprefix("flag_") for name in found if name.startswith("flag_")}
+    result = report_figures(np.asarray(prior), np.asarray(posterior), effect)
+    return {name.removeprefix("flag_") for name in result if name.startswith("flag_")}
 
 
 def some(share: float) -> "np.typing.NDArray[np.bool_]":
@@ -199,8 +199,8 @@ def some(share: float) -> "np.typing.NDArray[np.bool_]":
 
 def test_known_values() -> None:
     prior = np.array([[0.5, 0.5], [0.3, 0.35], [0.41, np.nan]])
-    found = report_figures(prior, np.array([[0.5, 0.1], [np.nan, 0.2], [np.nan, 0.3]]), (0.02, 0.01))
-    assert found == pytest.approx(
+    result = report_figures(prior, np.array([[0.5, 0.1], [np.nan, 0.2], [np.nan, 0.3]]), (0.02, 0.01))
+    assert result == pytest.approx(
         {
             "share_fifties": 2 / 5, "share_fifties_posterior": 1 / 4, "share_tens": 3 / 5, "share_fives": 4 / 5,
             "distinct_priors": 4, "read_priors": 5 / 6, "read_posteriors": 4 / 6, "same_priors": 1 / 2,

@@ -15,10 +15,10 @@ def sentences(n: int) -> list[str]:
 
 
 def test_independent_outcomes_are_inside_the_null() -> None:
-    for found in wording_leak(sentences(100), RNG.integers(0, 2, 100)).values():
-        assert found.lower < 0.5 < found.upper < 0.65
-        assert not found.found
-        assert found.p_value > 0.05
+    for result in wording_leak(sentences(100), RNG.integers(0, 2, 100)).values():
+        assert result.lower < 0.5 < result.upper < 0.65
+        assert not result.found
+        assert result.p_value > 0.05
 
 
 def test_a_word_that_stands_with_one_outcome_is_found() -> None:
@@ -53,14 +53,14 @@ def test_a_large_event_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(f"{MODULE}.PERMUTATIONS", 100)
     monkeypatch.setattr(f"{MODULE}.REPEATS", 1)
-    found = 0
+    result = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)
         events = np.array([0] * 40 + [1] * 20 + list(range(2, 62)))
         outcomes, themes = rng.integers(0, 2, 62), rng.choice(NOUNS, (62, 4))
         texts = [" ".join((*themes[event], *rng.choice(NOUNS, 8))) for event in events]
-        found += wording_leak(texts, outcomes[events], events.tolist(), seed=seed)["words"].found
-    assert found <= 5  # P = 0.02 if one in twenty is expected
+        result += wording_leak(texts, outcomes[events], events.tolist(), seed=seed)["words"].found
+    assert result <= 5  # P = 0.02 if one in twenty is expected
 
 
 def test_base_rates_of_subjects_are_no_leak() -> None:
@@ -75,20 +75,20 @@ def test_base_rates_of_subjects_are_no_leak() -> None:
 def test_groups_that_all_differ_in_size_have_no_null() -> None:
     """No outcomes can be dealt to another group, so every permutation is what was observed."""
     groups = np.repeat(np.arange(20), np.arange(1, 21))
-    found = wording_leak(sentences(len(groups)), groups % 2, groups.tolist())
-    assert all(np.isnan([one.auc, one.lower, one.upper, one.p_value]).all() for one in found.values())
+    result = wording_leak(sentences(len(groups)), groups % 2, groups.tolist())
+    assert all(np.isnan([entry.auc, entry.lower, entry.upper, entry.p_value]).all() for entry in result.values())
 
 
 def test_predictions_are_those_of_ridge_regression() -> None:
     """Against least squares on features and outcomes of the training texts, centered, with the penalty as rows."""
     x, y, fold, ridge = RNG.normal(size=(30, 4)), RNG.normal(size=30), np.arange(30) % 5, 2.5
-    found = predictions(x @ x.T, fold, ridge) @ y
+    result = predictions(x @ x.T, fold, ridge) @ y
     for number in range(5):
         train, test = fold != number, fold == number
         center = x[train].mean(axis=0)
         rows = np.vstack([x[train] - center, np.sqrt(ridge) * np.eye(4)])
         slope = np.linalg.lstsq(rows, np.append(y[train] - y[train].mean(), np.zeros(4)))[0]
-        assert found[test] == pytest.approx((x[test] - center) @ slope)
+        assert result[test] == pytest.approx((x[test] - center) @ slope)
 
 
 def test_area_counts_pairs_and_halves_ties() -> None:
@@ -104,7 +104,7 @@ def test_the_same_text_gives_the_same_figures() -> None:
 
 def test_too_little_is_nan_and_bad_arguments_are_refused() -> None:
     for texts, outcomes in ((sentences(19), np.arange(19) % 2), (sentences(40), np.ones(40)), ([], [])):
-        assert all(np.isnan(one.auc) and not one.found for one in wording_leak(texts, outcomes).values())
+        assert all(np.isnan(entry.auc) and not entry.found for entry in wording_leak(texts, outcomes).values())
     assert wording_leak(["", "?"] * 15, np.append(np.tile([0, 1], 14), [np.nan] * 2))["words"].n == 28
     with pytest.raises(ValueError, match="2 texts, 1 outcomes"):
         wording_leak(["a", "b"], [1])
