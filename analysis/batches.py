@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from truthgym.analysis.tables.answers import UNREAD, answers, epochs_by_question, read_enough
-from truthgym.analysis.tables.markdown import by_reason, intervals, notes, table
+from truthgym.analysis.tables.markdown import by_reason, intervals, page, picture, table
+from truthgym.analysis.tables.panels import interval_panel, labels
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import FEW_QUESTIONS
@@ -19,7 +20,9 @@ from truthgym.scorers.statistics.paired import compare_means
 if TYPE_CHECKING:
     import pandas as pd
 
+
 QUESTION = "What changed between the batches?"
+TOOLTIP = ["batch", "model", "first_model", "setup", "before", "after", "difference", "lower", "upper", "mde", "n"]
 SETUP = ["score", "setup", "model"]
 LABELS = {"before": "first batch", "after": "this batch", "interval": "95 % interval", "mde": "smallest detectable"}
 
@@ -79,43 +82,28 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
         raise BadInput(
             f"None of the {len(frame)} differences has an interval on {FEW_QUESTIONS} questions; ask more questions"
         )
-    rows = rows.assign(
-        name=rows["model"] + ", " + rows["setup"],
-        panel=[
-            f"{score} ({better or 'no'} is better)" for score, better in zip(rows["score"], rows["better"], strict=True)
-        ],
-    )
-    base = alt.Chart().encode(
-        y=alt.Y("name:N", title=None, sort=alt.EncodingSortField("difference"), axis=alt.Axis(labelLimit=420)),
+    names = [f"{score} ({better or 'no'} is better)" for score, better in rows[["score", "better"]].to_numpy()]
+    rows = rows.assign(name=rows["model"] + ", " + rows["setup"], panel=names)
+    panel = interval_panel(
+        None,
+        alt.X("difference:Q", title="difference from the first batch"),
+        color=alt.Color("batch:N", title=None, legend=alt.Legend(orient="top"), scale=alt.Scale(scheme="tableau10")),
+        y=labels("name", alt.EncodingSortField("difference"), 420),
         yOffset="batch:N",
-    )
-    color = alt.Color("batch:N", title=None, legend=alt.Legend(orient="top"), scale=alt.Scale(scheme="tableau10"))
-    zero = alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
-    interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("lower:Q", title="difference from the first batch"), x2="upper:Q", color=color
-    )
-    shown = ["batch", "model", "first_model", "setup", "before", "after", "difference", "lower", "upper", "mde", "n"]
-    point = base.mark_point(size=60, filled=True, opacity=1).encode(x="difference:Q", color=color, tooltip=shown)
-    layered = alt.layer(zero, interval, point, data=rows).properties(width=420, height={"step": 16})
-    facets = layered.facet(row=alt.Row("panel:N", title=None, header=alt.Header(labelOrient="top")))
-    free: alt.FacetChart = facets.resolve_scale(x="independent", y="independent")
-    return free
+        tooltip=TOOLTIP,
+    ).properties(width=420, height={"step": 16}, data=rows)
+    facets = panel.facet(row=alt.Row("panel:N", title=None, header=alt.Header(labelOrient="top")))
+    return facets.resolve_scale(x="independent", y="independent")
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The differences as Markdown.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The differences as Markdown."""
     models = zip(frame["model"], frame["first_model"], strict=True)
-    named = [model if model == first else f"{model} (first batch: {first})" for model, first in models]
-    shown = frame.assign(interval=intervals(frame), model=named)
+    names = [model if model == first else f"{model} (first batch: {first})" for model, first in models]
     columns = ("batch", "score", "better", "setup", "model", "before", "after", "difference", "interval", "mde", "n")
-    fewest, most = frame["n"].min(), frame["n"].max()
-    picture = f"![Differences between batches]({figure})\n\n*n = {fewest} to {most} shared questions.*\n\n"
-    return picture * bool(figure) + table(shown, columns, LABELS) + notes(frame)
+    caption = f"n = {frame['n'].min()} to {frame['n'].max()} shared questions."
+    drawing = picture(figure, "Differences between batches", caption)
+    return page([drawing, table(frame.assign(interval=intervals(frame), model=names), columns, LABELS)], frame)
 
 
 def _rows(first: "pd.DataFrame", other: "pd.DataFrame") -> Iterator[dict[str, Any]]:
@@ -156,9 +144,9 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
 
 
 def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Sequence[str | Path]) -> Iterator[str]:
-    known = [set(map(tuple, one[SETUP].drop_duplicates().to_numpy())) for one in tables]
+    scores = [set(map(tuple, rows[SETUP].drop_duplicates().to_numpy())) for rows in tables]
     compared = set(map(tuple, frame[["batch", *SETUP]].to_numpy()))
-    for name, own in zip(names[1:], known[1:], strict=True):
+    for name, own in zip(names[1:], scores[1:], strict=True):
         missing = len([key for key in own if (str(name), *key) not in compared])
         if missing:
             yield f"{missing} scores of {name} are not in {names[0]}, or of other questions, and are not compared."

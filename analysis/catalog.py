@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, scale
 from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
@@ -18,6 +19,7 @@ from truthgym.evallog.discovery import LogFile, every_log
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 QUESTION = "Which runs are there, and which of them count?"
 COUNTS = {
@@ -28,8 +30,9 @@ COUNTS = {
     "unfinished": "no log completes the run: see `status`; `inspect eval-retry LOG` does",
 }
 """The values of `counts`."""
-COLORS = {"yes": "#0072B2", "repeated": "#56B4E9", "copy": "#999999", "superseded": "#E69F00", "unfinished": "#D55E00"}
+COLORS = {"yes": BLUE, "repeated": "#56B4E9", "copy": GRAY, "superseded": "#E69F00", "unfinished": ORANGE}
 SHAPES = {"yes": "circle", "repeated": "diamond", "copy": "square", "superseded": "triangle-up", "unfinished": "cross"}
+DRAWN = ["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"]
 
 
 def load(logs: Places) -> "pd.DataFrame":
@@ -64,50 +67,42 @@ def table_of(logs: Collection[LogFile]) -> "pd.DataFrame":
 def chart(frame: "pd.DataFrame") -> alt.Chart:
     """Draw each run at the time at which it began, by model, with a shape and colour for whether it counts."""
     order = [name for name in COUNTS if (frame["counts"] == name).any()]
-    shown: alt.Chart = (
-        alt.Chart(frame[["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"]])
+    legend = alt.Legend(orient="top")
+    drawn: alt.Chart = (
+        alt.Chart(frame[DRAWN])
         .mark_point(size=70, filled=True, opacity=0.8)
         .encode(
             x=alt.X("created:T", title="began", axis=alt.Axis(labelAngle=0, tickCount=5)),
             y=alt.Y("model:N", title=None, axis=alt.Axis(labelLimit=300)),
             yOffset=alt.YOffset("counts:N", sort=order),
-            color=_scaled(alt.Color, order, COLORS),
-            shape=_scaled(alt.Shape, order, SHAPES),
-            tooltip=["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"],
+            color=alt.Color("counts:N", title="counts", scale=scale(order, COLORS), legend=legend),
+            shape=alt.Shape("counts:N", title="counts", scale=scale(order, SHAPES), legend=legend),
+            tooltip=DRAWN,
         )
         .properties(width=480, height={"step": 22})
     )
-    return shown
+    return drawn
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The runs as Markdown.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
-    shown = frame.assign(
+    """The runs as Markdown."""
+    runs = frame.assign(
         began=frame["created"].str.slice(0, 16).str.replace("T", " "),
         answers=[
-            f"{done:,}" + f" ({failed:,} failed)" * bool(failed)
-            for done, failed in zip(frame["answers"], frame["failed"], strict=True)
+            f"{ended:,}" + f" ({failed:,} failed)" * bool(failed)
+            for ended, failed in zip(frame["answers"], frame["failed"], strict=True)
         ],
         tokens=[f"{read:,} / {wrote:,}" for read, wrote in zip(frame["tokens_in"], frame["tokens_out"], strict=True)],
         cost=["-" if math.isnan(cost) else f"${cost:.2f}" for cost in frame["cost"]],
         log=[f"`{log}`" for log in frame["log"]],
     )
-    columns = (
-        "began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens", "cost",
-        "commit", "log",
-    )  # fmt: skip
-    labels = {"tokens": "tokens read / written"}
+    columns = ("began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens")
+    columns += ("cost", "commit", "log")
     legend = [f"- `{name}`: {text}.\n" for name, text in COUNTS.items() if (frame["counts"] == name).any()]
-    page = f"{table(shown, columns, labels)}\n{''.join(legend)}"
-    if not figure:
-        return page
     caption = f"{len(frame)} logs by the time at which the run began. n of each run is in the table."
-    return f"![When each run began]({figure})\n\n*{caption}*\n\n{page}"
+    drawing = picture(figure, "When each run began", caption)
+    rows = table(runs, columns, {"tokens": "tokens read / written"})
+    return "\n".join(filter(None, [drawing, rows, "".join(legend)]))
 
 
 def _row(run: Run) -> dict[str, Any]:
@@ -163,11 +158,6 @@ def _notes(frame: "pd.DataFrame") -> Iterator[str]:
     commits = frame.loc[frame["commit"] != "", "commit"].nunique()
     if commits > 1:
         yield f"The runs are of {commits} commits: a difference between them may be one of the code."
-
-
-def _scaled(channel: Any, order: list[str], values: dict[str, str]) -> Any:  # noqa: ANN401
-    scale = alt.Scale(domain=order, range=[values[name] for name in order])
-    return channel("counts:N", title="counts", scale=scale, legend=alt.Legend(orient="top"))
 
 
 if __name__ == "__main__":

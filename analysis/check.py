@@ -40,7 +40,7 @@ class Checked:
     ids: list[str]
     fields: dict[str, int]
     """How many rows have each field."""
-    known: list[Question]
+    questions: list[Question]
     outcomes: list[float]
     """1 for yes, 0 for no, NaN if unknown."""
     base_rate: Estimate
@@ -74,19 +74,19 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
         raise BadInput(f"{file} cannot be read; give a .jsonl, .csv or .parquet file with one question a row")
     samples = list(loaders[domain](source=str(file)))
     fields = Counter(name for _, row in read_rows(Path(file)) for name, value in row.items() if value is not None)
-    ids, known = [str(sample.id) for sample in samples], [sample.metadata_as(Question) for sample in samples]
+    ids, parsed = [str(sample.id) for sample in samples], [sample.metadata_as(Question) for sample in samples]
     asked = [s.input if isinstance(s.input, str) else "\n".join(m.text for m in s.input) for s in samples]
     outcomes = [np.nan if (y := binary_outcome(sample.target)) is None else y for sample in samples]
-    events = [question.event for question in known]
-    crowd = [np.nan if question.crowd is None else question.crowd for question in known]
-    shown = ["\n".join([text, *question.evidence]) for text, question in zip(asked, known, strict=True)]
-    doubles, alike = similar(shown)
+    events = [question.event for question in parsed]
+    crowd = [np.nan if question.crowd is None else question.crowd for question in parsed]
+    texts = ["\n".join([text, *question.evidence]) for text, question in zip(asked, parsed, strict=True)]
+    doubles, alike = similar(texts)
     return Checked(
         file=str(file),
         domain=domain,
         ids=ids,
         fields=dict(fields),
-        known=known,
+        questions=parsed,
         outcomes=outcomes,
         base_rate=mean_estimate(outcomes, events, (0, 1)),
         crowd=mean_estimate(brier_score(crowd, outcomes), events, (0, 1)),
@@ -113,11 +113,11 @@ def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int
     same = [(first[text], i) for i, text in enumerate(plain) if first.setdefault(text, i) < i]
     number: dict[str, int] = {}
     sets = [{text[i : i + SHINGLE] for i in range(max(1, len(text) - SHINGLE + 1))} for text in plain[:COMPARED]]
-    cells = np.array([(row, number.setdefault(s, len(number))) for row, one in enumerate(sets) for s in one])
+    cells = np.array([(row, number.setdefault(s, len(number))) for row, text in enumerate(sets) for s in text])
     if not len(cells):
         return [], []
     present = csr_array((np.ones(len(cells), dtype=np.int32), cells.T))
-    size = np.array([len(one) for one in sets])
+    size = np.array([len(shingles) for shingles in sets])
     both = (present @ present.T).toarray()
     pairs = np.argwhere(np.triu(both >= ALIKE * (size[:, None] + size - both), 1))
     return same, [(int(i), int(j)) for i, j in pairs if plain[i] != plain[j]]
@@ -144,32 +144,32 @@ def warnings(checked: Checked) -> list[str]:
             )
     row = {
         name: (question.event, y)
-        for name, question, y in zip(checked.ids, checked.known, checked.outcomes, strict=True)
+        for name, question, y in zip(checked.ids, checked.questions, checked.outcomes, strict=True)
     }
-    for one, other in checked.doubles[:SHOWN]:
-        (event, outcome), (another, opposite) = row[one], row[other]
+    for first, other in checked.doubles[:SHOWN]:
+        (event, outcome), (another, opposite) = row[first], row[other]
         if outcome != opposite and not np.isnan(outcome + opposite):
-            problems.append(f"{one} and {other} have the same text and different outcomes; correct one")
+            problems.append(f"{first} and {other} have the same text and different outcomes; correct one")
         elif event != another:
             problems.append(
-                f"{one} and {other} have the same text and different events; give them one event, or remove one"
+                f"{first} and {other} have the same text and different events; give them one event, or remove one"
             )
     return problems
 
 
 def report(checked: Checked) -> str:
     """What was found, a line for each thing, and the warnings below."""
-    known, n = checked.known, len(checked.ids)
-    events = Counter(question.event for question in known)
+    questions, n = checked.questions, len(checked.ids)
+    events = Counter(question.event for question in questions)
     largest, most = events.most_common(1)[0]
-    split = Counter(question.split for question in known)
-    pieces = [len(question.evidence) for question in known if question.evidence]
+    split = Counter(question.split for question in questions)
+    pieces = [len(question.evidence) for question in questions if question.evidence]
     lines = {
         "fields": ", ".join(f"{name} ({count})" if count < n else name for name, count in checked.fields.items()),
-        "form": _counts(Counter(question.form for question in known)),
+        "form": _counts(Counter(question.form for question in questions)),
         "split": ", ".join(f"{name} {split[name]}" for name in ("train", "validation", "test")),
-        "opened_on": _days([question.opened_on for question in known]),
-        "known_on": _days([question.known_on for question in known]),
+        "opened_on": _days([question.opened_on for question in questions]),
+        "known_on": _days([question.known_on for question in questions]),
         "evidence": f"{min(pieces)} to {max(pieces)} pieces ({len(pieces)} of {n})" if pieces else "none",
         "events": f"{len(events)}" + (f", the largest is {largest!r} with {most} questions" if most > 1 else ""),
         "share of yes": _mean(checked.base_rate),
@@ -195,8 +195,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _days(days: Sequence[date | None]) -> str:
-    known = [day for day in days if day]
-    return f"{min(known)} to {max(known)} ({len(known)} of {len(days)})" if known else "none"
+    dates = [day for day in days if day]
+    return f"{min(dates)} to {max(dates)} ({len(dates)} of {len(days)})" if dates else "none"
 
 
 def _mean(mean: Estimate) -> str:

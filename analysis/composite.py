@@ -14,7 +14,8 @@ import numpy as np
 
 from truthgym.analysis.over_optimisation import IDENTITY, notes_of
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -25,6 +26,7 @@ from truthgym.scorers.statistics.interval import mean_estimate
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
 
 QUESTION = "Which components of a composite reward earn their weight?"
 FULL = "all"
@@ -91,15 +93,12 @@ def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier
     if not table_of:
         raise BadInput(f"No question has two answers that differ in {gold}; run with more --epochs")
     result = pd.DataFrame(table_of).assign(scale=scale)
-    result.attrs |= {
-        "left_out": frame.attrs.get("left_out", {}),
-        "notes": [*notes_of(frame), *_notes(result)],
-    }
+    result.attrs |= {"left_out": frame.attrs.get("left_out", {}), "notes": [*notes_of(frame), *_notes(result)]}
     return result
 
 
 def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> Iterator[dict[str, Any]]:
-    sets = {FULL: names, **{f"without {name}": [one for one in names if one != name] for name in names},
+    sets = {FULL: names, **{f"without {name}": [other for other in names if other != name] for name in names},
             **{f"{name} alone": [name] for name in names}}  # fmt: skip
     pools = [pool for _, pool in run.groupby("sample_id", sort=False) if pool["gold"].nunique() > 1]
     if not pools:
@@ -128,28 +127,19 @@ def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.flo
 
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     """Draw the accuracy of each set with its interval."""
-    base = alt.Chart(frame).encode(y=alt.Y("set:N", title=None, sort=list(frame["set"].unique())))
-    points = base.mark_point(filled=True).encode(
-        x=alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
-    )
-    drawn: alt.FacetChart = (
-        alt.layer(base.mark_rule().encode(x="accuracy_lower:Q", x2="accuracy_upper:Q"), points)
-        .properties(width=320)
-        .facet(row=alt.Row("run:N", title=None))
-    )
-    return drawn
+    accuracy = alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
+    sets = alt.Y("set:N", title=None, sort=list(frame["set"].unique()))
+    look = {"dashed": {}, "color": None, "width": 1, "point": {"size": 30, "opacity": 0.7}}
+    panel = interval_panel(frame, accuracy, ("accuracy_lower", "accuracy_upper"), y=sets, **look)
+    return panel.properties(width=320).facet(row=alt.Row("run:N", title=None))
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The sets of each run as Markdown.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The sets of each run as Markdown."""
     n = int(frame.drop_duplicates("run")["questions"].sum())
-    head = f"![Accuracy of sets of components]({figure})\n\n*n = {n:,} questions. 95 % bounds, clustered by event.*\n"
-    return "\n".join([*([head] if figure else []), table(frame, COLUMNS)])
+    caption = f"n = {n:,} questions. 95 % bounds, clustered by event."
+    drawing = picture(figure, "Accuracy of sets of components", caption)
+    return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
 
 
 def _notes(frame: "pd.DataFrame") -> Iterator[str]:

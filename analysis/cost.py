@@ -5,15 +5,14 @@ truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model 
 """
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import altair as alt
 
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD
-from truthgym.analysis.tables.markdown import by_reason, notes, table
-from truthgym.analysis.tables.panels import COLORS, SHAPES
+from truthgym.analysis.tables.markdown import by_reason, page, picture, section, table
+from truthgym.analysis.tables.panels import COLORS, SHAPES, scale
 from truthgym.analysis.tables.prices import money_of, prices_in
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 
 QUESTION = "What does an interval cost?"
 LABELS = {
-    **{"figure": "headline", "n": "questions", "tokens": "million tokens", "for_width": "million tokens for the width"},
+    **{"n": "questions", "tokens": "million tokens", "for_width": "million tokens for the width"},
     **{"money": "dollars", "money_for_width": "dollars for the width"},
 }
 
 
 def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str = "") -> "pd.DataFrame":
-    """Compare what the headlines of finished evals cost with the width of their intervals.
+    """Compare what the estimates of finished evals cost with the width of their intervals.
 
     An interval narrows with the square root of the number of questions: half the width costs four times as much.
     `tokens_for_width` says what each setup would pay for one and the same width.
@@ -45,7 +44,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
             the costs that a log records.
 
     Returns:
-        A row for each eval and headline, cheapest for the width first: `scorer`, `figure`, `setup`, `model`, `n`
+        A row for each eval and estimate, cheapest for the width first: `scorer`, `figure`, `setup`, `model`, `n`
         questions, `epochs`, `answers`; `interval`, its width in the log; `tokens_in` and `tokens_out`, read and written
         by all models of the eval, and `tokens`, their sum; `money` in dollars, NaN without a price of every model; and
         `tokens_for_width`, `money_for_width`: what the `width` would cost with more or fewer such
@@ -57,9 +56,9 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
         BadInput: `width` is not above 0; prices that cannot be read; no log of a finished eval with a score and tokens.
     """
     target = positive("width", width, "the width of an interval, such as 0.05")
-    known = prices_in(prices)
+    price_list = prices_in(prices)
     frame = performance.load(logs, scorer)
-    money = {run.log.path: money_of(run.log.header.stats.model_usage, known) for run in runs(logs)}
+    money = {run.log.path: money_of(run.log.header.stats.model_usage, price_list) for run in runs(logs)}
     answers = frame["answers"] + frame["failed"]
     frame["interval"] = frame["upper"] - frame["lower"]
     frame["tokens_in"], frame["tokens_out"] = (frame[side] * answers for side in ("tokens_in", "tokens_out"))
@@ -95,10 +94,10 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
 
 
 def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
-    """Draw the width of the interval by the tokens paid, a panel for each headline. Lower left is better.
+    """Draw the width of the interval by the tokens paid, a panel for each estimate. Lower left is better.
 
     Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
-    above it pay more for the same width. A headline of one eval has no panel: there is nothing to compare.
+    above it pay more for the same width. An estimate of one eval has no panel: there is nothing to compare.
 
     Raises:
         BadInput: No two evals of a scorer can be compared.
@@ -118,62 +117,48 @@ def _compared(frame: "pd.DataFrame") -> "pd.DataFrame":
     return rows[rows.groupby("scorer")["log"].transform("size") > 1]
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     import pandas as pd
 
     best, setups = rows.iloc[0], sorted(rows["setup"].unique())
     tokens = [rows["tokens"].min() / 1.5, rows["tokens"].max() * 1.5]
     widths = [best["interval"] * math.sqrt(best["tokens"] / token) for token in tokens]
-    scale = alt.Scale(type="log", nice=False, padding=12)
-    x = alt.X("tokens:Q", title="tokens read and written", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
-    y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=scale)
+    log = alt.Scale(type="log", nice=False, padding=12)
+    x = alt.X("tokens:Q", title="tokens read and written", scale=log, axis=alt.Axis(format="~s", tickCount=4))
+    y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=log)
     line = alt.Chart(pd.DataFrame({"tokens": tokens, "interval": widths})).mark_line(strokeDash=[2, 3], color="gray")
     legend = alt.Legend(orient="bottom", columns=1, labelLimit=400)
     points = alt.Chart(rows).mark_point(filled=True, size=70, opacity=0.9)
     points = points.encode(
         x=x,
         y=y,
-        color=alt.Color("setup:N", title=None, legend=legend, scale=_scale(setups, COLORS)),
-        shape=alt.Shape("setup:N", title=None, legend=legend, scale=_scale(setups, SHAPES)),
+        color=alt.Color("setup:N", title=None, legend=legend, scale=scale(setups, COLORS)),
+        shape=alt.Shape("setup:N", title=None, legend=legend, scale=scale(setups, SHAPES)),
         tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
     )
     return alt.layer(line.encode(x=x, y=y), points).properties(width=340, height=240, title=best["scorer"])
 
 
-def _scale(setups: Sequence[str], values: Sequence[str]) -> alt.Scale:
-    return alt.Scale(domain=setups, range=[values[i % len(values)] for i in range(len(setups))])
-
-
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The costs as Markdown tables, one for each scorer, cheapest first.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The costs as Markdown tables, one for each scorer, cheapest first."""
     columns = ["setup", "model", "n", "epochs", "interval", "tokens", "for_width"]
     columns += ["money", "money_for_width"] * bool(frame["money"].notna().any())
-    shown = frame.assign(
-        tokens=frame["tokens"] / 1e6, for_width=frame["tokens_for_width"] / 1e6, n=frame["n"].astype(int)
-    )
+    millions = {"tokens": frame["tokens"] / 1e6, "for_width": frame["tokens_for_width"] / 1e6}
+    costs = frame.assign(**millions, n=frame["n"].astype(int))
     parts = [
-        f"### `{scorer}`\n\n{table(rows, columns, LABELS | {'interval': f'width of {rows.figure.iloc[0]}'})}"
-        for scorer, rows in shown.groupby("scorer", sort=True)
+        section(f"`{scorer}`", table(rows, columns, LABELS | {"interval": f"width of {rows['figure'].iloc[0]}"}))
+        for scorer, rows in costs.groupby("scorer", sort=True)
     ]
-    parts.append(
+    legend = (
         f"\nFor the width: what an interval of width {frame['width'].iloc[0]:g} would cost with more or fewer such "
         "questions. Half the width costs four times as much.\n"
     )
-    if figure:
-        n = _compared(shown)["n"]
-        parts.append(f"![Widths by tokens]({figure})\n\n*{CAPTION.format(least=n.min(), most=n.max())}*\n")
-    return "\n".join([*parts, notes(frame)])
-
-
-CAPTION = (
-    "Width of each 95 % interval by the tokens of its eval, of {least} to {most} questions. Dotted: what the cheapest "
-    "setup would pay for other widths."
-)
+    n = _compared(costs)["n"]
+    caption = (
+        f"Width of each 95 % interval by the tokens of its eval, of {n.min()} to {n.max()} questions. Dotted: what the "
+        "cheapest setup would pay for other widths."
+    )
+    return page([*parts, legend, picture(figure, "Widths by tokens", caption)], frame)
 
 
 if __name__ == "__main__":

@@ -9,23 +9,26 @@ length. A model whose curve is above another's says more in as many tokens.
 
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import numpy as np
 
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import mean_estimate
 
 if TYPE_CHECKING:
-    import altair as alt
     import pandas as pd
+
 
 QUESTION = "How much of what an answer helps to predict is in its first tokens?"
 SCORER, AT = "world_uplift", "uplift_at_"
 WHOLE = "whole"
 """The budget of an answer that is read to its end."""
 CURVE = ["model", "setup"]
+COLUMNS = ["model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"]
 
 
 def load(logs: Places) -> "pd.DataFrame":
@@ -58,34 +61,25 @@ def load(logs: Places) -> "pd.DataFrame":
                 details = score.details if score else {}
                 facts = {"model": details.get("model") or run.model, "setup": run.setup}
                 facts |= {"question": details["question"], "event": details["event"]}
-                whole = {
-                    "budget": np.inf,
-                    "tokens": value["tokens"],
-                    "uplift": value["uplift"] - value["placebo_uplift"],
-                }
-                cut = [{"budget": b, "tokens": min(b, value["tokens"]), "uplift": value[f"{AT}{b}"]} for b in budgets]
-                rows += [facts | one for one in (*cut, whole)]
+                tokens, net = value["tokens"], value["uplift"] - value["placebo_uplift"]
+                rows += [
+                    facts | {"budget": budget, "tokens": min(budget, tokens), "uplift": value[f"{AT}{budget}"]}
+                    for budget in budgets
+                ]
+                rows.append(facts | {"budget": np.inf, "tokens": tokens, "uplift": net})
     if not rows:
         raise BadInput(
             f"{all_runs.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or "
             "use truthgym/world_in_the_loop with -T budgets=50,200"
         )
-    each = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
+    by_question = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
     points = []
-    for (model, setup, _), part in each.groupby([*CURVE, "budget"]):
-        budget = float(part["budget"].iloc[0])
+    for (model, setup, budget), part in by_question.groupby([*CURVE, "budget"]):
         mean = mean_estimate(part["uplift"], list(part["event"]))
         points.append(
-            {
-                "model": model,
-                "setup": setup,
-                "budget": WHOLE if np.isinf(budget) else f"{budget:g}",
-                "tokens": float(part["tokens"].mean()),
-                "uplift": mean.estimate,
-                "lower": mean.lower,
-                "upper": mean.upper,
-                "n": mean.n,
-            }
+            {"model": model, "setup": setup, "budget": WHOLE if np.isinf(budget) else f"{budget:g}"}
+            | {"tokens": float(part["tokens"].mean()), "uplift": mean.estimate}
+            | {"lower": mean.lower, "upper": mean.upper, "n": mean.n}
         )
     frame = pd.DataFrame(points)
     frame.attrs["notes"] = [
@@ -95,32 +89,21 @@ def load(logs: Places) -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> "alt.LayerChart":
+def chart(frame: "pd.DataFrame") -> alt.LayerChart:
     """Uplift against the mean number of tokens that were read, with 95 % intervals."""
-    import altair as alt
-
-    base = alt.Chart(frame).encode(
-        x=alt.X("tokens:Q", title="mean number of tokens read", scale=alt.Scale(zero=True)),
-        color=alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400)),
-        detail="setup:N",
-        tooltip=["model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"],
-    )
+    x = alt.X("tokens:Q", title="mean number of tokens read", scale=alt.Scale(zero=True))
     y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
-    zero = alt.Chart(frame).mark_rule(color="#888", strokeDash=[4, 4]).encode(y=alt.datum(0))
-    drawn: alt.LayerChart = (
-        zero
-        + base.mark_rule().encode(y=alt.Y("lower:Q", title=None), y2="upper:Q")
-        + base.mark_line(point=True).encode(y=y)
-    ).properties(width=420, height=280)
-    return drawn
+    color = alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400))
+    line = alt.Chart(frame).mark_line().encode(x=x, y=y, color=color, detail="setup:N")
+    look = {"width": 1, "dashed": {0: "#888"}, "point": {"size": 30}}
+    panel = interval_panel(frame, y, color=color, layers=[line], x=x, detail="setup:N", tooltip=COLUMNS, **look)
+    return panel.properties(width=420, height=280)
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
     """The points of the curves as Markdown."""
-    picture = f"![Uplift by budget]({figure})\n\n*n = {frame['n'].max():,} questions, 95 % intervals.*\n\n" * bool(
-        figure
-    )
-    return picture + table(frame, ("model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"))
+    drawing = picture(figure, "Uplift by budget", f"n = {frame['n'].max():,} questions, 95 % intervals.")
+    return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import labelled, why_unread
-from truthgym.analysis.tables.markdown import counted, table
+from truthgym.analysis.tables.markdown import counted, picture, table
+from truthgym.analysis.tables.panels import ORANGE, labels, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
 from truthgym.datasets.errors import BadInput
@@ -22,6 +23,7 @@ from truthgym.scorers.statistics.verdict import FLAGS, coarse, too_many_fifties
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 QUESTION = "Can the answers be read, and what went wrong?"
 PROBLEMS = {
@@ -39,7 +41,7 @@ PROBLEMS = {
     "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
 }
 """The values of `problem`."""
-COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": "#D55E00"}
+COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": ORANGE}
 TRUNCATED = ("max_tokens", "model_length")
 JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
 DECLINED = re.compile(
@@ -82,14 +84,10 @@ def load(logs: Places) -> "pd.DataFrame":
     if frame.empty:
         raise BadInput(f"{evals.place}: none of the {len(evals)} logs has a sample; run the evals again")
     frame["share"] = frame["count"] / frame["of"]
-    worst = (
-        frame["share"].where(frame["problem"] == "read").groupby([frame["eval_id"], frame["scorer"]]).transform("min")
-    )
-    order = frame.assign(worst=worst, read=frame["problem"] != "read")
-    order = order.sort_values(
-        ["worst", "eval_id", "scorer", "read", "share"], ascending=[True, True, True, True, False]
-    )
-    frame = frame.loc[order.index].reset_index(drop=True)
+    read = frame["problem"] == "read"
+    worst = frame["share"].where(read).groupby([frame["eval_id"], frame["scorer"]]).transform("min")
+    order = frame.assign(worst=worst, fault=~read, size=-frame["share"])
+    frame = frame.loc[order.sort_values(["worst", "eval_id", "scorer", "fault", "size"]).index].reset_index(drop=True)
     frame.attrs["left_out"] = dict(evals.left_out)
     frame.attrs["notes"] = list(_notes(frame))
     return frame
@@ -112,56 +110,44 @@ def chart(frame: "pd.DataFrame") -> alt.Chart:
     rows["read"] = read.groupby([rows[name] for name in BAR]).transform("sum")
     bars = rows.drop_duplicates(BAR).nsmallest(MOST_DRAWN, "read", keep="first")[BAR]
     rows = rows.merge(bars, on=BAR)
-    order = [name for name in COLORS if (rows["problem"] == name).any()]
-    shown: alt.Chart = (
+    problems = [name for name in COLORS if (rows["problem"] == name).any()]
+    share = alt.X("share:Q", title="share of the samples (more read is better)", axis=alt.Axis(format="%"))
+    color = alt.Color("problem:N", title=None, legend=alt.Legend(orient="top"), scale=scale(problems, COLORS))
+    drawn: alt.Chart = (
         alt.Chart(rows)
         .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
-            x=alt.X("share:Q", title="share of the samples (more read is better)", axis=alt.Axis(format="%"))
-            .scale(domain=[0, 1]),
-            y=alt.Y("run:N", title=None, sort=alt.EncodingSortField("read", op="min"), axis=alt.Axis(labelLimit=420)),
+            x=share.scale(domain=[0, 1]),
+            y=labels("run", alt.EncodingSortField("read", op="min"), 420),
             row=alt.Row("scorer:N", title=None, spacing=14, header=HEADER),
-            color=alt.Color("problem:N", title=None, legend=alt.Legend(orient="top"))
-            .scale(domain=order, range=[COLORS[name] for name in order]),
+            color=color,
             order=alt.Order("problem:N", sort="ascending"),
             tooltip=["run", "scorer", "problem", "count", "n", alt.Tooltip("share:Q", format=".1%")],
         )
         .properties(width=360, height={"step": 18})
         .resolve_scale(y="independent")
-    )  # fmt: skip
-    return shown
+    )
+    return drawn
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """What went wrong as Markdown. Runs of which everything could be read are only counted.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """What went wrong as Markdown. Runs of which everything could be read are only counted."""
+    read = frame[frame["problem"] == "read"]
     faults = frame[frame["problem"] != "read"].assign(
         share=lambda rows: [f"{share:.1%}" for share in rows["share"]],
         scorer=lambda rows: rows["scorer"].replace("", "-"),
     )
-    runs_read = frame[frame["problem"] == "read"].groupby("eval_id")["share"].min()
-    whole = int((runs_read == 1).sum())
-    lines = [f"Of {counted(frame['eval_id'].nunique(), 'run')}, {whole} have a score for every answer.\n"]
+    whole = int((read.groupby("eval_id")["share"].min() == 1).sum())
+    bars = len(read.drop_duplicates(["scorer", "model", "setup"]))
+    drawn = f" Drawn: the {MOST_DRAWN} of {bars} with the smallest share read." * (bars > MOST_DRAWN)
+    caption = f"n = {int(read['of'].sum()):,} scores, one for each answer and scorer.{drawn}"
+    parts = [picture(figure, "Share of answers read", caption)]
+    parts.append(f"Of {counted(frame['eval_id'].nunique(), 'run')}, {whole} have a score for every answer.\n")
     if len(faults):
-        columns = ("model", "setup", "scorer", "problem", "reason", "count", "of", "share")
-        lines.append(table(faults, columns))
-        lines.append(
-            "".join(f"- `{key}`: {text}.\n" for key, text in PROBLEMS.items() if key in set(faults["problem"]))
-        )
-    if figure:
-        n = int(frame.loc[frame["problem"] == "read", "of"].sum())
-        caption = f"*n = {n:,} scores, one for each answer and scorer.{_drawn(frame)}*"
-        lines.insert(0, f"![Share of answers read]({figure})\n\n{caption}\n")
-    return "\n".join(lines)
-
-
-def _drawn(frame: "pd.DataFrame") -> str:
-    bars = len(frame[frame["problem"] == "read"].drop_duplicates(["scorer", "model", "setup"]))
-    return f" Drawn: the {MOST_DRAWN} of {bars} with the smallest share read." if bars > MOST_DRAWN else ""
+        parts.append(table(faults, ("model", "setup", "scorer", "problem", "reason", "count", "of", "share")))
+        legend = [f"- `{key}`: {text}.\n" for key, text in PROBLEMS.items() if key in set(faults["problem"])]
+        parts.append("".join(legend))
+    return "\n".join(filter(None, parts))
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
@@ -179,9 +165,8 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             counts[scorer, problem, reason] += 1
             if problem == "unread" and DECLINED.match(sample.reply.replace("\u2019", "'")):
                 counts[scorer, "declined", ""] += 1
-            reports.setdefault(scorer, []).extend(
-                float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)
-            )
+            numbers = [float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)]
+            reports.setdefault(scorer, []).extend(numbers)
     for scorer, numbers in reports.items():
         percents = np.round(100 * np.array(numbers, dtype=float), 6)
         if too_many_fifties(percents):
@@ -236,17 +221,14 @@ def _notes(frame: "pd.DataFrame") -> Iterator[str]:
             f"{', '.join(rows['scorer'])} of {model} in {setup}: {count} of {of} answers ({share:.0%}) have a "
             "score, and the others may be harder. Do not compare this run with one that read more."
         )
-    for key, doubt in (("fifties", "may be no beliefs at all"), ("coarse", "move in wide steps")):
+    for key, problem in (("fifties", "may be no beliefs at all"), ("coarse", "move in wide steps")):
         for row in frame[frame["problem"] == key].to_dict("records"):
-            yield f"{_where(row)}: its reported beliefs {doubt}: {row['share']:.0%} of them are {HEAPS[key]}."
+            where = f"{row['scorer']} of {row['model']} in {row['setup']}"
+            yield f"{where}: its reported beliefs {problem}: {row['share']:.0%} of them are {HEAPS[key]}."
     failed = frame[frame["problem"] == "error"]
     if len(failed):
         samples, evals = counted(int(failed["count"].sum()), "sample"), counted(failed["log"].nunique(), "run")
         yield f"{samples} in {evals} ended in an error, without a score."
-
-
-def _where(row: dict[Any, Any]) -> str:
-    return f"{row['scorer']} of {row['model']} in {row['setup']}"
 
 
 if __name__ == "__main__":

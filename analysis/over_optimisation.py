@@ -13,7 +13,8 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -24,6 +25,7 @@ from truthgym.scorers.statistics.interval import mean_estimate
 if TYPE_CHECKING:
     import pandas as pd
 
+
 QUESTION = "How far can a proxy be optimised before the true score falls?"
 PROXIES = ("reward_model", "rubric", "judge_score", "qualitative", "graded")
 """Scorers that select unless one is named: the first that the logs have."""
@@ -31,8 +33,8 @@ IDENTITY = ["eval_id", "sample_id", "epoch"]
 """Columns that identify an answer."""
 FEWEST = 4
 """Answers to a question that make a pool."""
-SHOWN = ("run", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_upper", "gold_score",
-         "gold_score_lower", "gold_score_upper", "change", "change_lower", "change_upper", "unread")  # fmt: skip
+COLUMNS = ("run", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_upper", "gold_score",
+           "gold_score_lower", "gold_score_upper", "change", "change_lower", "change_upper", "unread")  # fmt: skip
 
 
 def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
@@ -80,40 +82,31 @@ def best_of_n(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.Dat
 def signed_scores(
     frame: "pd.DataFrame", proxy: str = "", gold: str = ""
 ) -> "tuple[list[tuple[str, pd.DataFrame]], list[tuple[str, pd.DataFrame]]]":
-    """The scores of the proxy and of each gold score, so that more is better.
+    """Name and rows of the proxy, in each of its options, and of each gold score, with their `run`.
 
-    Args:
-        frame: From `answers`.
-        proxy: Name of the scorer that selects. "": the first of `PROXIES` that the logs have.
-        gold: Name of the scorer that counts. "": every other one with a better end.
-
-    Returns:
-        Name and rows of the proxy, in each of its options, and of each gold score, see `unread_as_worst`, with their
-        `run`. A score that was negated has a minus before its name.
-
-    Raises:
-        BadInput: No such scores, or one score as both.
+    More is better: a score that was negated has a minus before its name. See `unread_as_worst` for unread answers.
     """
-    known = sorted({bare_name(str(name)) for name in frame["scorer"]})
-    proxy = proxy or next((name for name in PROXIES if name in known), "")
-    if proxy not in known:
+    scorers = sorted({bare_name(str(name)) for name in frame["scorer"]})
+    proxy = proxy or next((name for name in PROXIES if name in scorers), "")
+    if proxy not in scorers:
         wanted = f"the proxy {proxy!r}" if proxy else f"a proxy ({', '.join(PROXIES)})"
-        raise BadInput(f"The logs have no scores of {wanted}, but of {', '.join(known)}; add them with `inspect score`")
+        have = ", ".join(scorers)
+        raise BadInput(f"The logs have no scores of {wanted}, but of {have}; add them with `inspect score`")
     if gold == proxy:
         raise BadInput(f"gold={gold} is the proxy too; name another scorer, such as brier")
-    if gold and gold not in known:
-        raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(known)}; name one of them")
-    by_name: dict[bool, list[tuple[str, pd.DataFrame]]] = {True: [], False: []}
+    if gold and gold not in scorers:
+        raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(scorers)}; name one of them")
+    proxies, golds = [], []
     for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
         scorer = bare_name(str(part["scorer"].iloc[0]))
         if scorer == proxy or gold in ("", scorer):
             filled = unread_as_worst(part, end)
             signed = filled.assign(value=filled["value"] * SIGN[end])
-            by_name[scorer == proxy].append((name if end == "highest" else f"-{name}", signed))
-    if not by_name[True] or not by_name[False]:
-        which = f"proxy={proxy}" if not by_name[True] else f"gold={gold or 'any other scorer'}"
+            (proxies if scorer == proxy else golds).append((name if end == "highest" else f"-{name}", signed))
+    if not proxies or not golds:
+        which = f"gold={gold or 'any other scorer'}" if proxies else f"proxy={proxy}"
         raise BadInput(f"{which}: its scores have no better end; name another scorer")
-    return by_name[True], by_name[False]
+    return proxies, golds
 
 
 def join(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
@@ -152,48 +145,32 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
             }  # fmt: skip
 
 
-def chart(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     """Draw the gold score of best-of-n against the bound on its divergence, with the proxy's on an axis of its own."""
     rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
     x = alt.X("kl_bound:Q", title="log n − (n−1)/n, nats: an upper bound on the divergence from the model")
-    base = alt.Chart(rows)
-    gold = base.mark_line(point=True, color="#0072B2").encode(
-        x=x,
-        y=alt.Y("gold_score:Q", title="gold score (up is better)").scale(zero=False),
-        tooltip=["run", "n", "gold_score"],
-    )
-    band = base.mark_area(opacity=0.2, color="#0072B2").encode(x=x, y="gold_score_lower:Q", y2="gold_score_upper:Q")
-    proxy = base.mark_line(strokeDash=[4, 3], color="#999999").encode(
-        x=x, y=alt.Y("proxy:Q", title="proxy (dashed)").scale(zero=False)
-    )
-    layers: alt.FacetChart = (
-        alt.layer(alt.layer(band, gold), proxy)
-        .resolve_scale(y="independent")
-        .properties(width=360, height=200)
-        .facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
-        .resolve_scale(y="independent")
-    )
-    return layers
+    base = alt.Chart(rows).encode(x=x)
+    gold_score = alt.Y("gold_score:Q", title="gold score (up is better)").scale(zero=False)
+    gold = base.mark_line(point=True, color=BLUE).encode(y=gold_score, tooltip=["run", "n", "gold_score"])
+    band = base.mark_area(opacity=0.2, color=BLUE).encode(y="gold_score_lower:Q", y2="gold_score_upper:Q")
+    proxy = base.mark_line(strokeDash=[4, 3], color=GRAY)
+    proxy = proxy.encode(y=alt.Y("proxy:Q", title="proxy (dashed)").scale(zero=False))
+    layers = alt.layer(alt.layer(band, gold), proxy).resolve_scale(y="independent").properties(width=360, height=200)
+    return by_run_and_pair(layers).resolve_scale(y="independent")
+
+
+def by_run_and_pair(panel: alt.LayerChart) -> alt.FacetChart:
+    """A row for each run, and a column for each pair of proxy and gold score."""
+    return panel.facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The table as Markdown, and whether the gold score falls.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
-    shown = frame.assign(**{
-        column: [f"{value:.3g}" for value in frame[column]] for column in SHOWN[4:]
-    })  # fmt: skip
-    questions = frame.drop_duplicates(["run", "by", "gold"])["questions"]
-    lines = [
-        f"![Proxy and gold score of best-of-n]({figure})\n\n*n = {questions.min():,} questions or more in each run. "
-        "Bands: 95 %, clustered by event.*\n" if figure else "",
-        f"{' '.join(_verdicts(frame))}\n",
-        table(shown, SHOWN),
-    ]  # fmt: skip
-    return "\n".join(line for line in lines if line)
+    """The table as Markdown, and whether the gold score falls."""
+    numbers = frame.assign(**{column: frame[column].map("{:.3g}".format) for column in COLUMNS[4:]})
+    n = frame.drop_duplicates(["run", "by", "gold"])["questions"].min()
+    caption = f"n = {n:,} questions or more in each run. Bands: 95 %, clustered by event."
+    drawing = picture(figure, "Proxy and gold score of best-of-n", caption)
+    return "\n".join(filter(None, [drawing, f"{' '.join(_verdicts(frame))}\n", table(numbers, COLUMNS)]))
 
 
 def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":

@@ -15,7 +15,7 @@ import numpy as np
 
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
-from truthgym.analysis.tables.markdown import by_reason, notes, table
+from truthgym.analysis.tables.markdown import by_reason, counted, page, picture, section, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import main_scores
 from truthgym.analysis.tables.setups import Places
@@ -27,6 +27,7 @@ from truthgym.scorers.statistics.proper_scores import row_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 QUESTION = "How many questions and epochs does an effect need?"
 EPOCHS = (1, 2, 3, 5, 10)
@@ -95,9 +96,8 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
             ready.append((run, parts))
             single += [name] * math.isnan(parts.epoch)
             few += [name] * (len(parts.sizes) < FEW_QUESTIONS)
-        most = {
-            run["kind"]: run for run, _ in sorted(ready, key=lambda one: _need(one[1], difference))
-        }  # the last counts
+        by_need = sorted(ready, key=lambda plan: _need(plan[1], difference))
+        most = {run["kind"]: run for run, _ in by_need}  # the last counts
         plans += [run | plan for run, parts in ready for plan in _plans(parts, difference, run is most[run["kind"]])]
     curves = dict[tuple[str, str], str]()
     for row in slopes:
@@ -139,49 +139,38 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     drawn = rows[rows["subject"] == rows["subject"].value_counts().idxmax()]  # the one with a curve
     run = drawn.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
     y = alt.Y("mde:Q", title="minimum detectable effect (lower is better)", scale=LOG, axis=alt.Axis(tickCount=4))
     color = alt.Color("planned_epochs:O", title="epochs", scale=alt.Scale(scheme="viridis"))
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(strokeWidth=1.5)
-        .encode(x=x, y=y, color=color, tooltip=["planned_epochs", "questions", "mde"])
-    )
+    lines = alt.Chart(drawn).mark_line(strokeWidth=1.5)
+    lines = lines.encode(x=x, y=y, color=color, tooltip=["planned_epochs", "questions", "mde"])
     effect = alt.Chart(drawn.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(y="effect:Q")
     own = alt.Chart(drawn.head(1)).mark_point(shape="cross", size=90, color="black", opacity=1, filled=True)
-    title = alt.Title(
-        f"{run['score']}, {run['kind']}", subtitle=[run["setup"], f"{run['subject']}: {run['n']} questions"], limit=380
-    )
     own = own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"])
+    subtitle = [run["setup"], f"{run['subject']}: {run['n']} questions"]
+    title = alt.Title(f"{run['score']}, {run['kind']}", subtitle=subtitle, limit=380)
     return alt.layer(effect, lines, own).properties(width=320, height=220, title=title)
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The plans as Markdown tables, a table for each setup and score.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The plans as Markdown tables, a table for each setup and score."""
     parts = []
     for (setup, score), rows in frame.groupby(["setup", "score"], sort=False):
         plans = rows.drop_duplicates([*SUBJECT, "planned_epochs"])
         plans = plans.assign(epochs_text=plans["planned_epochs"].astype(str), count=plans["needed"].map(_count))
         wide = plans.pivot(index=SUBJECT[2:], columns="epochs_text", values="count").fillna("-")
-        shown = plans.drop_duplicates(SUBJECT).merge(wide, on=SUBJECT[2:])
-        shown["epochs"] = shown["epochs"].map("{:.3g}".format)
+        subjects = plans.drop_duplicates(SUBJECT).merge(wide, on=SUBJECT[2:])
+        subjects["epochs"] = subjects["epochs"].map("{:.3g}".format)
         planned = sorted(int(epochs) for epochs in wide.columns)
         columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, planned))
-        labels = LABELS | {str(epochs): f"needed with {epochs} epoch{'s' * (epochs > 1)}" for epochs in planned}
-        parts.append(f"### `{score}`: {setup}\n\n{table(shown, columns, labels)}")
-    parts.append(LEGEND.format(effect=frame["effect"].iloc[0]))
-    if figure:
-        n = frame["n"]
-        parts.append(f"![Minimum detectable effects]({figure})\n\n*{CAPTION.format(least=n.min(), most=n.max())}*\n")
-    return "\n".join([*parts, notes(frame)])
+        labels = LABELS | {str(epochs): f"needed with {counted(epochs, 'epoch')}" for epochs in planned}
+        parts.append(section(f"`{score}`: {setup}", table(subjects, columns, labels)))
+    caption = CAPTION.format(least=frame["n"].min(), most=frame["n"].max())
+    legend = LEGEND.format(effect=frame["effect"].iloc[0])
+    return page([*parts, legend, picture(figure, "Minimum detectable effects", caption)], frame)
 
 
 LEGEND = (
@@ -201,8 +190,8 @@ def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Components, fl
     With each the epochs of a question: the harmonic mean, by which the variance between epochs is divided.
     """
     models = {str(model): by_question(part) for model, part in scored.groupby("model", sort=True)}
-    for model, one in models.items():
-        yield LEVEL, model, variance_components(one.values, one.event), _epochs(one.values)
+    for model, own in models.items():
+        yield LEVEL, model, variance_components(own.values, own.event), _epochs(own.values)
     for (name, first), (other, second) in combinations(models.items(), 2):
         rows = {question: i for i, question in enumerate(second.question)}
         both = [(i, rows[question]) for i, question in enumerate(first.question) if question in rows]
@@ -214,9 +203,9 @@ def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Components, fl
 
 def _difference(sides: tuple[Floats, Floats], events: list[str]) -> tuple[Components, float]:
     """The components of the difference of two models: its noise of an epoch is that of both."""
-    one, other = (row_mean(side) for side in sides)
-    used = np.isfinite(one - other)
-    means = variance_components((one - other)[:, None], events)
+    first, second = (row_mean(side) for side in sides)
+    used = np.isfinite(first - second)
+    means = variance_components((first - second)[:, None], events)
     read = [name for name, use in zip(events, used, strict=True) if use]
     noise = np.array([variance_components(side[used], read).epoch for side in sides])
     share = np.array([1 / _epochs(side[used]) for side in sides])
@@ -248,16 +237,15 @@ def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, 
             yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
 
 
-def _slopes(headlines: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]]:
-    """The headlines of scores that are slopes, in each setup first the one that needs most questions.
+def _slopes(estimates: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]]:
+    """The estimates of scores that are slopes, in each setup first the one that needs most questions.
 
     Of several runs of a model and setup the one with most questions counts.
     """
-    rows = headlines[~headlines["scorer"].isin(planned) & (headlines["best"] == "zero")]
+    rows = estimates[~estimates["scorer"].isin(planned) & (estimates["best"] == "zero")]
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])
-    rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5).sort_values(
-        ["setup", "scorer", "need"], ascending=[True, True, False]
-    )
+    rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5)
+    rows = rows.sort_values(["setup", "scorer", "need"], ascending=[True, True, False])
     records: Any = rows.to_dict("records")
     return list(records)
 

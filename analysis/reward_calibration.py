@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.over_optimisation import join, notes_of, signed_scores
+from truthgym.analysis.over_optimisation import by_run_and_pair, join, notes_of, signed_scores
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
@@ -25,6 +26,7 @@ from truthgym.scorers.statistics.interval import mean_estimate
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
 
 QUESTION = "Can a reward model's margins be trusted?"
 BINS = 10
@@ -103,9 +105,10 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
         bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
         whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
         length = mean_estimate(bias, list(event[longer != 0])).metrics("length_bias")
-        for one in bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds):
-            yield {"run": name, "by": of_proxy[0], "gold": of_gold[0], **one, **whole, **length,
-                   "unread": float(run["unread"].mean()), "spearman": _spearman(run)}  # fmt: skip
+        names = {"run": name, "by": of_proxy[0], "gold": of_gold[0]}
+        of_run = whole | length | {"unread": float(run["unread"].mean()), "spearman": _spearman(run)}
+        parts = bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds)
+        yield from (names | part | of_run for part in parts)
 
 
 def figures(
@@ -123,9 +126,9 @@ def figures(
     claim = (margin != 0) & log_odds
     implied = _implied(np.abs(margin[claim]))
     error = expected_calibration_error(implied, right[claim])
-    excess = mean_estimate(implied - right[claim], [name for name, one in zip(event, claim, strict=True) if one])
-    return {"pairs": len(right), **mean_estimate(right, event).metrics("accuracy"), "ece": error.ece,
-            "ece_null": error.null, **excess.metrics("excess")}  # fmt: skip
+    excess = mean_estimate(implied - right[claim], list(np.array(event)[claim]))
+    accuracy = mean_estimate(right, event).metrics("accuracy") | {"ece": error.ece, "ece_null": error.null}
+    return {"pairs": len(right)} | accuracy | excess.metrics("excess")
 
 
 def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]", log_odds: bool = True) -> list[dict[str, float]]:
@@ -172,29 +175,18 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
     base = alt.Chart(rows).encode(x=alt.X("margin:Q", title="|margin|"))
     y = alt.Y("correct:Q", title="share of pairs in the right order").scale(domain=[0, 1])
-    points = base.mark_point(filled=True, color="#0072B2").encode(y=y, tooltip=["run", "gold", "n", "correct"])
-    fit = base.mark_line(color="#0072B2", interpolate="step").encode(y="isotonic:Q")
-    implied = base.mark_line(color="#999999", strokeDash=[4, 3]).encode(y="implied:Q")
-    drawn: alt.FacetChart = (
-        alt.layer(points, fit, implied)
-        .properties(width=320, height=180)
-        .facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
-    )
-    return drawn
+    points = base.mark_point(filled=True, color=BLUE).encode(y=y, tooltip=["run", "gold", "n", "correct"])
+    fit = base.mark_line(color=BLUE, interpolate="step").encode(y="isotonic:Q")
+    implied = base.mark_line(color=GRAY, strokeDash=[4, 3]).encode(y="implied:Q")
+    return by_run_and_pair(alt.layer(points, fit, implied).properties(width=320, height=180))
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The figures of each run and the bins, as Markdown.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
+    """The figures of each run and the bins, as Markdown."""
     runs = frame.drop_duplicates(KEY)
-    n = int(runs["pairs"].sum())
-    caption = f"*n = {n:,} pairs. Line: monotone fit; dashed: what the margin implies.*"
-    head = f"![Accuracy against margin]({figure})\n\n{caption}\n"
-    return "\n".join([*([head] if figure else []), table(runs, RUN), table(frame, BIN)])
+    caption = f"n = {int(runs['pairs'].sum()):,} pairs. Line: monotone fit; dashed: what the margin implies."
+    drawing = picture(figure, "Accuracy against margin", caption)
+    return "\n".join(filter(None, [drawing, table(runs, RUN), table(frame, BIN)]))
 
 
 def _notes(frame: "pd.DataFrame") -> "Iterator[str]":

@@ -10,14 +10,17 @@ that with the control (the permutation null, or the strongest placebo). The box 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.tables.markdown import table
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
-    import altair as alt
     import pandas as pd
+
 
 QUESTION = "Which words does a predictor expect, once it has seen what a model said?"
 MUTUAL, WORLD = "mutual_predictability", "world_uplift"
@@ -50,17 +53,13 @@ def load(logs: Places) -> "pd.DataFrame":
     import pandas as pd
 
     all_runs = runs(logs)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for run in all_runs.tracked():
         with run.log.reader as log:
             for _, outcome in log.outcomes():
                 for scorer in (MUTUAL, WORLD):
                     score = (outcome.scores or {}).get(scorer)
-                    facts: dict[str, Any] = {
-                        "log": run.log.path,
-                        "eval_id": run.log.header.eval.eval_id,
-                        "model": run.model,
-                    }
+                    facts = {name: run.columns[name] for name in ("log", "eval_id", "model")}
                     facts |= {"scorer": scorer, "sample_id": str(outcome.id), "epoch": outcome.epoch}
                     rows += [facts | row for row in _rows(score.details if score else {})]
     if not rows:
@@ -97,54 +96,37 @@ def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _aligned(given: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
-    if not given or not control or len(given) != len(control):
-        return
-    for position, ((token, one), (_, other)) in enumerate(zip(given, control, strict=True)):
-        yield {"position": position, "token": token, "given": one, "control": other}
+    if given and control and len(given) == len(control):
+        for position, ((token, chance), (_, without)) in enumerate(zip(given, control, strict=True)):
+            yield {"position": position, "token": token, "given": chance, "control": without}
 
 
-def chart(frame: "pd.DataFrame") -> "alt.LayerChart":
+def chart(frame: "pd.DataFrame") -> alt.LayerChart:
     """The texts with the largest contributions, line by line, each token shaded. Searchable in .html.
 
     Raises:
         BadInput: There is no token.
     """
-    import altair as alt
-
     if frame.empty:
         raise BadInput("There is no token to draw; load logs of truthgym/mutual_prediction")
     size = frame["contribution"].abs().groupby([frame[key] for key in KEYS]).sum()
-    largest = size.nlargest(MOST_TEXTS).index
-    placed = frame.set_index(KEYS).loc[largest].reset_index()
-    placed = _lines(placed)
+    placed = _lines(frame.set_index(KEYS).loc[size.nlargest(MOST_TEXTS).index].reset_index())
     most = max(float(placed["contribution"].abs().max()), 1e-9)
     search = alt.param(
         name="search", value="", bind=alt.binding(input="search", placeholder="a token", name="Search: ")
     )
     hit = "indexof(lower(datum.token), lower(search)) >= 0"
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, LINE]))
-    y = alt.Y("line:O", axis=None)
-    base = alt.Chart(placed).encode(y=y, opacity=alt.condition(hit, alt.value(1), alt.value(0.15)))
-    scale = alt.Scale(scheme="blueorange", domain=[-most, most], domainMid=0)
-    title = "Contribution (nats): orange makes the text likelier, blue less likely"
+    opacity = alt.condition(hit, alt.value(1), alt.value(0.15))
     hints = ["token", "contribution", "given", "control", "model", "source", "sample_id", "trial"]
-    boxes = base.mark_rect().encode(
-        x=x,
-        x2="end:Q",
-        color=alt.Color("contribution:Q", scale=scale, title=title, legend=alt.Legend(orient="top", titleLimit=600)),
-        tooltip=hints,
-    )
-    words = base.mark_text(align="left", font="monospace", fontSize=11).encode(x=x, text="token:N", tooltip=hints)
-    drawn: alt.LayerChart = (
-        (boxes + words)
-        .add_params(search)
-        .properties(
-            width=LINE * 7,
-            height=alt.Step(18),
-            usermeta={"fixedWidth": True},  # a letter has its width
-        )
-    )
-    return drawn
+    base = alt.Chart(placed).encode(x=x, y=alt.Y("line:O", axis=None), opacity=opacity, tooltip=hints)
+    title = "Contribution (nats): orange makes the text likelier, blue less likely"
+    shade = alt.Color("contribution:Q", title=title, legend=alt.Legend(orient="top", titleLimit=600))
+    shade = shade.scale(scheme="blueorange", domain=[-most, most], domainMid=0)
+    words = base.mark_text(align="left", font="monospace", fontSize=11).encode(text="token:N")
+    drawn: alt.LayerChart = (base.mark_rect().encode(x2="end:Q", color=shade) + words).add_params(search)
+    # A letter has its width, also on a narrow screen.
+    return drawn.properties(width=LINE * 7, height=alt.Step(18), usermeta={"fixedWidth": True})
 
 
 def _lines(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -165,30 +147,21 @@ def _lines(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
     """The tokens that gain and lose most, as Markdown."""
-    import numpy as np
-
-    word = frame["token"].str.strip()
-    seen = (
-        frame.assign(token=word)[word != ""].groupby("token")["contribution"].agg(n="count", mean="mean", total="sum")
-    )
-    often = seen[seen["n"] >= MIN_SEEN].reset_index()
+    words = frame.assign(token=frame["token"].str.strip()).query("token != ''").groupby("token")["contribution"]
+    often = words.agg(n="count", mean="mean", total="sum").query(f"n >= {MIN_SEEN}").reset_index()
     sums = frame.groupby(["model", "source", *KEYS], dropna=False)["contribution"].sum()
-    each = sums.groupby(["scorer", "model", "source"], dropna=False).agg(["count", "mean"]).reset_index()
-    each.columns = ["scorer", "predictor", "evaluated", "texts", "nats"]
-    each["nats"] = each["nats"].astype(float)
-    parts = (
-        [f"![Tokens]({figure})\n\n*n = {len(sums)} texts, of which the chart shows those that change most.*\n"]
-        if figure
-        else []
-    )
-    parts.append(f"Mean contribution of a text, in nats:\n\n{table(each, list(each.columns))}")
-    for title, order in (("gain", False), ("lose", True)):
-        rows = often[np.sign(often["mean"]) == (-1 if order else 1)].sort_values("total", ascending=order)
+    means = sums.groupby(["scorer", "model", "source"], dropna=False).agg(["count", "mean"]).reset_index()
+    means.columns = ["scorer", "predictor", "evaluated", "texts", "nats"]
+    means["nats"] = means["nats"].astype(float)
+    caption = f"n = {len(sums)} texts, of which the chart shows those that change most."
+    parts = [picture(figure, "Tokens", caption)]
+    parts.append(f"Mean contribution of a text, in nats:\n\n{table(means, list(means.columns))}")
+    for title, sign in (("gain", 1), ("lose", -1)):
+        rows = often[np.sign(often["mean"]) == sign].sort_values("total", ascending=sign < 0)
         if len(rows):
-            shown = table(rows.head(MOST_TOKENS), ("token", "n", "mean", "total"))
-            parts.append(f"Tokens that {title} most, of those with {MIN_SEEN} or more occurrences:\n\n{shown}")
-    parts += [f"- {note}" for note in frame.attrs.get("notes", [])]
-    return "\n".join(parts) + "\n"
+            top = table(rows.head(MOST_TOKENS), ("token", "n", "mean", "total"))
+            parts.append(f"Tokens that {title} most, of those with {MIN_SEEN} or more occurrences:\n\n{top}")
+    return page(parts, frame)
 
 
 if __name__ == "__main__":

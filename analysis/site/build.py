@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 import altair as alt
 
+from truthgym.analysis import leaderboard, performance
 from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis, check_options
-from truthgym.analysis.site.page import Page, page
+from truthgym.analysis.site.page import Page, html_of
 from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, runs
@@ -22,6 +23,7 @@ from truthgym.datasets.errors import BadInput, one_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 SCRIPT = "charts.js"
 """The JavaScript that draws all charts."""
@@ -91,19 +93,17 @@ def build(
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else {}
-    menu = [
-        ("Overview", "index.html"),
-        *((one.name.replace("_", " "), f"{one.name}.html") for one in findings if not one.empty),
-    ]
+    pages = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
+    menu = [("Overview", "index.html"), *pages]
     footer = f"Written by truthgym report from {evals.place}."
-    for one in findings:
-        shown = Page(
-            one.question, f"{one.name}.html", one.markdown or f"Nothing can be shown: {one.refusal}", one.notes,
-            figure=one.figure, spec=one.spec, files=one.files, footer=footer, scripts=scripts if one.spec else (),
-        )  # fmt: skip
-        (out / shown.here).write_text(page(shown, menu, links), encoding="utf-8")
-    overview = Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)
-    (out / overview.here).write_text(page(overview, menu, links), encoding="utf-8")
+    every = [Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)]
+    for finding in findings:
+        text = finding.markdown or f"Nothing can be shown: {finding.refusal}"
+        about = {"figure": finding.figure, "spec": finding.spec, "files": finding.files, "footer": footer}
+        about["scripts"] = scripts if finding.spec else ()
+        every.append(Page(finding.question, f"{finding.name}.html", text, finding.notes, **about))
+    for shown in every:
+        (out / shown.here).write_text(html_of(shown, menu, links), encoding="utf-8")
     return findings
 
 
@@ -171,7 +171,7 @@ def _tables(frame: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
     for key, value in frame.attrs.items():
         if isinstance(value, pd.DataFrame):
             yield str(key), value
-        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             yield str(key), pd.DataFrame(value)
 
 
@@ -222,14 +222,14 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
         if not finding.empty
     ]
     parts.append("\n".join(["| question | shown |", "|---|---|", *rows, ""]))
-    if empty := [f"- {one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty]:
+    if empty := [f"- {finding.question} {' '.join(finding.refusal.split())}" for finding in findings if finding.empty]:
         parts.append("\n".join(["Nothing can be shown of:\n", *empty, ""]))
     parts.append("## What cannot be concluded\n")
-    for one in findings:
-        if one.notes:
-            more = len(one.notes) - NOTES_SHOWN
-            listed = [f"- {note}" for note in one.notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
-            parts.append("\n".join([f"[{one.question}]({one.name}.html)\n", *listed, ""]))
+    for finding in findings:
+        if finding.notes:
+            more = len(finding.notes) - NOTES_SHOWN
+            first = [f"- {note}" for note in finding.notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
+            parts.append("\n".join([f"[{finding.question}]({finding.name}.html)\n", *first, ""]))
     if bundle:
         parts.append(
             f"The logs open in [Inspect's viewer]({VIEWER}/index.html) when this folder is served, as browsers do not "
@@ -238,31 +238,29 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
     return "\n".join(parts)
 
 
-def _state(one: Finding) -> str:
-    if one.refusal:
-        return one.refusal.replace("|", "\\|").replace("\n", " ")
-    doubts = len(one.notes)
-    return f"yes, with {doubts} doubt{'s' * (doubts > 1)}" if doubts else "yes"
+def _state(finding: Finding) -> str:
+    if finding.refusal:
+        return finding.refusal.replace("|", "\\|").replace("\n", " ")
+    number = len(finding.notes)
+    return f"yes, with {number} doubt{'s' * (number > 1)}" if number else "yes"
+
+
+def _frame_of(findings: Sequence[Finding], name: str) -> "pd.DataFrame | None":
+    return next((finding.frame for finding in findings if finding.name == name), None)
 
 
 def _scores(findings: Sequence[Finding]) -> Iterator[str]:
-    """The headlines with their verdicts, if they were among the analyses."""
-    one: Any = next(
-        (finding for finding in findings if finding.name == "performance" and finding.frame is not None), None
-    )
-    if one is not None:
-        yield f"## Scores\n\nThe first of them; [all, with what the verdicts mean]({one.name}.html).\n"
-        yield analysis("performance").scores(one.frame)  # type: ignore[attr-defined]
+    """The estimates with their verdicts, if they were among the analyses."""
+    frame = _frame_of(findings, "performance")
+    if frame is not None:
+        yield "## Scores\n\nThe first of them; [all, with what the verdicts mean](performance.html).\n"
+        yield performance.scores(frame)
 
 
 def _leaders(findings: Sequence[Finding]) -> Iterator[str]:
     """The leaderboard, if it was among the analyses and has something to say."""
-    one: Any = next(
-        (finding for finding in findings if finding.name == "leaderboard" and finding.frame is not None), None
-    )
-    if one is not None:
-        board = analysis("leaderboard")
-        ranks = board.leaderboard(one.frame)  # type: ignore[attr-defined]
-        doubts = f"Read first [what cannot be concluded]({one.name}.html) from it. " * bool(one.notes)
-        yield f"## Leaderboard\n\n{doubts}Models with ranks in common are tied.\n"
-        yield table(ranks, ("score", "setup", "rank", "model", "n"))
+    frame = _frame_of(findings, "leaderboard")
+    if frame is not None:
+        caveats = "Read first [what cannot be concluded](leaderboard.html) from it. " * bool(frame.attrs["notes"])
+        yield f"## Leaderboard\n\n{caveats}Models with ranks in common are tied.\n"
+        yield table(leaderboard.leaderboard(frame), ("score", "setup", "rank", "model", "n"))

@@ -124,12 +124,14 @@ class Page:
     """Addresses of the JavaScript that draws the chart."""
 
 
-def page(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str]) -> str:
+def html_of(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str]) -> str:
     """The page as HTML."""
+    items = {f"- {note}" for note in shown.notes}  # the page shows them first
+    markdown = "\n".join(line for line in shown.markdown.split("\n") if line not in items)
     html: str = PAGE.render(
         style=Markup(STYLE),
         menu=menu,
-        body=Markup(_html(_without(shown.markdown, shown.notes), shown.figure, links)),
+        body=Markup(_html(markdown, shown.figure, links)),
         notes=[Markup(inline(note)) for note in shown.notes],
         spec=Markup(shown.spec.replace("</", "<\\/")),
         **{name: getattr(shown, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
@@ -146,12 +148,6 @@ def inline(text: str) -> str:
 def tables(markdown: str) -> str:
     """Markdown with tables as HTML, in which HTML is text."""
     return _html(markdown, "", {})
-
-
-def _without(markdown: str, notes: Sequence[str]) -> str:
-    """A report without its notes, which the page shows first."""
-    items = {f"- {note}" for note in notes}
-    return "\n".join(line for line in markdown.split("\n") if line not in items)
 
 
 def _html(markdown: str, figure: str, links: Mapping[str, str]) -> str:

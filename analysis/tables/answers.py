@@ -46,9 +46,9 @@ def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
         raise no_scores(evals, scorer)
     results = [(run, score) for run in evals if run.log.header.results for score in run.log.header.results.scores]
     frame.attrs["higher_is_better"] = {
-        run.scorer_label(one): bool(one.metrics["higher_is_better"].value)
-        for run, one in results
-        if "higher_is_better" in one.metrics
+        run.scorer_label(result): bool(result.metrics["higher_is_better"].value)
+        for run, result in results
+        if "higher_is_better" in result.metrics
     }
     return frame
 
@@ -160,16 +160,16 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
     for _, sample in samples:
         facts = sample_facts(sample)
         more = _features(sample) if isinstance(sample, LoggedSample) else ()
-        for known, score in labelled(run, sample).items():
-            if scorer and bare_name(known) != scorer:
+        for label, score in labelled(run, sample).items():
+            if scorer and bare_name(label) != scorer:
                 continue
-            values = score.value if isinstance(score.value, dict) else {bare_name(known): score.value}
+            values = score.value if isinstance(score.value, dict) else {bare_name(label): score.value}
             for key, value in values.items():
                 number = LETTERS.get(value, value) if isinstance(value, str) else value
                 if number is None:
-                    yield (*facts, known, key, math.nan, why_unread(score), *more)
+                    yield (*facts, label, key, math.nan, why_unread(score), *more)
                 elif isinstance(number, int | float):
-                    yield (*facts, known, key, float(number), "", *more)
+                    yield (*facts, label, key, float(number), "", *more)
 
 
 def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:
@@ -205,7 +205,7 @@ def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tupl
             plain, *_, target = sample_facts(sample)
             order = log if spec.sample_shuffle is True else str(spec.sample_shuffle or "")
             ids = (plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})")
-            for key in [(log, one, sample.epoch) for one in ids if (log, one, sample.epoch) in keys]:
+            for key in [(log, name, sample.epoch) for name in ids if (log, name, sample.epoch) in keys]:
                 parts = (part for message in own_replies(sample) for part in message.parts)
                 yield key, "\n\n".join(part.text or part.reasoning or "" for part in parts)
 

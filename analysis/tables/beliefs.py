@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Recorded(msgspec.Struct, gc=False):
+class _Recorded(msgspec.Struct, gc=False):
     """The part of `scorers.beliefs.record.Belief` that is a column."""
 
     stage: str
@@ -23,20 +23,20 @@ class Recorded(msgspec.Struct, gc=False):
     reason: str = ""
 
 
-class Details(msgspec.Struct, gc=False):
+class _Details(msgspec.Struct, gc=False):
     """The part of a score's metadata that is needed."""
 
-    beliefs: list[Recorded] = []
+    beliefs: list[_Recorded] = []
     outcome: float | None = None
 
 
-class Exact(msgspec.Struct, gc=False):
+class _Exact(msgspec.Struct, gc=False):
     """The exact beliefs in a question's metadata: before any evidence and after each piece."""
 
     posterior: list[float] = []
 
 
-DETAILS, EXACT = msgspec.json.Decoder(Details), msgspec.json.Decoder(Exact)
+DETAILS, EXACT = msgspec.json.Decoder(_Details), msgspec.json.Decoder(_Exact)
 COLUMNS = (*SAMPLE, "scorer", "reason", "stage", "step", "elicitor", "belief", "outcome", "posterior")
 
 
@@ -64,14 +64,14 @@ def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
             details = DETAILS.decode(score.metadata)
             last = max((_step(belief.stage) for belief in details.beliefs), default=0)
             outcome = math.nan if details.outcome is None else details.outcome
-            for one in details.beliefs:
-                if one.stage == "view":  # a first impression, which is text
+            for belief in details.beliefs:
+                if belief.stage == "view":  # a first impression, which is text
                     continue
-                end = one.stage == "posterior"
-                known = exact[-1] if end else exact[0] if one.stage.startswith("prior") else math.nan
-                value = math.nan if one.value is None else one.value
-                step = last + 1 if end else _step(one.stage)
-                yield (*facts, name, one.reason, one.stage, step, one.elicitor, value, outcome, known)
+                end = belief.stage == "posterior"
+                truth = exact[-1] if end else exact[0] if belief.stage.startswith("prior") else math.nan
+                value = math.nan if belief.value is None else belief.value
+                step = last + 1 if end else _step(belief.stage)
+                yield (*facts, name, belief.reason, belief.stage, step, belief.elicitor, value, outcome, truth)
 
 
 def _step(stage: str) -> int:

@@ -56,17 +56,17 @@ def estimate(
     from inspect_ai import eval
     from inspect_ai.event import ModelEvent
 
-    known = prices_in(prices)
+    price_list = prices_in(prices)
     samples = list(task.dataset)[:limit]
     groups: dict[str, list[str | int]] = {}
     events = {}
-    for number, sample in enumerate(samples, start=1):
-        identity = number if sample.id is None else sample.id  # as Inspect numbers those without one
-        question = str((sample.metadata or {}).get("question") or identity)
+    for number, source in enumerate(samples, start=1):
+        identity = number if source.id is None else source.id  # as Inspect numbers those without one
+        question = str((source.metadata or {}).get("question") or identity)
         groups.setdefault(question, []).append(identity)
-        events[question] = str((sample.metadata or {}).get("event") or question)
+        events[question] = str((source.metadata or {}).get("event") or question)
     step = max(1, len(groups) // questions)
-    chosen = list(groups.values())[::step][:questions]
+    rehearsed = list(groups.values())[::step][:questions]
     ours = bool(samples and "proposition" in (samples[0].metadata or {}))
     with tempfile.TemporaryDirectory() as folder:
         [log] = eval(
@@ -76,7 +76,7 @@ def estimate(
                          for role, names in models.items() if role != "model"},
             solver=solver,
             epochs=epochs,
-            sample_id=[one for group in chosen for one in group],
+            sample_id=[sample_id for group in rehearsed for sample_id in group],
             log_dir=folder,
             log_realtime=False,
             display="none",
@@ -85,23 +85,24 @@ def estimate(
             reason = log.error.message if log.error else log.status
             raise BadInput(f"The rehearsal failed: {reason}")
         answered, calls, read, written = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-        for done in log.samples:
-            made = [event for event in done.events if isinstance(event, ModelEvent) and event.cache != "read"]
-            answered[str(done.metadata.get("question") or done.id)] += len(made)
-            for event in made:
+        for sample in log.samples:
+            asked = [event for event in sample.events if isinstance(event, ModelEvent) and event.cache != "read"]
+            answered[str(sample.metadata.get("question") or sample.id)] += len(asked)
+            for event in asked:
                 role, usage = event.role or "model", event.output.usage
                 calls[role] += 1
                 read[role] += usage.input_tokens if usage else 0
                 written[role] += usage.output_tokens if usage else 0
-    once = _once(log, models)
-    share = len(samples) / sum(map(len, chosen))
+    once = _calls_of_a_run(log, models)
+    share = len(samples) / sum(map(len, rehearsed))
     rows = []
     for role in sorted(calls, key=lambda role: (role != "model", role)):
         total = (calls[role] - once[role]) * share + once[role]
         names = models.get(role, ["?"])
         tokens = {"tokens_in": read[role] / calls[role] * total, "tokens_out": written[role] / calls[role] * total}
         row = {"role": role, "model": ", ".join(names), "calls": total} | tokens
-        rows.append(row | {"money": sum(price_of(known.get(name), *tokens.values()) for name in names) / len(names)})
+        money = sum(price_of(price_list.get(name), *tokens.values()) for name in names) / len(names)
+        rows.append(row | {"money": money})
     frame = pd.DataFrame(rows)
     frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
     varies = max(answered.values()) - min(answered.values()) > sum(once.values())
@@ -113,8 +114,8 @@ def estimate(
 def estimate_text(frame: "pd.DataFrame") -> str:
     """An estimate as a Markdown table."""
     samples, epochs = frame.attrs["samples"], frame.attrs["epochs"]
-    shown = {name: [f"{number:,.0f}" for number in frame[name]] for name in ("calls", "tokens_in", "tokens_out")}
-    columns = ["role", "model", *shown] + ["money"] * bool(frame["money"].notna().any())
+    counts = {name: [f"{number:,.0f}" for number in frame[name]] for name in ("calls", "tokens_in", "tokens_out")}
+    columns = ["role", "model", *counts] + ["money"] * bool(frame["money"].notna().any())
     labels = {"tokens_in": "tokens read", "tokens_out": "tokens written", "money": "dollars"}
     total = (
         f"{samples:,} samples x {epochs} epochs = {samples * epochs:,} answers: {frame['calls'].sum():,.0f} calls, "
@@ -122,7 +123,7 @@ def estimate_text(frame: "pd.DataFrame") -> str:
     )
     money = f", {frame['money'].sum():,.2f} dollars" * bool(frame["money"].notna().all())
     size = mde_text(frame.attrs["mde"])
-    return f"{table(frame.assign(**shown), columns, labels, digits=2)}\n{total}{money}. {size}\n{notes(frame)}"
+    return f"{table(frame.assign(**counts), columns, labels, digits=2)}\n{total}{money}. {size}\n{notes(frame)}"
 
 
 def mde_text(mde: Mapping[float, float]) -> str:
@@ -152,14 +153,14 @@ def _too_small(mde: Mapping[float, float], effect: float) -> list[str]:
     ]
 
 
-def _once(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:
+def _calls_of_a_run(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:
     """Calls that a run makes once, whatever the number of questions, by role."""
     once = Counter[str]()
     for scorer in log.eval.scorers or []:
-        paradigm, options = SCORER_BY_NAME.get(bare_name(scorer.name)), scorer.options or {}
-        roles = paradigm.roles(**options) if paradigm else ()
-        if paradigm and roles:
-            once[roles[0]] += paradigm.calls(**options)[1] * len(models.get(roles[0], [""]))
+        declaration, options = SCORER_BY_NAME.get(bare_name(scorer.name)), scorer.options or {}
+        roles = declaration.roles(**options) if declaration else ()
+        if declaration and roles:
+            once[roles[0]] += declaration.calls(**options)[1] * len(models.get(roles[0], [""]))
     return once
 
 

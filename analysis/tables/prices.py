@@ -32,10 +32,10 @@ def prices_in(path: str) -> dict[str, "ModelCost"]:
 def money_of(usage: Mapping[str, "Usage"], prices: Mapping[str, "ModelCost"]) -> float:
     """Dollars of an eval: as the log has it, or by the prices. NaN if a model has neither."""
     total = 0.0
-    for model, one in usage.items():
-        cached = (one.input_tokens_cache_write or 0, one.input_tokens_cache_read or 0)
-        price = price_of(prices.get(model), one.input_tokens, one.output_tokens, *cached)
-        total += price if one.total_cost is None else one.total_cost
+    for model, used in usage.items():
+        cached = (used.input_tokens_cache_write or 0, used.input_tokens_cache_read or 0)
+        price = price_of(prices.get(model), used.input_tokens, used.output_tokens, *cached)
+        total += price if used.total_cost is None else used.total_cost
     return total
 
 

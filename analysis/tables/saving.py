@@ -85,7 +85,7 @@ def between(page: str, what: str, generated: str, place: str) -> str:
 def options_of(load: Callable[..., object]) -> dict[str, Any]:
     """The options of an analysis with their defaults: the arguments of its `load` but the logs. All take text."""
     _, *others = signature(load).parameters.values()
-    return {one.name: one.default for one in others}
+    return {parameter.name: parameter.default for parameter in others}
 
 
 def main(

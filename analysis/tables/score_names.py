@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BestEnd = Literal["lowest", "highest", "zero", ""]
-"""The best value of a headline: its lowest, its highest, 0, or none that is declared."""
+"""The best value of an estimate: its lowest, its highest, 0, or none that is declared."""
 DECLARED: dict[str, BestEnd] = {
     "lower is better": "lowest",
     "higher is better": "highest",
@@ -47,7 +47,7 @@ def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
 
 
 def best_end(scorer: str, higher_is_better: bool | None = None) -> BestEnd:
-    """The best value of a scorer's headline."""
+    """The best value of a scorer's estimate."""
     if higher_is_better is not None:
         return "highest" if higher_is_better else "lowest"
     name = bare_name(scorer)
@@ -62,27 +62,24 @@ def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
     The columns of the log viewer come first, in their order. Keys without a number count only if no key has one.
     """
     best, read = ends(frame), set(_pairs(frame[frame["value"].notna()]))
-    chosen = {}
+    main = {}
     for scorer in sorted({scorer for scorer, _ in best}):
-        keys = ordered_keys(scorer, (key for one, key in best if one == scorer))
+        keys = ordered_keys(scorer, (key for name, key in best if name == scorer))
         keys = [key for key in keys if (scorer, key) in read] or keys
-        chosen[scorer] = next((key for key in keys if best[scorer, key]), keys[0])
-    return chosen
+        main[scorer] = next((key for key in keys if best[scorer, key]), keys[0])
+    return main
 
 
 def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
     """The rows of the number that stands for each scorer: one with a better end, or the only one."""
     best = ends(frame)
-    chosen = {
-        scorer: key
-        for scorer, key in main_keys(frame).items()
-        if best[scorer, key] or sum(one == scorer for one, _ in best) == 1
-    }
+    scorers = [scorer for scorer, _ in best]
+    main = {scorer: key for scorer, key in main_keys(frame).items() if best[scorer, key] or scorers.count(scorer) == 1}
     left_out = [
         f"`{scorer}` is left out: no number of a single answer is better or worse."
-        for scorer in sorted({scorer for scorer, _ in best} - set(chosen))
+        for scorer in sorted(set(scorers) - set(main))
     ]
-    rows = frame[frame["key"] == frame["scorer"].map(chosen)]
+    rows = frame[frame["key"] == frame["scorer"].map(main)]
     return rows.assign(score=score_names(rows)), left_out
 
 
@@ -90,14 +87,14 @@ def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str
     """The rows of one number of each scorer, if it has a better end."""
     best, keys, none = ends(frame), main_keys(frame), True
     for scorer, part in frame.groupby("scorer", sort=True):
-        one = key or keys[str(scorer)]
-        if end := best.get((str(scorer), one)):
+        main = key or keys[str(scorer)]
+        if end := best.get((str(scorer), main)):
             none = False
-            yield score_name(str(scorer), one), end, part[part["key"] == one]
+            yield score_name(str(scorer), main), end, part[part["key"] == main]
     if none:
-        known = ", ".join(sorted({score_name(bare_name(scorer), one) for scorer, one in best}))
+        names = ", ".join(sorted({score_name(bare_name(scorer), name) for scorer, name in best}))
         raise BadInput(
-            f"No score with a better end{f' and the key {key!r}' * bool(key)}; the logs have {known}. Score them with: "
+            f"No score with a better end{f' and the key {key!r}' * bool(key)}; the logs have {names}. Score them with: "
             "inspect score LOG --scorer truthgym/brier"
         )
 
@@ -110,9 +107,9 @@ def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
     reason = rows["reason"] if "reason" in rows else rows["scorer"] * 0
     unread = rows["value"].isna()
     silent = unread & ((reason == NO_OUTCOME) | reason.str.match(JUDGE_AT_FAULT))
-    known = worst(bare_name(str(rows["scorer"].iloc[0])), str(rows["key"].iloc[0]), end, {})
+    lowest = worst(bare_name(str(rows["scorer"].iloc[0])), str(rows["key"].iloc[0]), end, {})
     least = rows["value"].min() if end == "highest" else rows["value"].max()
-    filled = rows["value"].fillna(least if known is None else known)
+    filled = rows["value"].fillna(least if lowest is None else lowest)
     return rows.assign(value=filled, unread=unread.astype(float))[~silent]
 
 
@@ -126,9 +123,9 @@ def run_names(frame: "pd.DataFrame") -> "pd.Series[str]":
 def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:
     """The keys of a scorer's value: first the columns of the log viewer, in their order."""
     present = list(dict.fromkeys(keys))
-    paradigm = SCORER_BY_NAME.get(bare_name(scorer))
-    first = [key for key in (paradigm.columns if paradigm else ()) if key in present]
-    return [*first, *(key for key in present if key not in first)]
+    declaration = SCORER_BY_NAME.get(bare_name(scorer))
+    first = [key for key in (declaration.columns if declaration else ()) if key in present]
+    return list(dict.fromkeys([*first, *present]))
 
 
 def orient_higher_is_better(numbers: "pd.DataFrame", best: "dict[str, BestEnd]") -> "pd.DataFrame":

@@ -62,17 +62,9 @@ class Run:
     @property
     def columns(self) -> dict[str, str]:
         """The columns that the tables have for every row of a run."""
-        header = self.log.header.eval
-        return {
-            "log": self.log.path,
-            "eval_id": header.eval_id,
-            "created": header.created,
-            "model": self.model,
-            "domain": self.domain,
-            "task": self.task,
-            "mode": self.mode,
-            "setup": self.setup,
-        }
+        spec = self.log.header.eval
+        texts = {"log": self.log.path, "eval_id": spec.eval_id, "created": spec.created}
+        return texts | {name: getattr(self, name) for name in ("model", "domain", "task", "mode", "setup")}
 
     @cached_property
     def scorers(self) -> dict[str, str]:
@@ -87,8 +79,8 @@ class Run:
 
     def scorer_label(self, result: ScorerResults) -> str:
         """A scorer's name with the options that differ from its defaults, and the judges that differ between evals."""
-        paradigm = SCORER_BY_NAME.get(bare_name(result.scorer))
-        defaults = signature(paradigm.scorer).parameters if paradigm else {}
+        declaration = SCORER_BY_NAME.get(bare_name(result.scorer))
+        defaults = signature(declaration.scorer).parameters if declaration else {}
         changed = {
             name: value
             for name, value in result.params.items()
@@ -96,10 +88,11 @@ class Run:
         }
         judges: dict[str, str] = {}
         if self.roles:
-            used = paradigm.roles(**result.params) if paradigm else (GRADER,)
+            used = declaration.roles(**result.params) if declaration else (GRADER,)
             judges = {role: model for role, model in self.roles.items() if role in used}
         judge = self.log.reader.judges.get(result.name, "")
-        if judge and judge != _names(self.log.header.eval.model_roles, "judge"):
+        names = sorted(str(model.get("model")) for model in _models(self.log, "judge"))
+        if judge and judge != ", ".join(names):
             judges["judge"] = judge
         return " ".join([bare_name(result.scorer), *options(changed | judges)])
 
@@ -165,8 +158,8 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
     """The runs of logs, newest first. Of copies the one that counts is first."""
     every = [*logs, *among]
     compared = [log for log in every if log.finished] or every
-    models = _alike(compared, _base)
-    tasks = _alike(compared, lambda log: log.header.eval.task)
+    models = _groups(compared, _base)
+    tasks = _groups(compared, lambda log: log.header.eval.task)
     named = [
         _run(log, models.get(_base(log)) or LogGroup([log]), tasks.get(log.header.eval.task) or LogGroup([log]))
         for log in logs
@@ -177,14 +170,13 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
 
 def repeated(evals: Iterable[Run]) -> list[Run]:
     """The finished runs whose model answered again later in the same setup, with the same scorers."""
-    later: dict[tuple[str, str, tuple[str, ...]], str] = {}
-    return [
-        run
-        for run in evals
-        if run.log.finished
-        and later.setdefault((run.model, run.setup, tuple(dict.fromkeys(run.scorers.values()))), run.columns["eval_id"])
-        != run.columns["eval_id"]
-    ]
+    newest: dict[tuple[str, str, tuple[str, ...]], str] = {}
+    again = []
+    for run in evals:
+        if run.log.finished:
+            same, eval_id = (run.model, run.setup, tuple(dict.fromkeys(run.scorers.values()))), run.columns["eval_id"]
+            again += [run] * (newest.setdefault(same, eval_id) != eval_id)
+    return again
 
 
 def options(arguments: Mapping[str, Any]) -> list[str]:
@@ -197,7 +189,7 @@ def options(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def bare_name(name: str) -> str:
-    """The name of a scorer or solver without its package and options, and that of a paradigm without a number.
+    """The name of a scorer or solver without its package and options, and that of one of ours without a number.
 
     `inspect score --action append` numbers the passes of a scorer.
     """
@@ -240,25 +232,23 @@ def _run(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Run:
     differing = same_task.task_args.differing
     arguments = (differing - UNNAMED - {ENTRANT}) | (spec.task_args.keys() & {"domain"})
     entrant = {ENTRANT: spec.task_args.get(ENTRANT)} if ENTRANT in differing else {}
-    roles = {role: _role(spec.model_roles, role) for role in same_task.roles if role in (spec.model_roles or {})}
+    roles = {role: _role(log, role) for role in same_task.roles if role in (spec.model_roles or {})}
     # A mode that the task names itself, in its metadata, is told apart by that name.
     named = "mode" in (spec.metadata or {})
     partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES and not named}
     if all(step.solver.startswith("truthgym/") for step in log.header.plan.steps):  # others may ask any role
         steps = " ".join(_steps(log))
         partners = {role: model for role, model in partners.items() if SOLVER_ROLES.get(role, "") in steps}
+    settings = {name: spec.model_generate_config.get(name) for name in sorted(same_model.settings)}
     return Run(
         log,
         model=" ".join(
-            [
-                spec.model,
-                *options(same_model.model_args.of(_without(spec.model_args))),
-                *options({name: spec.model_generate_config.get(name) for name in sorted(same_model.settings)}),
-                *options(entrant),
-            ]
+            [spec.model, *options(same_model.model_args.shorten(_without(spec.model_args)) | settings | entrant)]
         ),
         domain=spec.task.removeprefix("truthgym/"),
-        task=" ".join(options({name: same_task.task_args.of(spec.task_args).get(name) for name in sorted(arguments)})),
+        task=" ".join(
+            options({name: same_task.task_args.shorten(spec.task_args).get(name) for name in sorted(arguments)})
+        ),
         mode=" ".join([_mode(log, same_task), *options(partners)]),
         roles=roles,
     )
@@ -270,7 +260,7 @@ def _base(log: LogFile) -> str:
     return " ".join([log.header.eval.model, *options({n: v for n, v in arguments.items() if not _is_path(n, v)})])
 
 
-def _alike(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, LogGroup]:
+def _groups(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, LogGroup]:
     groups: dict[str, list[LogFile]] = {}
     for log in logs:
         groups.setdefault(key(log), []).append(log)
@@ -307,7 +297,7 @@ class PathShortener:
                 (n for n in range(1, most) if len({parts[-n:] for parts in paths}) == len(paths)), most
             )
 
-    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+    def shorten(self, record: Mapping[str, Any]) -> dict[str, Any]:
         shortened = dict(record)
         for name, value in record.items():
             if name == "sha256" and value:
@@ -322,22 +312,18 @@ class PathShortener:
 
 
 def _roles(log: LogFile) -> dict[str, str]:
-    return {role: _role(log.header.eval.model_roles, role) for role in log.header.eval.model_roles or {}}
+    return {role: _role(log, role) for role in log.header.eval.model_roles or {}}
 
 
-def _role(roles: Mapping[str, Any] | None, role: str) -> str:
+def _role(log: LogFile, role: str) -> str:
     """The model of a role with its arguments; several with commas."""
-    models = (roles or {})[role]
-    return ", ".join(
-        " ".join([str(one.get("model")), *options(one.get("args") or {})])
-        for one in (models if isinstance(models, list) else [models])
-    )
+    models = _models(log, role)
+    return ", ".join(" ".join([str(model.get("model")), *options(model.get("args") or {})]) for model in models)
 
 
-def _names(roles: Mapping[str, Any] | None, role: str) -> str:
-    """The names of a role's models, sorted, with commas."""
-    models = (roles or {}).get(role, [])
-    return ", ".join(sorted(str(one.get("model")) for one in (models if isinstance(models, list) else [models])))
+def _models(log: LogFile, role: str) -> list[Any]:
+    models = (log.header.eval.model_roles or {}).get(role, [])
+    return models if isinstance(models, list) else [models]
 
 
 def _newest(run: Run) -> tuple[str, str, bool, str, float]:
@@ -355,10 +341,6 @@ def _mode(log: LogFile, same_task: LogGroup) -> str:
 
 def _steps(log: LogFile) -> list[str]:
     """The steps of the plan with their arguments, without that with which Truthgym prepares every task."""
-    return [
-        " ".join(
-            [bare_name(step.solver), *options({k: v for k, v in (step.params_passed or {}).items() if k != ENTRANT})]
-        )
-        for step in log.header.plan.steps
-        if step.solver not in PREPARE
-    ]
+    steps = [step for step in log.header.plan.steps if step.solver not in PREPARE]
+    arguments = [{k: v for k, v in (step.params_passed or {}).items() if k != ENTRANT} for step in steps]
+    return [" ".join([bare_name(step.solver), *options(own)]) for step, own in zip(steps, arguments, strict=True)]

@@ -16,7 +16,7 @@ from truthgym.analysis import catalog, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
-from truthgym.analysis.site.page import Page, inline, page
+from truthgym.analysis.site.page import Page, html_of, inline
 from truthgym.analysis.tables.answers import answers
 from truthgym.cli.report import command
 from truthgym.datasets.errors import BadInput
@@ -215,7 +215,7 @@ def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) 
 
 def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
     markdown = "| model | score |\n|---|---|\n| <b>x</b> \\| y | 0.1 [0.0, 0.2] |\n| z | - |\n\n- Few.\n\n![c](c.svg)\n"
-    shown = page(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
+    shown = html_of(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
     assert "&lt;b&gt;x&lt;/b&gt; | y" in shown
     assert '<th class="figure">score</th>' in shown
     assert '<td class="figure">0.1 [0.0, 0.2]</td>' in shown
