@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.made import Values, made
+from tests.analysis.answer_tables import Values, rows_of
 from truthgym.analysis.agreement import agreements, chart, report
 from truthgym.datasets.errors import BadInput
 
@@ -25,7 +25,7 @@ def alpha(ratings: Values) -> float:
 
 def test_alpha_is_that_of_its_definition_with_an_interval_around_it() -> None:
     values = noisy(0.5, 1)
-    answers = made({("a", "direct"): values})
+    answers = rows_of({("a", "direct"): values})
     answers.attrs["notes"] = ["2 runs of a in urns, direct are taken together."]
     frame = agreements(answers)
     assert frame.attrs["notes"] == answers.attrs["notes"]
@@ -38,7 +38,7 @@ def test_alpha_is_that_of_its_definition_with_an_interval_around_it() -> None:
 
 def test_every_kind_of_second_score_is_compared() -> None:
     same = {("a", "direct"): noisy(0.1, 1), ("a", "self_debate"): noisy(1.0, 2)}
-    answers = pd.concat([made(same), made({("a", "direct"): noisy(0.3, 3)}, scorer="brier read=token")])
+    answers = pd.concat([rows_of(same), rows_of({("a", "direct"): noisy(0.3, 3)}, scorer="brier read=token")])
     facts = answers[answers["scorer"] == "brier"].query("mode == 'direct'").drop(columns=["key", "value"])
     judges = pd.concat([facts.assign(judge=name, rating=noisy(sd, 4).ravel()) for name, sd in (("x", 0.1), ("y", 0.2))])
     told = [("self", "prior", 0.1), ("self", "prior 2", 0.1), ("judge", "prior", 0.8)]
@@ -65,7 +65,7 @@ def test_every_kind_of_second_score_is_compared() -> None:
 def test_questions_that_disagree_most_come_first() -> None:
     values = noisy(0.01, 1)
     values[17, 1] += 2
-    frame = agreements(made({("a", "direct"): values}))
+    frame = agreements(rows_of({("a", "direct"): values}))
     worst = frame.attrs["worst"][0]
     assert (worst["question"], worst["model"], round(worst["spread"])) == ("q17", "a", 2)
     assert "| brier/brier_score | a | q17 |" in report(frame)
@@ -75,23 +75,23 @@ def test_what_says_nothing_is_said_and_not_drawn() -> None:
     failing = noisy(0.1, 2)
     failing[:50] = np.nan
     values = {("a", "direct"): noisy(0.1, 1)}
-    facts = made(values).drop(columns=["key", "value"])
+    facts = rows_of(values).drop(columns=["key", "value"])
     judges = pd.concat(
         [facts.assign(judge=name, rating=one.ravel()) for name, one in (("x", values["a", "direct"]), ("y", failing))]
     )
-    frame = agreements(made(values), judges=judges)
+    frame = agreements(rows_of(values), judges=judges)
     assert frame["kind"].tolist() == ["epochs"]
     assert any("y gave no number for half of the units" in note for note in frame.attrs["notes"])
     with pytest.raises(BadInput, match="all numbers are equal"):
-        agreements(made({("a", "direct"): np.ones((20, 2))}))
+        agreements(rows_of({("a", "direct"): np.ones((20, 2))}))
     with pytest.raises(BadInput, match="9 units have two numbers, and 10"):
-        agreements(made({("a", "direct"): noisy(0.1, 1)[:9]}))
+        agreements(rows_of({("a", "direct"): noisy(0.1, 1)[:9]}))
     with pytest.raises(BadInput, match="Nothing was scored twice"):
-        agreements(made({("a", "direct"): noisy(0.1, 1, epochs=1)}))
+        agreements(rows_of({("a", "direct"): noisy(0.1, 1, epochs=1)}))
 
 
 def test_the_chart_draws_chance_and_the_thresholds() -> None:
-    frame = agreements(made({("a", "direct"): noisy(0.5, 1), ("a", "cot"): noisy(0.5, 2)}))
+    frame = agreements(rows_of({("a", "direct"): noisy(0.5, 1), ("a", "cot"): noisy(0.5, 2)}))
     panels = chart(frame).to_dict()["vconcat"]
     assert [panel["title"]["text"].partition(":")[0] for panel in panels] == ["setups", "epochs"]
     assert [layer["encoding"]["x"]["datum"] for layer in panels[0]["layer"][:3]] == [0, 0.667, 0.8]

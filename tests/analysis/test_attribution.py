@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.made import Values, made
+from tests.analysis.answer_tables import Values, rows_of
 from truthgym.analysis import attribution
 from truthgym.analysis.attribution import chart, effects, report
 from truthgym.datasets.errors import BadInput
@@ -35,7 +35,7 @@ def answers(seed: int = 0, mode: float = 0.0, length: float = 0.0, n: int = 60) 
             values[one] += rng.normal(0, 0.1, (n, 2))
             features["characters"][one] = np.exp(6 + log_length + 2 * difficulty)
             features["hedges"][one], features["numbers"][one] = (rng.poisson(3, (n, 2)).astype(float) for _ in range(2))
-    frame = made(values, **features)
+    frame = rows_of(values, **features)
     return frame.assign(steps=1, confidence=np.nan, stop_reason="stop")
 
 

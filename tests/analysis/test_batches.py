@@ -74,8 +74,8 @@ def test_what_only_one_batch_has_is_said_and_not_compared(
 
 
 def test_folders_are_batches_of_a_report(urn_logs: Path, changed: tuple[Path, np.ndarray], tmp_path: Path) -> None:
-    found = build([urn_logs, changed[0]], tmp_path, ["catalog"], say=lambda line: None)
-    assert [one.name for one in found] == ["batches", "catalog"]
+    pages = build([urn_logs, changed[0]], tmp_path, ["catalog"], say=lambda line: None)
+    assert [page.name for page in pages] == ["batches", "catalog"]
     assert "What changed between the batches?" in (tmp_path / "batches.html").read_text()
     files = [str(path) for path in urn_logs.glob("*.eval")]
-    assert [one.name for one in build(files, tmp_path, ["catalog"], say=lambda line: None)] == ["catalog"]
+    assert [page.name for page in build(files, tmp_path, ["catalog"], say=lambda line: None)] == ["catalog"]

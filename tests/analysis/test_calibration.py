@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
-from tests.analysis.answer_rows import answer_rows
+from tests.analysis.answer_tables import answer_rows
 from tests.fixtures import Run, metrics
 from truthgym.analysis import calibration
 from truthgym.analysis.calibration import INSIDE, OUTSIDE, chart, load, report

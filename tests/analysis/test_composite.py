@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.made import made
+from tests.analysis.answer_tables import rows_of
 from truthgym.analysis.composite import chart, compare_sets, report
 from truthgym.datasets.errors import BadInput
 
@@ -22,7 +22,7 @@ def frame(noise: float = 1.0) -> pd.DataFrame:
         ("judge_score", "judge_score"): RNG.normal(size=GOLD.shape),
         ("brier", "brier_score"): -GOLD,
     }
-    return pd.concat([made({CASE: values}, scorer=scorer, key=key) for (scorer, key), values in parts.items()],
+    return pd.concat([rows_of({CASE: values}, scorer=scorer, key=key) for (scorer, key), values in parts.items()],
                      ignore_index=True)  # fmt: skip
 
 
@@ -66,9 +66,9 @@ def test_an_answer_that_gold_cannot_read_counts_as_its_worst() -> None:
     unread = np.zeros(GOLD.shape, bool)
     unread[:, 0] = True
     brier = 0.9 * (GOLD - GOLD.min()) / np.ptp(GOLD)
-    parts = [made({CASE: np.where(unread, 9, -brier)}, scorer="reward_model", key="reward"),
-             made({CASE: RNG.normal(size=GOLD.shape)}, scorer="judge_score", key="judge_score"),
-             made({CASE: np.where(unread, np.nan, brier)}, reason={CASE: np.where(unread, "unread", "")})]  # fmt: skip
+    parts = [rows_of({CASE: np.where(unread, 9, -brier)}, scorer="reward_model", key="reward"),
+             rows_of({CASE: RNG.normal(size=GOLD.shape)}, scorer="judge_score", key="judge_score"),
+             rows_of({CASE: np.where(unread, np.nan, brier)}, reason={CASE: np.where(unread, "no", "")})]  # fmt: skip
     found: Any = compare_sets(pd.concat(parts, ignore_index=True).fillna({"reason": ""})).set_index("set")
     assert found.loc["reward_model alone", "accuracy"] == pytest.approx(10 / 15), "5 of 15 pairs have such an answer"
     assert found.loc["reward_model alone", "gold_of_best"] == pytest.approx(-1.0)

@@ -46,7 +46,7 @@ def test_three_tokens_say_nothing_and_a_long_budget_is_the_whole(logs: Path) -> 
 def test_the_page_has_every_point(logs: Path) -> None:
     frame = frontier.load(logs)
     spec = frontier.chart(frame).to_dict()
-    assert len(next(iter(spec["datasets"].values()))) == 3
+    assert max(map(len, spec["datasets"].values())) == 3
     page = frontier.report(frame, "frontier.svg")
     assert "*n = 6 questions, 95 % intervals.*" in page
     assert page.count("\n| reference/bayesian |") == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.made import made
+from tests.analysis.answer_tables import rows_of
 from truthgym.analysis import over_optimisation, reward_calibration
 from truthgym.datasets.errors import BadInput
 
@@ -19,8 +19,8 @@ CASE = ("a", "direct")
 def frame(proxy: "NDArray[np.float64]", gold: "NDArray[np.float64]", **more: Any) -> pd.DataFrame:
     """Answers with a reward of a model, and a gold score of which less is better."""
     return pd.concat([
-        made({CASE: proxy}, scorer="reward_model", key="reward", **more),
-        made({CASE: -gold}, scorer="brier", key="brier_score", **more),
+        rows_of({CASE: proxy}, scorer="reward_model", key="reward", **more),
+        rows_of({CASE: -gold}, scorer="brier", key="brier_score", **more),
     ], ignore_index=True)  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says,
         chart(frame.query("scorer == 'martingale'"))
 
 
-def test_the_chart_shows_direction_reference_and_doubt(run: Run, tmp_path: Path) -> None:
+def test_the_chart_shows_direction_reference_and_hollow_points(run: Run, tmp_path: Path) -> None:
     run(urns(n=30), epochs=1)
     run(urns(n=30), get_model("reference/bayesian", refuses=0.9, stage="both"), epochs=1)
     panels = chart(load(tmp_path / "logs")).to_dict()["vconcat"]

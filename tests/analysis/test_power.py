@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.answer_rows import answer_rows
+from tests.analysis.answer_tables import answer_rows
 from truthgym.analysis import power
 from truthgym.analysis.power import DIFFERENCE, LEVEL, SLOPE, chart, load, report
 from truthgym.datasets.errors import BadInput

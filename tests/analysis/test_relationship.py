@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.made import Values, made
+from tests.analysis.answer_tables import Values, rows_of
 from truthgym.analysis.relationship import by_setup, chart, relations, report
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.regression import cross_epoch_correlation
@@ -21,7 +21,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels collects garbage with every correction
 
 
-def headlines(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataFrame:
+def estimates(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataFrame:
     """Models in four setups, whose Brier score rises with the size of their martingale score, of either sign."""
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def answers(
         hidden, difficulty = rng.normal(size=(n, epochs)), rng.normal(size=(n, 1))
         words["a", mode] = 100 + strength * (mode == "self_debate") + 0.5 * hidden + rng.normal(size=(n, epochs))
         scores["a", mode] = effect * words["a", mode] + direct * (mode == "self_debate") + hidden + difficulty
-    return pd.concat([made(scores), made(words, scorer="length", key="words")], ignore_index=True)
+    return pd.concat([rows_of(scores), rows_of(words, scorer="length", key="words")], ignore_index=True)
 
 
 def by_kind(frame: pd.DataFrame, level: str, x: str, y: str) -> dict[Any, Any]:
@@ -58,7 +58,7 @@ def by_kind(frame: pd.DataFrame, level: str, x: str, y: str) -> dict[Any, Any]:
 
 
 def test_the_published_link_is_found_in_form() -> None:
-    frame = relations(headlines(), answers())
+    frame = relations(estimates(), answers())
     link = by_kind(frame, "setups", "|martingale|", "brier")["link", ""]
     assert link["lower"] < SLOPE < link["upper"]
     assert (link["n"], link["clusters"]) == (48, 12)
@@ -66,13 +66,13 @@ def test_the_published_link_is_found_in_form() -> None:
     estimate, lower, upper = map(float, re.findall(r"[=\[ ](0\.\d+)", at.partition("martingale")[2]))
     assert lower < (0.25 - 0.15) / SLOPE < upper
     assert lower < estimate < upper
-    small = headlines()
+    small = estimates()
     small.loc[small["scorer"] == "brier", "score"] -= 0.2  # 0.25 is passed at 0.6, where there are no models
     assert not any("passes 0.25" in note for note in relations(small, answers()).attrs["notes"])
     models = by_kind(frame, "models", "brier", "|martingale|")
     assert models["correlation", ""]["lower"] > 0.8
     assert ("corrected correlation", "") not in models  # the error of a slope between models is not known
-    none = by_kind(relations(headlines(slope=0), answers()), "setups", "|martingale|", "brier")["link", ""]
+    none = by_kind(relations(estimates(slope=0), answers()), "setups", "|martingale|", "brier")["link", ""]
     assert none["lower"] < 0 < none["upper"]
 
 
@@ -87,7 +87,9 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
         hard, noise = rng.normal(0, 0.25, questions), rng.normal(0, 0.1, (models, questions))
         values = level[:, None] + hard + noise
         key = {"brier": "brier_score", "qualitative": "quality"}[scorer]
-        tables.append(made({(f"m{i}", "direct"): one[:, None] for i, one in enumerate(values)}, scorer=scorer, key=key))
+        tables.append(
+            rows_of({(f"m{i}", "direct"): one[:, None] for i, one in enumerate(values)}, scorer=scorer, key=key)
+        )
         facts = {"domain": "urns", "mode": "direct", "setup": "urns, direct", "scorer": scorer, "best": BEST[scorer]}
         width = 2 * 1.97 * values.std(axis=1, ddof=1) / np.sqrt(questions)
         rows += [
@@ -109,7 +111,7 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
 
 
 def test_a_score_of_both_signs_counts_by_the_size_of_its_mean() -> None:
-    twice = headlines(models=6)
+    twice = estimates(models=6)
     twice = pd.concat([twice, twice.assign(score=twice["score"].where(twice["scorer"] == "brier", -twice["score"]))])
     scores, *_ = by_setup(twice, answers())
     assert scores["|martingale|"].tolist() == pytest.approx([0.0] * 24)
@@ -118,7 +120,7 @@ def test_a_score_of_both_signs_counts_by_the_size_of_its_mean() -> None:
 @pytest.mark.parametrize("scorer", ["value_tracking", "qualitative", "length"])
 def test_more_is_better_in_correlations(scorer: str) -> None:
     """A number that rises with the Brier score, of which less is better."""
-    frame = headlines()
+    frame = estimates()
     other = frame[frame["scorer"] == "brier"]
     other = other.assign(scorer=scorer, best=BEST[scorer], score=other["score"] - 0.3)  # of both signs
     frame = relations(pd.concat([frame, other]), answers())
@@ -130,7 +132,7 @@ def test_more_is_better_in_correlations(scorer: str) -> None:
 
 
 def test_few_models_are_not_clustered_and_say_so() -> None:
-    frame = relations(headlines(models=5), answers())
+    frame = relations(estimates(models=5), answers())
     notes = " ".join(frame.attrs["notes"])
     assert "brier and |martingale|: 5 models in 4 setups" in notes
     assert "too few to cluster by model" in notes
@@ -153,7 +155,7 @@ def test_an_error_that_an_answers_numbers_share_is_no_relation_of_questions() ->
 
 
 def test_an_assigned_setting_finds_the_effect_that_a_correlation_misses() -> None:
-    frame = relations(headlines(), answers(effect=-0.5, strength=2.0))
+    frame = relations(estimates(), answers(effect=-0.5, strength=2.0))
     found = by_kind(frame, "answers", "length/words", "brier/brier_score")
     slope = found["two-stage least squares", "instrument: mode; model and question"]
     spread = answers(strength=2.0).query("key == 'words'")["value"].std()  # effects are of 1 sd
@@ -165,7 +167,7 @@ def test_an_assigned_setting_finds_the_effect_that_a_correlation_misses() -> Non
 
 def test_mediated_and_direct_effects_sum_to_the_total() -> None:
     frame = answers(effect=-0.5, strength=2.0, direct=0.8)
-    found = by_kind(relations(headlines(), frame), "answers", "length/words", "brier/brier_score")
+    found = by_kind(relations(estimates(), frame), "answers", "length/words", "brier/brier_score")
     parts = [row["estimate"] for (kind, _), row in found.items() if kind in ("mediated", "direct")]
     means = frame.query("key == 'brier_score'").groupby("mode")["value"].mean()
     assert sum(parts) == pytest.approx(means["self_debate"] - means["direct"], abs=0.1)
@@ -179,10 +181,10 @@ def test_a_third_mode_does_not_bias_mediation() -> None:
     y = {mode: 0.5 * x[mode] + rng.normal(size=(400, 1)) for mode in MODES}
     x["other"], y["other"] = hidden + rng.normal(size=(400, 1)), -2 * hidden + rng.normal(size=(400, 1))
     tables = (
-        made({("a", mode): one for mode, one in y.items()}),
-        made({("a", mode): one for mode, one in x.items()}, scorer="length", key="words"),
+        rows_of({("a", mode): one for mode, one in y.items()}),
+        rows_of({("a", mode): one for mode, one in x.items()}, scorer="length", key="words"),
     )
-    found = by_kind(relations(headlines(), pd.concat(tables)), "answers", "length/words", "brier/brier_score")
+    found = by_kind(relations(estimates(), pd.concat(tables)), "answers", "length/words", "brier/brier_score")
     pair = "mode self_debate against direct; model and question"
     assert found["mediated", pair]["estimate"] == pytest.approx(0.5, abs=0.15)
     assert found["direct", pair]["estimate"] == pytest.approx(0.0, abs=0.2)
@@ -191,29 +193,29 @@ def test_a_third_mode_does_not_bias_mediation() -> None:
 def test_an_instrument_is_compared_within_all_other_settings() -> None:
     frame = answers(effect=-0.5, strength=2.0)
     other = frame.assign(task=frame["mode"].map({"direct": "draws=2", "self_debate": "draws=4"}))
-    mixed = relations(headlines(), other)
+    mixed = relations(estimates(), other)
     assert "two-stage least squares" not in set(mixed["kind"])
     assert "0 % of the answers (90 % must be to questions that were asked in every mode)" in " ".join(
         mixed.attrs["notes"]
     )
     crossed = pd.concat([frame.assign(task=f"draws={k}", eval_id=frame["eval_id"] + f" {k}") for k in (2, 4)])
-    given = relations(headlines(), crossed).query("kind == 'two-stage least squares'")["controls"]
+    given = relations(estimates(), crossed).query("kind == 'two-stage least squares'")["controls"]
     assert set(given) == {"instrument: mode; model, draws and question"}
 
 
 def test_a_weak_instrument_and_one_mode_say_so() -> None:
-    weak = relations(headlines(), answers(strength=0.0))
+    weak = relations(estimates(), answers(strength=0.0))
     row = weak[weak["kind"] == "two-stage least squares"].iloc[0]
     assert np.isnan(row["estimate"])
     assert "length/words and brier/brier_score: F 0." in " ".join(weak.attrs["notes"])
-    one = relations(headlines(), answers(epochs=1).query("mode == 'direct'"))
+    one = relations(estimates(), answers(epochs=1).query("mode == 'direct'"))
     notes = " ".join(one.attrs["notes"])
     assert "all answers have the same mode" in notes
     assert "One epoch" in notes
 
 
-def test_doubts_of_one_kind_are_one_note() -> None:
-    few = headlines(models=3)
+def test_caveats_of_one_kind_are_one_note() -> None:
+    few = estimates(models=3)
     more = [few.assign(scorer=few["scorer"] + f" figures={i}") for i in range(3)]
     notes = relations(pd.concat(more), answers()).attrs["notes"]
     [over_models] = [note for note in notes if note.startswith("No correlation over models: ")]
@@ -224,25 +226,25 @@ def test_doubts_of_one_kind_are_one_note() -> None:
 def test_a_constant_has_a_note_and_no_row() -> None:
     numbers = answers()
     numbers["value"] = numbers["value"].where(numbers["scorer"] == "brier", 1.0)
-    frame = relations(headlines(), numbers)
+    frame = relations(estimates(), numbers)
     assert "length/words" not in {*frame["x"], *frame["y"]}
     expected = "No correlation over answers: brier/brier_score and length/words (too few have both, or one of them does"
     assert any(note.startswith(expected) for note in frame.attrs["notes"])
     with pytest.raises(BadInput, match="Nothing can be related: No correlation over models"):
-        relations(headlines(models=1), numbers.query("mode == 'direct'"))
+        relations(estimates(models=1), numbers.query("mode == 'direct'"))
 
 
 def test_what_cannot_be_related_is_refused() -> None:
     with pytest.raises(BadInput, match=r"one measure \(brier\), and two are needed"):
-        relations(headlines().query("scorer == 'brier'"), answers().query("scorer == 'brier'"))
+        relations(estimates().query("scorer == 'brier'"), answers().query("scorer == 'brier'"))
     with pytest.raises(BadInput, match="Unknown x 'length: word'; did you mean 'length/words'"):
-        relations(headlines(), answers(), x="length: word")
+        relations(estimates(), answers(), x="length: word")
     with pytest.raises(BadInput, match="Unknown setting 'prompt'"):
-        relations(headlines(), answers(), setting="prompt")
+        relations(estimates(), answers(), setting="prompt")
 
 
 def test_every_kind_is_printed_with_its_assumptions_and_drawn_with_a_baseline() -> None:
-    frame = relations(headlines(), answers(effect=-0.5, strength=2.0))
+    frame = relations(estimates(), answers(effect=-0.5, strength=2.0))
     page = report(frame, "x.svg")
     for text in ("which cannot be checked", "it is no effect"):
         assert text in page
@@ -254,6 +256,6 @@ def test_every_kind_is_printed_with_its_assumptions_and_drawn_with_a_baseline() 
     assert panels[5]["layer"][0]["encoding"]["y"]["datum"] == 0.25
     assert panels[5]["title"]["subtitle"] == "48 models in setups"
     assert [layer["mark"]["type"] for layer in panels[5]["layer"]] == ["rule", "line", "point"]
-    for few in (headlines(models=5), headlines(slope=0)):  # too few models to cluster, and no link
+    for few in (estimates(models=5), estimates(slope=0)):  # too few models to cluster, and no link
         link = chart(relations(few, answers())).to_dict()["vconcat"][-1]
         assert [layer["mark"]["type"] for layer in link["layer"]] == ["rule", "point"]

@@ -61,16 +61,16 @@ def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path
         assert start < 0 or shown.index(inline(note)) < start, "notes come before the figure"
 
 
-def test_the_overview_has_each_headline_with_its_verdict(site: Path, mixed_logs: Path) -> None:
+def test_the_overview_has_each_estimate_with_its_verdict(site: Path, mixed_logs: Path) -> None:
     overview = unescape((site / "index.html").read_text())
     start = overview.index("<h2>Scores</h2>")
     rows = re.findall(r"<tr>.*?</tr>", overview[start : overview.index("<h2>All questions")], re.DOTALL)[1:]
     frame = performance.load(mixed_logs).head(20)
     assert len(rows) == len(frame)
-    for row, one in zip(rows, frame.to_dict("records"), strict=True):
-        assert one["model"] in row
-        assert ("-" if pd.isna(one["score"]) else f"{one['score']:.3f}") in row
-        assert one["verdict"] in row
+    for row, facts in zip(rows, frame.to_dict("records"), strict=True):
+        assert facts["model"] in row
+        assert ("-" if pd.isna(facts["score"]) else f"{facts['score']:.3f}") in row
+        assert facts["verdict"] in row
 
 
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
@@ -84,23 +84,23 @@ def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "label"),
-    [({}, "brier"), ({"about": "proposition"}, "brier"), ({"read": "token"}, "brier read=token")],
+    ("options", "label", "only"),
+    [
+        ({}, "brier", ["trajectories", "performance"]),
+        ({"about": "proposition"}, "brier", ["trajectories", "agreement"]),
+        ({"read": "token"}, "brier read=token", []),  # all pages
+    ],
 )
 def test_a_later_pass_of_a_scorer_fails_no_page(
-    urn_logs: Path, tmp_path: Path, options: dict[str, Any], label: str
+    urn_logs: Path, tmp_path: Path, options: dict[str, Any], label: str, only: list[str]
 ) -> None:
     log = read_eval_log(str(next(urn_logs.glob("*.eval"))))
-    log = score(
-        score(log, brier(**options), action="append", display="log"),
-        martingale(per="step"),
-        action="append",
-        display="log",
-    )
+    for later in (brier(**options), martingale(per="step")):
+        log = score(log, later, action="append", display="log")
     for sample in log.samples or []:
         (sample.scores or {})["brier1"].value["brier_score"] = 0.125  # type: ignore[index]
     write_eval_log(log, str(tmp_path / "log.eval"))
-    findings = {one.name: one for one in build(tmp_path, tmp_path / "site", say=lambda line: None)}
+    findings = {page.name: page for page in build(tmp_path, tmp_path / "site", only, say=lambda line: None)}
     assert [(finding.name, finding.refusal) for finding in findings.values() if finding.failed] == []
     rows = answers(tmp_path)
     later = rows[(rows["scorer"] == label) & (rows["key"] == "brier_score")]
@@ -112,7 +112,7 @@ def test_a_later_pass_of_a_scorer_fails_no_page(
 
 
 def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_path: Path) -> None:
-    findings = {one.name: one for one in build(plain, tmp_path, say=lambda line: None)}
+    findings = {page.name: page for page in build(plain, tmp_path, say=lambda line: None)}
     assert not any(finding.failed for finding in findings.values())
     assert findings["health"].frame is not None
     assert findings["catalog"].frame is not None
@@ -207,10 +207,8 @@ def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) 
     out = tmp_path / "site"
     build([copied], out, ["catalog"], bundle=True, say=lambda line: None)
     assert (out / "viewer" / "logs" / plain.name).is_file()
-    assert (
-        f'<a href="viewer/index.html#/logs/{plain.name}"><code>{plain.name}</code></a>'
-        in (out / "catalog.html").read_text()
-    )
+    link = f'<a href="viewer/index.html#/logs/{plain.name}"><code>{plain.name}</code></a>'
+    assert link in (out / "catalog.html").read_text()
 
 
 def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
@@ -245,9 +243,9 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     others[0].output.choices[0].stop_reason = "max_tokens"
     others[1].error = EvalError(message="Timeout after 5 s", traceback="", traceback_ansi="")
     others[1].scores = {}
-    for one, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
-        (one.scores or {})["match"].value = float("nan")
-        (one.scores or {})["match"].reason = reason
+    for other, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
+        (other.scores or {})["match"].value = float("nan")
+        (other.scores or {})["match"].reason = reason
     others[3].output.choices[0].message.content = "I\u2019m sorry, but I can't say."
     log.samples = others
     write_eval_log(log, str(tmp_path / "log.eval"))

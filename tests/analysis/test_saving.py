@@ -5,8 +5,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from tests.commands import call
-from truthgym.analysis import cost
+from truthgym.analysis import cost, performance
 from truthgym.analysis.tables import saving
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
@@ -55,9 +54,10 @@ def test_a_new_page_names_the_analysis_that_wrote_it(tmp_path: Path, monkeypatch
     assert "written by truthgym.analysis.cost -->" in (tmp_path / "cost.md").read_text()
 
 
-def test_the_command_explains_bad_input_in_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = ["-m", "truthgym.analysis.performance", str(tmp_path), str(tmp_path / "out.csv")]
-    done = call(*command, environment=environment)
-    assert done.returncode == 1
-    assert "There are no logs in" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_command_explains_bad_input_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["performance", str(tmp_path), str(tmp_path / "out.csv")])
+    with pytest.raises(SystemExit, match="1"):
+        saving.main(performance.load, performance.chart, performance.__doc__, performance.report)
+    assert capsys.readouterr().err.startswith("There are no logs in")

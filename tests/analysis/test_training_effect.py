@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.answer_rows import answer_rows
+from tests.analysis.answer_tables import answer_rows
 from truthgym.analysis import training_effect
 from truthgym.analysis.compare import compare
 from truthgym.analysis.training_effect import BEYOND, CHANGE, CONTROL, chart, load, report

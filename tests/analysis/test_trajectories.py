@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.analysis.answer_rows import answer_rows
+from tests.analysis.answer_tables import answer_rows
 from tests.fixtures import Answer, Request, serving
 from truthgym.analysis import trajectories
 from truthgym.analysis.tables.saving import save

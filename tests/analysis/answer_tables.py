@@ -1,24 +1,22 @@
-"""Tables of answers whose truth is known, in the columns of `analysis.tables.answers`."""
+"""Tables of answers with planted values, in the columns of `analysis.tables.answers`."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Values = NDArray[np.float64]
 
 
-def made(
+def rows_of(
     values: Mapping[tuple[str, str], Values],
     scorer: str = "brier",
     key: str = "brier_score",
     per_event: int = 1,
     **more: Any,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """A row for each number.
 
     Args:
@@ -28,8 +26,6 @@ def made(
         per_event: Questions that share an event.
         more: Further columns: a text, or by model and mode an array like that of the values.
     """
-    import pandas as pd
-
     rows = [
         {
             "log": f"{model} {mode}.eval",
@@ -54,3 +50,25 @@ def made(
         for (question, epoch), value in np.ndenumerate(numbers)
     ]
     return pd.DataFrame(rows)
+
+
+SAME = {
+    **{"log": "a.eval", "eval_id": "a", "model": "m", "domain": "urns", "task": "", "mode": "direct"},
+    **{"setup": "urns, direct", "split": "test", "target": "yes", "scorer": "brier", "key": "brier_score"},
+    "reason": "",
+}
+
+
+def answer_rows(values: Mapping[str, Sequence[float]], **columns: Any) -> pd.DataFrame:
+    """A table as `answers` returns it.
+
+    Args:
+        values: The values of each question, one for each epoch.
+        columns: Values of other columns: one for all rows, or a mapping from each question.
+    """
+    cells = [(q, epoch, value) for q, epochs in values.items() for epoch, value in enumerate(epochs, start=1)]
+    frame = pd.DataFrame(cells, columns=["sample_id", "epoch", "value"])
+    frame["event"] = frame["sample_id"]
+    for name, values_of in (SAME | columns).items():
+        frame[name] = frame["sample_id"].map(values_of) if isinstance(values_of, Mapping) else values_of
+    return frame
