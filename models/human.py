@@ -8,12 +8,20 @@ eval loses none.
 """
 
 import json
+import math
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import anyio
+import platformdirs
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import Transcript, transcript
 from inspect_ai.model import (
@@ -24,23 +32,109 @@ from inspect_ai.model import (
     ModelAPI,
     ModelOutput,
     ModelUsage,
+    ResponseSchema,
     StopDetails,
     modelapi,
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 from rich.console import Console
 
-from truthgym.datasets.errors import one_of
-from truthgym.models.terminal.form import FormField, display, form_fields
-from truthgym.models.terminal.journal import Journal, digest, message_key
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.models.terminal.screen import dim, end_eval, plain, screen, show
 
 TEXT_KEYS = "Send: /send or Ctrl-D on an empty line. Also: /skip /stop /all. Ctrl-X Ctrl-E opens $EDITOR."
 LINE_KEYS = "Enter sends. Also: /skip /stop /all."
 SKIPPED = "The person skipped this question."
+CONSTANTS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False, "none": None}
+"""How a person types a boolean, or leaves a field empty that may be null."""
+TYPES = {"integer": "a whole number", "number": "a number", "boolean": "yes or no", "string": "a text", "null": "none"}
+REMEDY = "name another file with -M journal=PATH, or keep no journal with -M journal=false"
+ONE_PERSON = anyio.Lock()
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field of a form."""
+
+    name: str
+    schema: dict[str, Any]
+    """JSON schema of its value: a scalar, or `anyOf` several scalars."""
+
+    @property
+    def description(self) -> str:
+        """What the field is about."""
+        return str(self.schema.get("description", ""))
+
+    @property
+    def multiline(self) -> bool:
+        """Whether the value is a free text, which may have several lines."""
+        return any(part.get("type") == "string" and "enum" not in part for part in _alternatives(self.schema))
+
+    @property
+    def hint(self) -> str:
+        """What to type, such as "a whole number from 0 to 100, or none"."""
+        return ", or ".join(_hint(part) for part in _alternatives(self.schema))
+
+    def parse(self, typed: str) -> Any:  # noqa: ANN401 (any JSON value)
+        """The value that a person means."""
+        from jsonschema import Draft202012Validator
+
+        word, schema = typed.strip(), Draft202012Validator(self.schema)
+        fits = [value for value in self._readings(word) if schema.is_valid(value)]
+        if not fits:
+            raise ValueError(f"{word!r} is not valid for {self.name}; type {self.hint}.")
+        return fits[0]
+
+    def _readings(self, word: str) -> list[object]:
+        """What a word can mean, in the order in which it is tried."""
+        if not word:
+            return []
+        choices = [choice for part in _alternatives(self.schema) for choice in part.get("enum", [])]
+        readings: list[object] = [choice for choice in choices if display(choice).casefold() == word.casefold()]
+        readings += [value for key, value in CONSTANTS.items() if key == word.casefold()]
+        for number in (int, float):
+            with suppress(ValueError):
+                readings += [value] if math.isfinite(value := number(word)) else []
+        return [*readings, word]
+
+
+def form_fields(schema: ResponseSchema | None) -> list[FormField] | None:
+    """The fields of a form, or None if there is no form or a field is not a scalar."""
+    if schema is None or not schema.json_schema.properties:
+        return None
+    properties = schema.json_schema.properties
+    fields = [FormField(name, part.model_dump(exclude_none=True)) for name, part in properties.items()]
+    scalar = all(part.get("type") in TYPES for field in fields for part in _alternatives(field.schema))
+    return fields if scalar else None
+
+
+def display(value: object) -> str:
+    """A value as a person would type it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = schema.get("anyOf", [schema])
+    return [part | {"type": kind} for part in parts for kind in _types(part)]
+
+
+def _types(schema: dict[str, Any]) -> list[Any]:
+    kinds = schema.get("type", "string" if "enum" in schema else None)
+    return kinds if isinstance(kinds, list) else [kinds]
+
+
+def _hint(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return f"one of {', '.join(map(display, schema['enum']))}"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    limits = (f" from {low:g}" if low is not None else "") + (f" to {high:g}" if high is not None else "")
+    return TYPES[schema["type"]] + limits
+
+
 SEND = FormField("send", {"type": "boolean"})
 """The confirmation at the end of a form."""
-ONE_PERSON = anyio.Lock()
 
 
 class _Shown:
@@ -234,3 +328,86 @@ def _role(model: str, messages: list[ChatMessage]) -> str | None:
         if isinstance(event, ModelEvent) and event.model == model and [m.text for m in event.input] == texts:
             return event.role
     return None
+
+
+def default_path() -> Path:
+    """The default journal, in the user's data folder."""
+    return platformdirs.user_data_path("truthgym") / "human" / "terminal.jsonl"
+
+
+def message_key(message: ChatMessage) -> tuple[str, str, object]:
+    """Role, text and epoch of a message, with the repetition number if a judge is asked several times."""
+    metadata = message.metadata or {}
+    epoch, draw = metadata.get("epoch"), metadata.get("draw")
+    return message.role, message.text, [epoch, draw] if draw else epoch
+
+
+def digest(messages: Sequence[ChatMessage], field: str = "") -> str:
+    """Identifies a request, or one field of the form that it asks for. Message ids make no difference."""
+    text = json.dumps([message_key(message) for message in messages]) + field
+    return sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An earlier reply."""
+
+    text: str
+    time: str
+    """When it was sent, to the minute, in local time."""
+
+
+class Journal:
+    """The journal file.
+
+    Args:
+        path: Its path, True for the default one, False for no journal.
+
+    Raises:
+        BadInput: `path` is neither, or a folder.
+    """
+
+    def __init__(self, path: object = True) -> None:
+        if not isinstance(path, bool | str) or path == "":
+            raise BadInput(f"-M journal={path!r} cannot be used: give the path of a file, or false for no journal")
+        self.path = Path(path).expanduser() if isinstance(path, str) else default_path() if path else None
+        if self.path is not None and self.path.is_dir():
+            raise BadInput(f"-M journal={path} cannot be used: it is a folder; {REMEDY}")
+
+    def find(self, key: str) -> Reply | None:
+        """The last reply to the request with this digest, or None."""
+        if self.path is None:
+            return None
+        try:
+            self._append("")
+            lines = self.path.read_bytes().splitlines()
+        except OSError as error:
+            raise BadInput(f"The journal {self.path} cannot be written ({error.strerror}); {REMEDY}") from None
+        for line in reversed(lines):
+            try:
+                entry = json.loads(line)
+                if entry["asked"] == key and "reply" in entry:
+                    time = datetime.fromisoformat(entry["time"]).astimezone()
+                    return Reply(str(entry["reply"]), time.strftime("%Y-%m-%d %H:%M"))
+            except (ValueError, KeyError, TypeError):  # a line cut short by a kill
+                continue
+        return None
+
+    def write(self, key: str, reply: str) -> None:
+        """Append a reply and flush it to disk."""
+        if self.path is not None:
+            entry = {"asked": key, "time": datetime.now().astimezone().isoformat(timespec="seconds"), "reply": reply}
+            self._append(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def _append(self, line: str) -> None:
+        assert self.path is not None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # 0o600: only the user can read it
+        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "ab+") as file:
+            if not line:
+                return
+            if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                line = f"\n{line}"
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())

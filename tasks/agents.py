@@ -24,8 +24,8 @@ from truthgym.datasets import gaia_mini as gaia
 from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import question_of
-from truthgym.solvers.agent_tools.forgetful import forgetful
 from truthgym.solvers.agent_tools.tools import check_tools
+from truthgym.solvers.agent_tools.turns import forgetful
 from truthgym.solvers.roles import required_sandbox
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.domain_task import ScorerNames, domain_task

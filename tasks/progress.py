@@ -14,8 +14,7 @@ from inspect_ai import Task, task
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.progress import timelines
-from truthgym.models.agents.proxies import ROLE, Proxies
-from truthgym.models.agents.respondent import Elicitation
+from truthgym.models.agents.respondent import ROLE, Elicitation, Proxies
 from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judge_score import judge_score
 from truthgym.scorers.progress.judges import JUDGES, timeline

@@ -22,8 +22,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.progress import IN_USE, TimelineQuestion, questionnaire
 from truthgym.datasets.question import question_of
-from truthgym.models.agents.proxies import Proxies, people
-from truthgym.models.agents.respondent import Elicitation, Memory, Respondent
+from truthgym.models.agents.respondent import Elicitation, Memory, Proxies, Respondent, people
 from truthgym.scorers.progress.examinees import EXAMINEES
 from truthgym.scorers.progress.framework import ExamineeBase, JudgeBase, Setting, flat
 from truthgym.scorers.progress.record import RESULT

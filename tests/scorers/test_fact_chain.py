@@ -20,7 +20,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.tool_users import followed
 from truthgym.scorers.agent_answer import process_score
 from truthgym.scorers.fact_chain import hops_right, summarise
-from truthgym.solvers.agent_tools.forgetful import REMOVED, last_results
+from truthgym.solvers.agent_tools.turns import REMOVED, last_results
 from truthgym.tasks.agents import fact_chains as task
 
 

@@ -9,7 +9,7 @@ import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
 from truthgym.datasets.errors import BadInput
-from truthgym.models.terminal.journal import Journal, Reply, default_path, digest
+from truthgym.models.human import Journal, Reply, default_path, digest
 from truthgym.solvers.trajectory import user_message
 
 ASKED = "0123"

@@ -7,7 +7,7 @@ from inspect_ai.model import ResponseSchema
 from inspect_ai.util import json_schema
 from pydantic import BaseModel, Field
 
-from truthgym.models.terminal.form import FormField, form_fields
+from truthgym.models.human import FormField, form_fields
 from truthgym.scorers.judges.asking import Form, ReasonedForm, rating_field
 
 
