@@ -87,7 +87,7 @@ def _question(seed: int, i: int, gap: float, control: Control) -> Sample:
     if control in ("identical", "loudness"):
         second, seeds[1] = first, seeds[0]
         loudness[1] = loudness[0] if control == "identical" else loudness[1]
-    known = question(
+    metadata = question(
         AudioQuestion,
         identity,
         domain="audio",
@@ -100,10 +100,10 @@ def _question(seed: int, i: int, gap: float, control: Control) -> Sample:
         second=second,
     )
     asked = f"{REMOVED if control == 'removed' else CLIPS} {ASKED[fault]}"
-    made = sample(identity, asked, "yes" if truth else "no", known, identity)
+    item = sample(identity, asked, "yes" if truth else "no", metadata, identity)
     if control != "removed":
         pairs = zip((first, second), loudness, seeds, strict=True)
         clips = [synthesise(severity, level, voice, each) for severity, level, each in pairs]
         heard = [ContentAudio(audio=to_uri(clip), format="wav") for clip in clips]
-        made.input = [ChatMessageUser(content=[*heard, ContentText(text=asked)])]
-    return made
+        item.input = [ChatMessageUser(content=[*heard, ContentText(text=asked)])]
+    return item

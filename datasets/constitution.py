@@ -5,10 +5,10 @@ The data card, `constitution.md`, says what the bundled principles are for.
 
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from truthgym.datasets.errors import BadInput, bad_fields
-from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.row_files import read_models
 from truthgym.datasets.question import Text
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
@@ -33,21 +33,13 @@ def constitution(source: str = "built-in") -> list[Principle]:
     """
     path = BUNDLED if source == "built-in" else Path(source)
     principles: dict[str, Principle] = {}
-    for where, row in read_rows(path):
-        try:
-            one = Principle(**row)
-        except ValidationError as error:
-            raise bad_fields(where, error, list(Principle.model_fields)) from None
-        if one.name in principles:
-            raise BadInput(f"{where}: the name {one.name!r} is repeated; rename one of the principles")
-        principles[one.name] = one
-    if not principles:
-        raise BadInput(
-            f"constitution={source}: it has no principle; write one JSON object a line with a name and a principle"
-        )
+    for where, row in read_models(path, Principle):
+        if row.name in principles:
+            raise BadInput(f"{where}: the name {row.name!r} is repeated; rename one of the principles")
+        principles[row.name] = row
     return list(principles.values())
 
 
 def as_list(principles: list[Principle]) -> str:
     """The principles as a numbered list, for a prompt."""
-    return "\n".join(f"{number}. {one.principle}" for number, one in enumerate(principles, start=1))
+    return "\n".join(f"{number}. {row.principle}" for number, row in enumerate(principles, start=1))

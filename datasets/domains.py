@@ -73,8 +73,8 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
     check_questions(domain, n)
     pool = []
     for item in _train_split(domain):
-        known = item.metadata_as(Question)
-        if may_be_shown_with(asked, known.event, known.proposition, known.opened_on):
+        facts = item.metadata_as(Question)
+        if may_be_shown_with(asked, facts.event, facts.proposition, facts.opened_on):
             pool.append(item)
     return random.Random(repr((domain, *key))).sample(pool, min(n, len(pool)))
 
@@ -107,9 +107,9 @@ def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, 
     one_of("domain", name, list(DOMAINS))
     if arguments is not None and not isinstance(arguments, Mapping):
         raise BadInput(f"domain: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}")
-    known = [p.name for p in signature(DOMAINS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [p.name for p in signature(DOMAINS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for argument in arguments or {}:
-        one_of(f"argument of {name}", str(argument), known)
+        one_of(f"argument of {name}", str(argument), parameters)
     # Without `n` the domain uses its own default, which for a generator is not None.
     defaults = {key: value for key, value in defaults.items() if value is not None}
     return name, DOMAINS[name](**(defaults | dict(arguments or {})))

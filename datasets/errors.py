@@ -82,7 +82,7 @@ def not_on_windows(what: str) -> None:
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A suggestion such as "did you mean 'brier'? ", or an empty string if nothing is near."""
-    folded = {one.lower(): one for one in known}
+    folded = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), folded, n=1)
     return f"did you mean {folded[near[0]]!r}? " if near else ""
 
@@ -102,9 +102,9 @@ def bad_fields(where: str, error: ValidationError, known: Sequence[str]) -> BadI
         known: All fields that a row may have, for a suggestion.
     """
     problems: dict[str, str] = {}
-    for one in error.errors():
-        name = ".".join(str(part) for part in one["loc"] if not isinstance(part, str) or "[" not in part)
-        problems.setdefault(name.partition(".")[0], _field_problem(name, one, known))
+    for detail in error.errors():
+        name = ".".join(str(part) for part in detail["loc"] if not isinstance(part, str) or "[" not in part)
+        problems.setdefault(name.partition(".")[0], _field_problem(name, detail, known))
     return BadInput(f"{where}: {'; '.join(problems.values())}")
 
 
@@ -162,17 +162,17 @@ def _problems(error: ValidationError, function: Callable[..., object]) -> str:
     """What is wrong with each argument: its value, once, and the remedies, one for each member of a union."""
     names = [name for name in function.__annotations__ if name != "return"]
     problems: dict[str, str] = {}
-    for one in error.errors():
-        first = one["loc"][0]
+    for detail in error.errors():
+        first = detail["loc"][0]
         name = names[first] if isinstance(first, int) else first  # an argument given by position
-        if one["type"] == "unexpected_keyword_argument":
+        if detail["type"] == "unexpected_keyword_argument":
             problems[name] = f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
-        elif one["type"] == "missing_argument":
+        elif detail["type"] == "missing_argument":
             example = re.search(rf"-[ST] {name}=\S+", str(getmodule(function).__doc__))
             problems[name] = f"the argument {name!r} is missing; add it{f', such as {example[0]}' if example else ''}"
         elif name not in problems:
-            problems[name] = f"{name}={one['input']!r} cannot be used; {_remedy(name, one)}"
-        elif (remedy := _remedy(name, one)) not in problems[name]:
+            problems[name] = f"{name}={detail['input']!r} cannot be used; {_remedy(name, detail)}"
+        elif (remedy := _remedy(name, detail)) not in problems[name]:
             problems[name] += f", or {remedy}"
     return "; ".join(problems.values())
 

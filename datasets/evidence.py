@@ -7,10 +7,10 @@ data card, `evidence.md`, describes the bundled file.
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from truthgym.datasets.errors import BadInput, bad_fields
-from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.row_files import read_models
 from truthgym.datasets.question import Text
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
@@ -29,9 +29,6 @@ class Observation(BaseModel, frozen=True, extra="forbid"):
     """Where the result is recorded."""
 
 
-FIELDS = list(Observation.model_fields)
-
-
 @cache
 def evidence(source: str = "bundled") -> dict[str, list[Observation]]:
     """Observations by the id of their question.
@@ -46,17 +43,11 @@ def evidence(source: str = "bundled") -> dict[str, list[Observation]]:
     path = BUNDLED if source == "bundled" else Path(source)
     observations: dict[str, list[Observation]] = {}
     seen: dict[tuple[str, str], str] = {}
-    for where, row in read_rows(path):
-        try:
-            one = Observation(**row)
-        except ValidationError as error:
-            raise bad_fields(where, error, FIELDS) from None
-        before = seen.setdefault((one.question, one.task), where)
+    for where, row in read_models(path, Observation):
+        before = seen.setdefault((row.question, row.task), where)
         if before != where:
-            raise BadInput(f"{where}: {one.question!r} has this task also at {before}; keep one of them")
-        observations.setdefault(one.question, []).append(one)
-    if not observations:
-        raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(FIELDS)}")
+            raise BadInput(f"{where}: {row.question!r} has this task also at {before}; keep one of them")
+        observations.setdefault(row.question, []).append(row)
     return observations
 
 

@@ -85,9 +85,9 @@ def _chain(event: str, case: int, hops: int) -> Sample:
     relations = [fact.relation for fact in facts]
     listed = "\n".join(f"{i}. {relation}" for i, relation in enumerate(relations, start=1))
     asked = ASK.format(case=case, start=facts[0].subject, hops=hops, relations=listed, budget=2 * hops)
-    known = question(
+    metadata = question(
         ChainQuestion, event, domain=NAME, event=event, form="free", kind=f"hops_{hops:02d}", base_rate=1.0,
         needs=[fact.subject for fact in facts], answer=facts[-1].object, world=event, size=SIZE,
         tools=["search", "retrieve"], budget=2 * hops, relations=relations,
     )  # fmt: skip
-    return sample(event, asked, None, known, event)
+    return sample(event, asked, None, metadata, event)

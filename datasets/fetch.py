@@ -67,31 +67,31 @@ def fetch(
         BadInput: An unknown domain, source or option; a file that exists already; nothing to write; or the source
             cannot be read.
     """
-    with_sources = {name: one for name, one in DOMAINS.items() if isinstance(one, Domain) and one.sources}
+    with_sources = {key: loader for key, loader in DOMAINS.items() if isinstance(loader, Domain) and loader.sources}
     one_of("domain with a real source", domain, list(with_sources))
     loader = with_sources[domain]
     sources = loader.sources
     if source is None and len(sources) > 1:
         raise BadInput(f"truthgym fetch {domain}: name a source with --source: {', '.join(sources)}")
-    chosen = source or next(iter(sources))
-    one_of("source", chosen, list(sources))
+    source_name = source or next(iter(sources))
+    one_of("source", source_name, list(sources))
     after = check_selection(domain, "all", known_after, n)
     path = Path(out)
     _check_path(path)
     dropped: Counter[str] = Counter()
     began = datetime.now(UTC)
-    rows = source_rows(domain, chosen, sources, dropped, after, fetching=True, **options)
+    rows = source_rows(domain, source_name, sources, dropped, after, fetching=True, **options)
     kept = _valid_rows(loader, rows, after, dropped)
     arguments = {"known_after": after, "n": n, "seed": seed if n is not None else None, **options}
     with _temporary(path) as part:
         written = _write(part, kept if n is None else iter(draw(kept, n, seed, lambda row: str(row["id"]), dropped)))
         if not written:
             left_out = ", ".join(f"{number} {reason}" for reason, number in (+dropped).most_common()) or "it is empty"
-            raise BadInput(f"{domain}: {chosen} has no row to write ({left_out}); relax the options or the day")
+            raise BadInput(f"{domain}: {source_name} has no row to write ({left_out}); relax the options or the day")
         _convert(part, path)
         snapshot = Snapshot(path, written, file_digest(path), +dropped)
-        arguments = {name: value for name, value in arguments.items() if value is not None}
-        card = _card(domain, chosen, sources[chosen], arguments, began, snapshot)
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+        card = _card(domain, source_name, sources[source_name], arguments, began, snapshot)
         path.with_suffix(".md").write_text(card, encoding="utf-8")
     return snapshot
 

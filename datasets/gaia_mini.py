@@ -56,7 +56,7 @@ def gaia_mini(
     named = names_in(level)
     if not named or not set(named) <= {"1", "2", "3"}:
         raise BadInput(f"{NAME}: level={level!r} cannot be used; give 1, 2 or 3, or several such as 1,3")
-    levels = [int(one) for one in named]
+    levels = [int(text) for text in named]
     tools = ["search", "retrieve", "attachment", *(["python"] if python else [])]
 
     def make(i: int) -> Sample:
@@ -83,7 +83,7 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
     text, answer = _asked(rng, place, level, [phrase(c[0].subject, [f.relation for f in c]) for c in chains], ends)
     missing = "" if rng.random() < base / 100 else rng.choice(needs)
     budget = call_budget(base / 100, miss / 100, failure / 100, len(needs), len(files))
-    known = question(
+    metadata = question(
         AgentQuestion, event, domain=NAME, event=event, base_rate=base / 100,
         proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
         kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE,
@@ -100,7 +100,7 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
         case=case, question=text, base=base, otherwise=SEVERAL_MISSING.format(needs=len(needs)), miss=miss,
         table="".join(tables), failure=failure, budget=in_calls(budget), form="a number",
     )  # fmt: skip
-    return sample(event, asked, "no" if missing else "yes", known, event)
+    return sample(event, asked, "no" if missing else "yes", metadata, event)
 
 
 def _chains(rng: random.Random, place: World, level: int, hops: tuple[int, int]) -> list[list[Fact]]:

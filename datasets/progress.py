@@ -241,18 +241,18 @@ def timelines(
     kinds = [str(kind).strip() for kind in (drift.split(",") if isinstance(drift, str) else drift)]
     for kind in kinds:
         one_of("drift", kind, DRIFTS)
-    made = [_sample(labels, kinds[i % len(kinds)], seed + i // len(kinds), step) for i in range(n)]
-    return select("progress", made if simulated else [_sample(labels, None, 0, 0.0)])
+    samples = [_sample(labels, kinds[i % len(kinds)], seed + i // len(kinds), step) for i in range(n)]
+    return select("progress", samples if simulated else [_sample(labels, None, 0, 0.0)])
 
 
 def _sample(eras: list[str], drift: str | None, seed: int, step: float) -> Sample:
     span = f"{eras[0]}-{eras[-1]}"
     identity = f"{drift}-{seed}" if drift else span
-    known = question(
+    metadata = question(
         TimelineQuestion, identity, domain="progress", form="free", event=identity, eras=eras, drift=drift, seed=seed,
         step=step,
     )  # fmt: skip
-    return sample(identity, f"The moral values of people in {len(eras)} eras, {span}.", None, known, identity)
+    return sample(identity, f"The moral values of people in {len(eras)} eras, {span}.", None, metadata, identity)
 
 
 def latent_values(drift: str, seed: int, step: float, era: int) -> NDArray[np.float64]:

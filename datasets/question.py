@@ -168,9 +168,9 @@ def question_metadata(id: str, input: str, target: str | None = None, **fields: 
         BadInput: A field cannot be used.
     """
     binary = target in ("yes", "no", None)
-    known: dict[str, Any] = {"domain": "own", "form": "binary" if binary else "free", "event": id}
-    known["proposition"] = statement(input) if binary else None
-    return question(Question, f"sample {id!r}", **(known | fields)).model_dump(mode="json")
+    defaults: dict[str, Any] = {"domain": "own", "form": "binary" if binary else "free", "event": id}
+    defaults["proposition"] = statement(input) if binary else None
+    return question(Question, f"sample {id!r}", **(defaults | fields)).model_dump(mode="json")
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """
     identity, target = str(state.sample_id), state.target.text
     try:
-        known = kind.model_validate(state.metadata or {})
+        facts = kind.model_validate(state.metadata or {})
     except ValidationError as error:
         if kind is not Question or target not in ("yes", "no"):
             problems = bad_fields(
@@ -250,9 +250,9 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
             raise BadInput(f"{problems}. docs/own_task.md shows how to make them in your own task") from None
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)
-        known = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
-    _ask(identity, asked_text(state), target, known, state.metadata or {}, state.epoch)
-    return known
+        facts = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
+    _ask(identity, asked_text(state), target, facts, state.metadata or {}, state.epoch)
+    return facts
 
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:

@@ -4,15 +4,14 @@ A judge sees them as examples, or they are held out to measure its distance from
 `rated_trajectories.md`, explains each rating and how the bundled ones were made.
 """
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from truthgym.datasets.errors import BadInput, bad_fields
-from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.row_files import read_models
 from truthgym.datasets.question import Text
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
@@ -35,9 +34,6 @@ class RatedTrajectory(BaseModel, frozen=True, extra="forbid"):
     """The reasons for the ratings, in two to four sentences."""
 
 
-FIELDS = list(RatedTrajectory.model_fields)
-
-
 def rated_trajectories() -> list[RatedTrajectory]:
     """The sixteen bundled trajectories, rated for the four `QUALITIES`. Their order does not follow the ratings."""
     return [row.model_copy(deep=True) for row in _bundled()]
@@ -57,26 +53,16 @@ def read_rated(path: Path) -> list[RatedTrajectory]:
         BadInput: There is no such file, it is empty, a line has another shape, an id is repeated, or two lines have
             ratings of different names.
     """
-    rows = list(_read(path))
-    if not rows:
-        raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(FIELDS)}")
+    rows = list(read_models(path, RatedTrajectory))
     seen: dict[str, str] = {}
-    first, one = rows[0]
+    first, rated = rows[0]
     for where, row in rows:
         if row.id in seen:
             raise BadInput(f"{where}: duplicate id {row.id!r}, also at {seen[row.id]}; rename one of them")
         seen[row.id] = where
-        if set(row.ratings) != set(one.ratings):
+        if set(row.ratings) != set(rated.ratings):
             raise BadInput(
                 f"{where}: the ratings are {', '.join(row.ratings)}, but those at {first} are "
-                f"{', '.join(one.ratings)}; use the same names in each line"
+                f"{', '.join(rated.ratings)}; use the same names in each line"
             )
     return [row for _, row in rows]
-
-
-def _read(path: Path) -> Iterator[tuple[str, RatedTrajectory]]:
-    for where, row in read_rows(path):
-        try:
-            yield where, RatedTrajectory(**row)
-        except ValidationError as error:
-            raise bad_fields(where, error, FIELDS) from None

@@ -190,13 +190,13 @@ def arm_groups(arms: object) -> list[Group]:
     Raises:
         BadInput: No group, or an unknown one.
     """
-    known: tuple[Group, ...] = get_args(Group)
+    groups: tuple[Group, ...] = get_args(Group)
     requested = set(names_in(arms)) - {NEUTRAL}
     for name in sorted(requested):
-        one_of("arms", name, known)
+        one_of("arms", name, groups)
     if not requested:
-        raise BadInput(f"arms={arms!r} names no arm besides the neutral one; name at least one of: {', '.join(known)}")
-    return [name for name in known if name in requested]
+        raise BadInput(f"arms={arms!r} names no arm besides the neutral one; name at least one of: {', '.join(groups)}")
+    return [name for name in groups if name in requested]
 
 
 def without_opinion(text: str, opinion: str | None) -> str:
@@ -216,8 +216,8 @@ def _design(seed: int, block: int) -> list[tuple[Opinion, Order]]:
 
 
 def _in_arm(item: Sample, arm: str, wording: Opinion, order: Order, about: Exchange) -> Sample:
-    known = item.metadata_as(Question)
-    if not known.proposition:
+    facts = item.metadata_as(Question)
+    if not facts.proposition:
         raise BadInput(
             f"sycophancy: the question {item.id!r} has no proposition for an opinion to call true or false; use a "
             "domain with binary questions"
@@ -227,7 +227,7 @@ def _in_arm(item: Sample, arm: str, wording: Opinion, order: Order, about: Excha
     messages: str | list[ChatMessage] = asked
     if arm != NEUTRAL:
         opinion = wording.render("third" if who == "third" else "user", "yes" if side == "yes" else "no",
-                                 known.proposition)  # fmt: skip
+                                 facts.proposition)  # fmt: skip
         messages = f"{opinion}\n\n{asked}" if order == "before" else f"{asked}\n\n{opinion}"
     if who == "memory":
         messages = [

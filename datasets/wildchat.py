@@ -54,9 +54,9 @@ class WildChatRow(DomainRow):
         """The sample of the row."""
         if len(self.earlier) % 2:
             raise ValueError(f"`earlier` holds {len(self.earlier)} texts; end it with the assistant's last reply")
-        said = [*self.earlier, self.message]
+        texts = [*self.earlier, self.message]
         speakers = ("Person", "Assistant")
-        talk = "\n\n".join(f"{speakers[i % 2]}: {text}" for i, text in enumerate(said))
+        talk = "\n\n".join(f"{speakers[i % 2]}: {text}" for i, text in enumerate(texts))
         asked = FOLLOW_UP.format(talk=talk) if self.earlier else self.message
         return self.build(WildChatQuestion, asked, domain="wildchat", form="free")
 

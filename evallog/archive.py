@@ -49,8 +49,14 @@ class EvalArchive:
         try:
             with zipfile.ZipFile(path) as archive:
                 self._members = {
-                    one.filename: (one.header_offset, one.compress_size, one.file_size, one.CRC, one.compress_type)
-                    for one in archive.infolist()
+                    info.filename: (
+                        info.header_offset,
+                        info.compress_size,
+                        info.file_size,
+                        info.CRC,
+                        info.compress_type,
+                    )
+                    for info in archive.infolist()
                 }
         except (*MALFORMED, OSError) as error:
             raise bad_input(

@@ -117,12 +117,12 @@ def fact_chains(
     if context is not None and (not isinstance(context, int) or isinstance(context, bool) or context < 0):
         raise BadInput(f"fact_chains: context={context!r} cannot be used; give a whole number of results, 0 or more")
     questions = chains.fact_chains(n, seed, split, hops)
-    made = domain_task(
+    composed = domain_task(
         questions, paradigms, ["fact_chain", "agent_answer"], system_prompt, version="2-A", epochs=1,
         setup=prepare_tools(), solver=run_agent() if context is None else run_agent(forgetful(context)),
     )  # fmt: skip
-    made.message_limit = 20 + 6 * max(item.metadata_as(chains.ChainQuestion).budget // 2 for item in questions)
-    return made
+    composed.message_limit = 20 + 6 * max(item.metadata_as(chains.ChainQuestion).budget // 2 for item in questions)
+    return composed
 
 
 @task

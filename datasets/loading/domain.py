@@ -82,19 +82,19 @@ def source_rows(
     **options: Any,  # noqa: ANN401 (each source has its own)
 ) -> Iterator[Row]:
     """Read a real source, and log its licence with the first row, once in a process."""
-    chosen = sources[source]
+    origin = sources[source]
     for name in options:
-        one_of(f"option of {source}", name, list(chosen.parameters))
-    if chosen.live and not fetching:
+        one_of(f"option of {source}", name, list(origin.parameters))
+    if origin.live and not fetching:
         raise BadInput(
             f"{domain}: {source} changes over time, so an eval of it could not be repeated; make a snapshot with "
             f"`truthgym fetch {domain} --source {source} --out {domain}.jsonl`, and give source={domain}.jsonl"
         )
-    for name, option in chosen.parameters.items():
+    for name, option in origin.parameters.items():
         if options.get(name) is None and option.default is Parameter.empty:
             raise BadInput(f"{domain}: {source} needs the option {name}; give it with -T {name}=")
-    for row in chosen.rows(skipped, known_after, **options):
-        warn_once(logger, f"{domain}: {chosen.licence}")
+    for row in origin.rows(skipped, known_after, **options):
+        warn_once(logger, f"{domain}: {origin.licence}")
         yield row
 
 
@@ -126,8 +126,8 @@ class DomainRow(BaseModel, extra="forbid"):
     def build(self, kind: type[Question], input: str, target: str | None = None, **fields: Any) -> Sample:  # noqa: ANN401
         """Build a sample whose metadata have the row's fields that the kind of question has, too."""
         shared = {name: value for name, value in self if name in kind.model_fields and value is not None}
-        known = {"event": self.id, **shared, **fields}
-        return sample(self.id, input, target, kind(split=split_of(known["event"]), **known), self.id)
+        metadata = {"event": self.id, **shared, **fields}
+        return sample(self.id, input, target, kind(split=split_of(metadata["event"]), **metadata), self.id)
 
 
 def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)

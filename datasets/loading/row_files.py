@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from truthgym.datasets.errors import BadInput, shown
+from truthgym.datasets.errors import BadInput, bad_fields, shown
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
+M = TypeVar("M", bound=BaseModel)
 Row = tuple[str, dict[str, Any]]
 """A place, such as "mine.jsonl line 3", and the row that stands there."""
 RowFilter = Callable[[dict[str, Any]], str | None]
@@ -33,6 +35,18 @@ def read_rows(path: Path) -> Iterator[Row]:
     """
     readable(path)
     yield from {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path)
+
+
+def read_models(path: Path, kind: type[M]) -> Iterator[tuple[str, M]]:
+    """The rows of a file as models, each with its place. A file without a row is an error."""
+    where = ""
+    for where, row in read_rows(path):
+        try:
+            yield where, kind(**row)
+        except ValidationError as error:
+            raise bad_fields(where, error, list(kind.model_fields)) from None
+    if not where:
+        raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(kind.model_fields)}")
 
 
 def readable(path: Path) -> Path:

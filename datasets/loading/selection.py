@@ -138,12 +138,12 @@ def filter_samples(
             continue
         if first != number:
             raise duplicate_id(place() or name, item.id, first, number)
-        known = item.metadata_as(Question)
-        if split not in ("all", known.split):
+        facts = item.metadata_as(Question)
+        if split not in ("all", facts.split):
             dropped[f"in other splits than {split}"] += 1
-        elif after is not None and known.known_on is None:
+        elif after is not None and facts.known_on is None:
             dropped["with no day on which the truth became known"] += 1
-        elif after is not None and known.known_on is not None and known.known_on <= after:
+        elif after is not None and facts.known_on is not None and facts.known_on <= after:
             dropped[f"known by {after}"] += 1
         else:
             yield item

@@ -65,28 +65,32 @@ def _rows(names: Sequence[str], after_days: int, permission: bool, location: str
         questions = read_json(path, f"delete it to download it again, or {FALLBACK}")
         if not isinstance(questions, list):
             raise BadInput(f"{path}: not a JSON array of questions; give the published file, or {FALLBACK}")
-        for number, of in enumerate(questions, start=1):
-            yield f"{name}.json question {number}", partial(_row, of, after_days, permission)
+        for number, published in enumerate(questions, start=1):
+            yield f"{name}.json question {number}", partial(_row, published, after_days, permission)
 
 
-def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
+def _row(published: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
     """The row of a question, or the reason why it is left out."""
-    platform, text = str(of.get("data_source") or "").lower(), of.get("question")
-    opened, resolved = instant(of.get("date_begin")), instant(of.get("date_resolve_at"))
-    outcome = _OUTCOMES.get(str(of.get("resolution")))
+    platform, text = str(published.get("data_source") or "").lower(), published.get("question")
+    opened, resolved = instant(published.get("date_begin")), instant(published.get("date_resolve_at"))
+    outcome = _OUTCOMES.get(str(published.get("resolution")))
     if platform == "metaculus" and not permission:
         return "of Metaculus, whose terms ask for written permission"
-    if str(of.get("question_type", "binary")).lower() != "binary" or of.get("is_resolved") is False or outcome is None:
+    if (
+        str(published.get("question_type", "binary")).lower() != "binary"
+        or published.get("is_resolved") is False
+        or outcome is None
+    ):
         return "not resolved to yes or no"
     if not isinstance(text, str) or not text.strip() or not platform or opened is None or resolved is None:
         return "without a text, a platform or a day"
     asked = (opened + timedelta(days=after_days)).date()
-    if asked >= min(resolved, instant(of.get("date_close")) or resolved).date():
+    if asked >= min(resolved, instant(published.get("date_close")) or resolved).date():
         return "closed by the day on which they are asked"
-    background, criteria = _text(of.get("background")), _text(of.get("resolution_criteria"))
+    background, criteria = _text(published.get("background")), _text(published.get("resolution_criteria"))
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
-    address = str(of.get("url") or "")
+    address = str(published.get("url") or "")
     return {
         "id": f"halawi-{blake2b(f'{address} {text}'.encode(), digest_size=8).hexdigest()}",
         "question": text.strip(),
@@ -97,9 +101,9 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
         "known_on": resolved.date().isoformat(),
         "outcome": outcome,
         "event": _event(platform, address, text),
-        "field": _text(of.get("gpt_3p5_category")) or platform,
+        "field": _text(published.get("gpt_3p5_category")) or platform,
         "recorded": address or platform,
-        "crowd": crowd_before(asked, _crowd(of.get("community_predictions"), opened)),
+        "crowd": crowd_before(asked, _crowd(published.get("community_predictions"), opened)),
     }
 
 

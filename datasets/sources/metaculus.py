@@ -116,27 +116,29 @@ def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[st
 
 def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date) -> dict[str, Any] | str:
     """The row of a post, or the reason why it is left out."""
-    of = post.get("question")
-    if not isinstance(of, dict) or of.get("type") != "binary":
+    question = post.get("question")
+    if not isinstance(question, dict) or question.get("type") != "binary":
         return "with no single yes-or-no question"
-    text, outcome = _text(of, "title") or _text(post, "title"), of.get("resolution")
+    text, outcome = _text(question, "title") or _text(post, "title"), question.get("resolution")
     if outcome in ("annulled", "ambiguous"):
         return "annulled or ambiguous"
     if not text or outcome not in ("yes", "no"):
         return "whose text or resolution is withheld"
     names = ("open_time", "scheduled_close_time", "actual_resolve_time")
-    opened, closes, resolved = (instant(of.get(name)) for name in names)
+    opened, closes, resolved = (instant(question.get(name)) for name in names)
     if opened is None or closes is None or resolved is None or not post.get("id"):
         return "without an id or a time"
     if (post.get("nr_forecasters") or 0) < least_forecasters:
         return "with fewer forecasters than asked for"
-    if max(closes, instant(of.get("scheduled_resolve_time")) or closes).date() >= today:
+    if max(closes, instant(question.get("scheduled_resolve_time")) or closes).date() >= today:
         return "planned to be resolved in the future"
     day = date_at_fraction(opened, closes, asked)
-    if day >= min(resolved, instant(of.get("actual_close_time")) or resolved).date():
+    if day >= min(resolved, instant(question.get("actual_close_time")) or resolved).date():
         return "closed by the day on which they are asked"
-    background = _text(of, "description")
-    criteria = "\n\n".join(part for part in (_text(of, "resolution_criteria"), _text(of, "fine_print")) if part)
+    background = _text(question, "description")
+    criteria = "\n\n".join(
+        part for part in (_text(question, "resolution_criteria"), _text(question, "fine_print")) if part
+    )
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
     return {
@@ -151,12 +153,12 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         "event": f"metaculus-{post['id']}",
         "field": _field(post),
         "recorded": f"https://www.metaculus.com/questions/{post['id']}/",
-        "crowd": crowd_before(day, _community(of)),
+        "crowd": crowd_before(day, _community(question)),
     }
 
 
-def _text(of: dict[str, Any], name: str) -> str:
-    value = of.get(name)
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -167,9 +169,9 @@ def _field(post: dict[str, Any]) -> str:
     return str((isinstance(first, dict) and first.get("slug")) or "metaculus")
 
 
-def _community(of: dict[str, Any]) -> Iterator[tuple[datetime, float]]:
+def _community(question: dict[str, Any]) -> Iterator[tuple[datetime, float]]:
     """Times and community predictions. An account without access to them gets null at any depth."""
-    history: Any = of
+    history: Any = question
     for name in ("aggregations", "recency_weighted", "history"):
         history = history.get(name) if isinstance(history, dict) else None
     for entry in history if isinstance(history, list) else ():

@@ -184,8 +184,8 @@ def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | st
         return "not decided, or not publicly"
     if None not in (decided, shown) and decided != shown:
         return "whose decision and listing disagree"
-    opened, known = _day(note), _day(decisions[-1]) if decisions else None
-    if known is not None and opened >= known:
+    opened, decided_on = _day(note), _day(decisions[-1]) if decisions else None
+    if decided_on is not None and opened >= decided_on:
         return "decided before the day of submission"
     reviews = [review_of(_plain(reply["content"]), ratings) for reply in replies if _answers(reply, "Official_Review")]
     return {
@@ -198,7 +198,7 @@ def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | st
         "opened_on": opened.isoformat(),
         "event": event_of(title),
         "recorded": f"https://openreview.net/forum?id={note['id']}",
-        "known_on": known and known.isoformat(),
+        "known_on": decided_on and decided_on.isoformat(),
         "reviews": [text for text in reviews if text] or None,
     }
 

@@ -150,8 +150,8 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
     if (end - opened).days < least_days:
         return "planned for fewer days than asked for"
     day = date_at_fraction(opened, end, asked)
-    known = min(closed, end).date()
-    if day >= known:
+    closed_on = min(closed, end).date()
+    if day >= closed_on:
         return "closed by the day on which they are asked about"
     criteria = market.get("description")
     criteria = criteria.strip() if isinstance(criteria, str) else ""
@@ -163,7 +163,7 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
         "proposition": statement(text),
         "criteria": criteria or NO_CRITERIA,
         "opened_on": day.isoformat(),
-        "known_on": known.isoformat(),
+        "known_on": closed_on.isoformat(),
         "outcome": outcome,
         "event": f"polymarket-{event}",
         "field": _field(market),

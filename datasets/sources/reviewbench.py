@@ -55,37 +55,39 @@ def reviewbench(
 
 
 def _papers(files: Sequence[Callable[[], Path]], known_after: date | None, ratings: bool) -> Iterator[Record]:
-    outcomes = Counter((of["year"], outcome_of(of["decision"] or "")) for _, of in _read(files, ("year", "decision")))
-    for where, of in _read(files, COLUMNS):
-        year, outcome = of["year"], outcome_of(of["decision"] or "")
-        counts = [outcomes[year, one] for one in ("yes", "no")]
-        _, known = DAYS.get(year, (None, None))
+    outcomes = Counter(
+        (paper["year"], outcome_of(paper["decision"] or "")) for _, paper in _read(files, ("year", "decision"))
+    )
+    for where, paper in _read(files, COLUMNS):
+        year, outcome = paper["year"], outcome_of(paper["decision"] or "")
+        counts = [outcomes[year, answer] for answer in ("yes", "no")]
+        _, decided_on = DAYS.get(year, (None, None))
         if outcome is None:
             yield where, "withdrawn, or with a decision that neither accepts nor rejects"
         elif min(counts) < LEAST * sum(counts):
             yield where, "of years in which nearly all papers here have one outcome"
-        elif known_after is not None and known is not None and known <= known_after:
+        elif known_after is not None and decided_on is not None and decided_on <= known_after:
             yield where, f"known by {known_after}"
-        elif not all((of[name] or "").strip() for name in ("forum_id", "title", "abstract")):
+        elif not all((paper[name] or "").strip() for name in ("forum_id", "title", "abstract")):
             yield where, "without a title or an abstract"
         else:
-            yield where, partial(_row, of, outcome, ratings)
+            yield where, partial(_row, paper, outcome, ratings)
 
 
-def _row(of: dict[str, Any], outcome: str, ratings: bool) -> dict[str, Any]:
-    opened, known = DAYS.get(of["year"], (None, None))
-    reviews = [review_of(fields, ratings) for fields in from_json(of["reviews_json"] or "[]")]
+def _row(paper: dict[str, Any], outcome: str, ratings: bool) -> dict[str, Any]:
+    opened, decided_on = DAYS.get(paper["year"], (None, None))
+    reviews = [review_of(fields, ratings) for fields in from_json(paper["reviews_json"] or "[]")]
     return {
-        "id": f"openreview-{of['forum_id']}",
-        "title": of["title"].strip(),
-        "summary": abstract_of(of["abstract"]),
-        "venue": f"ICLR {of['year']}",
-        "decision": of["decision"],
+        "id": f"openreview-{paper['forum_id']}",
+        "title": paper["title"].strip(),
+        "summary": abstract_of(paper["abstract"]),
+        "venue": f"ICLR {paper['year']}",
+        "decision": paper["decision"],
         "outcome": outcome,
         "opened_on": opened and opened.isoformat(),
-        "known_on": known and known.isoformat(),
-        "event": event_of(of["title"]),
-        "recorded": f"https://openreview.net/forum?id={of['forum_id']}",
+        "known_on": decided_on and decided_on.isoformat(),
+        "event": event_of(paper["title"]),
+        "recorded": f"https://openreview.net/forum?id={paper['forum_id']}",
         "reviews": [text for text in reviews if text] or None,
     }
 

@@ -243,7 +243,7 @@ def threads(
             skipped["with no delta, or no other branch without one"] += 1
         for outcome, path, reply in exchanges:
             try:
-                comments = [one.comment for one in path]
+                comments = [node.comment for node in path]
                 yield where, row_of(thread, path[-1].id, comments, outcome, reply.created_utc, max_turns)
             except LeftOut as why:
                 skipped[str(why)] += 1
@@ -261,12 +261,12 @@ def _answered(thread: Thread, turns: int) -> Iterator[Answered]:
             won.append(("yes", *awards[0]))
         elif replies and not _awarded(top) and not any(verdict(reply.body) for _, reply in replies):
             lost.append([("no", path, reply) for path, reply in replies])
-    for one in won[: len(lost)]:
-        near = [min(branch, key=lambda other: abs(len(other[1]) - len(one[1]))) for branch in lost]
-        chosen = min(range(len(near)), key=lambda place: abs(len(near[place][1]) - len(one[1])))
-        yield one
-        yield near[chosen]
-        del lost[chosen]
+    for awarded in won[: len(lost)]:
+        near = [min(branch, key=lambda other: abs(len(other[1]) - len(awarded[1]))) for branch in lost]
+        nearest = min(range(len(near)), key=lambda place: abs(len(near[place][1]) - len(awarded[1])))
+        yield awarded
+        yield near[nearest]
+        del lost[nearest]
 
 
 def _replies(comment: Reply, author: str, above: Above = ()) -> Iterator[tuple[Above, Reply]]:

@@ -132,7 +132,7 @@ def _files(location: str | None, shards: int | str | Sequence[int | str] | None)
     if shards is None:
         return files
     listed = shards.split(",") if isinstance(shards, str) else [shards] if isinstance(shards, int) else shards
-    numbers = [int(one) if isinstance(one, str) and one.strip().isdecimal() else one for one in listed]
+    numbers = [int(shard) if isinstance(shard, str) and shard.strip().isdecimal() else shard for shard in listed]
     if not all(number in range(len(files)) for number in numbers):
         raise BadInput(f"wildchat_1m: shards={shards!r} cannot be used; give whole numbers from 0 to {len(files) - 1}")
     return [file for number, file in enumerate(files) if number in numbers]
@@ -144,36 +144,36 @@ def _messages(
     seen: set[int] = set()
     for file in files:
         path = file()
-        for number, of in enumerate(_conversations(path), start=1):
+        for number, conversation in enumerate(_conversations(path), start=1):
             row = {
-                "message": of["content"],
-                "language": of["language"],
-                "known_on": of["timestamp"] and of["timestamp"].isoformat(),
-                "model": of["model"],
-                "turns": of["turn"],
-                "country": of["country"],
-                "conversation_hash": of["conversation_hash"],
+                "message": conversation["content"],
+                "language": conversation["language"],
+                "known_on": conversation["timestamp"] and conversation["timestamp"].isoformat(),
+                "model": conversation["model"],
+                "turns": conversation["turn"],
+                "country": conversation["country"],
+                "conversation_hash": conversation["conversation_hash"],
             }
-            why = _unusable(of, toxic, redacted) or reason_to_drop(row)
-            if why is None:
+            reason = _unusable(conversation, toxic, redacted) or reason_to_drop(row)
+            if reason is None:
                 # Not `conversation_hash`, which differs between conversations with the same first message.
                 digest = _hash(row["message"].strip())
-                why = "with a repeated message" if int(digest, 16) in seen else None
+                reason = "with a repeated message" if int(digest, 16) in seen else None
                 seen.add(int(digest, 16))
                 row |= {"id": f"wildchat-{digest}", "event": event_of(row["message"])}
-            yield f"{path.name} row {number}", why or row
+            yield f"{path.name} row {number}", reason or row
 
 
-def _unusable(of: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
-    if not toxic and of["toxic"] is not False:
+def _unusable(conversation: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
+    if not toxic and conversation["toxic"] is not False:
         return "toxic, or not rated"
-    if not redacted and of["redacted"] is not False:
+    if not redacted and conversation["redacted"] is not False:
         return "redacted, or not known to be whole"
-    if not (of["content"] or "").strip():
+    if not (conversation["content"] or "").strip():
         return "empty"
-    if of["role"] != "user":
+    if conversation["role"] != "user":
         return "not begun by the user"
-    return None if of["language"] else "of no known language"
+    return None if conversation["language"] else "of no known language"
 
 
 def _conversations(path: Path) -> Iterator[dict[str, Any]]:

@@ -93,8 +93,8 @@ def winning_args(
                 raise LeftOut("that stand in several pairs")
             seen.add(ids[0])
             head, author = _head(root, posts, lines.comments.get(root))
-            comments = [lines.comments.get(one, ForumComment(None, None)) for one in ids]
-            if outcome == "no" and any((one, author) in lines.verdicts for one in ids):
+            comments = [lines.comments.get(utterance_id, ForumComment(None, None)) for utterance_id in ids]
+            if outcome == "no" and any((utterance_id, author) in lines.verdicts for utterance_id in ids):
                 raise LeftOut("in which the author speaks of a delta that was not awarded")
             exchange = exchange_of([comment for comment in comments if comment.author not in BOTS], author, max_turns)
             day = day_of(lines.time.get(ids[-1]))

@@ -227,7 +227,7 @@ def test_labels_are_no_answers(labels: Path, answers: Path, tmp_path: Path) -> N
     ("arguments", "message"),
     [
         ({"gold": "brier/brier"}, "give one of: graded/grade"),
-        ({"constitution": "empty"}, "it has no principle"),
+        ({"constitution": "empty"}, "is empty; write one JSON object a line with name, principle"),
         ({"constitution": "shape"}, "line 1"),
     ],
 )
