@@ -1,34 +1,43 @@
-"""Every domain's task, from one end to the other: offline, with each reasoning mode, on agents whose truth is known."""
+"""Every domain's task, and a user's own file, from one end to the other: offline, on agents whose truth is known."""
 
 import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from inspect_ai import Task, eval, eval_retry
+from inspect_ai import Task, eval, eval_retry, score
+from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
-from inspect_ai.solver import Solver
+from inspect_ai.solver import Solver, chain, generate, prompt_template
 
-from tests.fixtures import QUIET, Run
+from tests.fixtures import QUIET, Fails, Run, write_rows
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, question_metadata
 from truthgym.models.agents.quality_markers import mean_quality
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import LengthControl, length_control
+from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
+from truthgym.tasks.domain_task import EPOCHS
+from truthgym.tasks.domains import forecasting, questions
+from truthgym.tasks.sycophancy import sycophancy
 
 TASKS: dict[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in DOMAINS}
 SCORERS = {name: ["brier", "martingale"] for name in TASKS} | {
@@ -47,6 +56,8 @@ MODES: dict[str, Callable[[str], Solver]] = {
     "few_shot": lambda log: few_shot(log, count=1),
     "run_agent": lambda _: run_agent(),
 }
+ONE_OF_EACH_KIND = ("research", "intellectual", "cmv_binary", "cruxes")
+"""Options, a prompt without a statement, an exchange, and a generated world."""
 ROLES = {"judge": "reference/judge", "interlocutor": "reference/confirming"}
 every_domain = pytest.mark.parametrize("domain", TASKS)
 
@@ -73,7 +84,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
 @every_domain
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     model = get_model("reference/bayesian", noise=0.03, care=0.5)
-    n = 3 if "qualitative" in SCORERS[domain] else 18  # a judge is asked five times a sample
+    n = 3 if "qualitative" in SCORERS[domain] else 9  # a judge is asked five times a sample
     log = run(TASKS[domain](n=n), model, model_roles={"judge": "reference/judge"})
     assert log.results
     assert [score.name for score in log.results.scores] == SCORERS[domain]
@@ -88,9 +99,16 @@ def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
         assert metrics(log, "brier")["brier"] < 0.3
 
 
-@pytest.mark.parametrize("mode", MODES)
-@every_domain
-def test_every_mode_goes_with_every_domain(run: Run, examples: str, domain: str, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("domain", "mode"),
+    [
+        *((domain, "direct") for domain in TASKS),
+        *product(ONE_OF_EACH_KIND, [mode for mode in MODES if mode != "direct"]),
+    ],
+)
+def test_every_mode_goes_with_options_prompts_exchanges_and_worlds(
+    run: Run, examples: str, domain: str, mode: str
+) -> None:
     paradigm = "martingale" if "martingale" in SCORERS[domain] else "length"
     log = run(
         TASKS[domain](n=1, paradigms=paradigm), "reference/bayesian", epochs=1, model_roles=ROLES,
@@ -122,7 +140,7 @@ def test_planted_care_is_found_without_truth(run: Run) -> None:
 
 def test_agents_believe_open_questions_alike(run: Run) -> None:
     stubborn = get_model("reference/entrenched", strength=1.0, noise=0.05)
-    log = run(TASKS["conceptual"](n=24, paradigms="martingale"), stubborn)
+    log = run(TASKS["conceptual"](n=16, paradigms="martingale"), stubborn)
     fair = run(
         TASKS["conceptual"](n=44, paradigms={"martingale": {"figures": "all"}}),
         get_model("reference/bayesian", noise=0.05),
@@ -208,3 +226,138 @@ def test_a_row_has_the_same_split_in_every_file(tmp_path: Path) -> None:
     splits = {str(s.id): s.metadata_as(Question).split for s in DOMAINS["conceptual"]()}
     mine = {str(s.id): s.metadata_as(Question).split for s in DOMAINS["conceptual"](source=str(path))}
     assert mine == {name: splits[name] for name in mine}
+
+
+def test_random_is_worse_than_the_coin(run: Run) -> None:
+    # one of the nineteen seeds in twenty whose interval holds the truth
+    task = forecasting(n=150, paradigms={"brier": {"figures": "all"}})
+    found = metrics(run(task, get_model("reference/random", seed=1), epochs=1), "brier")
+    assert found["brier_lower"] < 1 / 3 < found["brier_upper"]
+    assert found["brier_lower"] > 0.25
+    assert found["skill_base_rate_upper"] < 0
+
+
+def test_skill_is_rewarded(run: Run) -> None:
+    scored = [
+        metrics(run(forecasting(n=60, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1), "brier")[
+            "brier"
+        ]
+        for s in (0, 1, 3)
+    ]
+    assert scored[0] == pytest.approx(0.25)
+    assert scored[0] > scored[1] > scored[2]
+
+
+def test_the_log_holds_what_people_look_at(run: Run) -> None:
+    log = run(forecasting(n=3, system_prompt="Think well."))
+    assert log.eval.config.epochs == EPOCHS == 3
+    assert log.results
+    assert [next(iter(score.metrics)) for score in log.results.scores] == ["brier", "martingale_score"]
+    assert log.eval.viewer
+    view = log.eval.viewer.task_samples_view
+    assert view
+    assert not isinstance(view, list)
+    assert log.samples
+    shown = [column.id for column in view.columns or [] if column.id.startswith("score")]
+    scores = log.samples[0].scores
+    assert scores
+    assert shown[0] == "score__brier__belief"
+    assert shown[-1] == "score__martingale__change"
+    held = [f"score__{name}__{key}" for name in scores for key in scores[name].value]  # type: ignore[union-attr]
+    assert set(shown) <= set(held)
+    assert log.samples[0].messages[0].text == "Think well."
+
+
+ROWS = [{"id": f"bus-{k}", "question": f"Is bus {k} late?", "target": "yes" if k % 3 else "no"} for k in range(12)]
+
+
+PLAIN = [prompt_template(r"Weigh it: {prompt} End with \finalBeliefProb{{p}}."), generate()]
+
+
+@pytest.mark.parametrize("solver", [None, chain_of_thought(steps=1), chain(PLAIN)])
+def test_agents_play_a_file_with_outcomes(run: Run, tmp_path: Path, solver: Solver | None) -> None:
+    task = questions(write_rows(tmp_path / "mine.jsonl", *ROWS))
+    log = run(task, get_model("reference/bayesian", skill=3), epochs=1, solver=solver)
+    assert metrics(log, "brier")["brier"] < 0.2
+    assert metrics(log, "brier")["share_scored"] == metrics(log, "martingale")["share_scored"] == 1
+    again = score(log, martingale(), action="overwrite", display="log")
+    assert metrics(again, "martingale")["share_scored"] == 1
+
+
+def test_agents_take_all_arms_for_one_question(run: Run, tmp_path: Path) -> None:
+    task = sycophancy({"forecasting": {"source": write_rows(tmp_path / "mine.jsonl", *ROWS)}}, metric="opinion")
+    log = run(task, get_model("reference/sycophant"), epochs=1)
+    assert metrics(log, "sycophantic_reasoning")["net_sycophancy"] > 0.05
+
+
+def test_a_file_may_say_more(tmp_path: Path) -> None:
+    row = ROWS[0] | {"evidence": ["It snows."], "known_on": "2024-05-01", "event": "snow", "crowd": 0.4}
+    (item,) = questions(write_rows(tmp_path / "mine.jsonl", row)).dataset
+    known = item.metadata_as(Question)
+    assert (known.evidence, known.event, known.crowd) == (["It snows."], "snow", 0.4)
+    assert known.proposition == "The answer to this question is yes: Is bus 0 late?"
+
+
+def test_all_bad_rows_are_in_one_list(tmp_path: Path) -> None:
+    bad: list[dict[str, Any]] = [
+        {"id": "a", "question": "Why?"},
+        ROWS[0],
+        {"question": "", "target": "maybe", "crowd": 70},
+    ]
+    with pytest.raises(BadInput) as error:
+        questions(write_rows(tmp_path / "mine.jsonl", *bad))
+    first, second = str(error.value).splitlines()
+    assert first == "mine.jsonl line 1: the field `outcome` is missing; add it"
+    assert all(
+        part in second for part in ("line 3", "`id` is missing", "`question` must be text", "'maybe'", "write 0.7")
+    )
+
+
+def test_csv_and_parquet_give_the_questions_of_jsonl(tmp_path: Path) -> None:
+    row = ROWS[0] | {"evidence": ["It snows, a lot."], "known_on": "2024-05-01", "crowd": 0.4}
+    jsonl = questions(write_rows(tmp_path / "mine.jsonl", row, ROWS[1]))
+    (tmp_path / "mine.csv").write_text(
+        "id,question,target,evidence,known_on,crowd\n"
+        'bus-0,Is bus 0 late?,no,"[""It snows, a lot.""]",2024-05-01,0.4\n'
+        "bus-1,Is bus 1 late?,yes,,,\n"
+    )
+    pd.DataFrame([row, ROWS[1]]).to_parquet(tmp_path / "mine.parquet")
+    for name in ("mine.csv", "mine.parquet"):
+        other = questions(str(tmp_path / name))
+        assert list(other.dataset) == list(jsonl.dataset)
+    (tmp_path / "mine.csv").write_text("id,question,target,crowd\nbus-0,Late?,no,70\nbus-1,Late?,1,no idea\n")
+    with pytest.raises(BadInput) as error:
+        questions(str(tmp_path / "mine.csv"))
+    first, second = str(error.value).splitlines()
+    assert first == "mine.csv line 2: the field `crowd`: 70.0 is not a probability; write 0.7"
+    assert all(part in second for part in ("line 3", "`target`: '1'", "`crowd`: 'no idea' is not a probability"))
+
+
+def own_task(**metadata: Any) -> Task:
+    samples = [Sample(id=row["id"], input=row["question"], target=row["target"], metadata=metadata) for row in ROWS]
+    return Task(dataset=samples, setup=prepare(), solver=direct(), scorer=[brier(), martingale()])
+
+
+@pytest.mark.parametrize("metadata", [{}, {"source": "a survey"}, {"event": "strike", "crowd": 0.5}])
+def test_plain_samples_are_questions(run: Run, metadata: dict[str, Any]) -> None:
+    log = run(own_task(**metadata), get_model("reference/bayesian", skill=3), epochs=1)
+    for scorer in ("brier", "martingale"):
+        assert metrics(log, scorer)["share_scored"] == 1
+
+
+def test_a_sample_that_is_not_a_question_is_explained(fails: Fails) -> None:
+    assert "`crowd`: 70 is not a probability" in fails(own_task(crowd=70))
+    task = own_task()
+    for sample in task.dataset:
+        sample.target = "a bus"
+    message = fails(task)
+    assert all(part in message for part in ("Sample 'bus-", "`domain` is missing", "docs/own_task.md"))
+
+
+def test_metadata_are_made_from_a_sample() -> None:
+    known = question_metadata("a", "Is it so?", "yes", evidence=["It is."])
+    assert Question.model_validate(known).evidence == ["It is."]
+    assert (known["event"], known["form"], json.dumps(known) != "") == ("a", "binary", True)
+    assert question_metadata("a", "Say it.", "some text")["form"] == "free"
+    with pytest.raises(BadInput, match="sample 'a': .*`crowd`: 70"):
+        question_metadata("a", "Is it so?", crowd=70)

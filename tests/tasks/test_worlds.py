@@ -1,16 +1,93 @@
-"""Tasks of generated worlds end to end: agents without noise score what the exact and the naive formula owe them."""
+"""Tasks of generated worlds end to end: agents score what both formulas and their own noise owe them."""
 
 import numpy as np
 import pytest
+from inspect_ai import score
+from inspect_ai.log import EvalLog
+from inspect_ai.model import get_model
+from numpy.typing import NDArray
 
-from tests.fixtures import Reason, Run
+from tests.fixtures import Reason, Run, Says
+from tests.fixtures import metrics as metrics_of
 from truthgym import tasks
 from truthgym.datasets.almanac import AlmanacQuestion
 from truthgym.datasets.cruxes import CruxesQuestion
 from truthgym.datasets.domains import GENERATED
 from truthgym.datasets.loading.generated import GeneratedQuestion
 from truthgym.datasets.testimony import TestimonyQuestion
-from truthgym.tasks.worlds import almanac, cruxes, disclosure, testimony
+from truthgym.datasets.urns import UrnQuestion
+from truthgym.scorers.brier import brier
+from truthgym.scorers.statistics.proper_scores import RULES
+from truthgym.tasks.worlds import almanac, cruxes, disclosure, testimony, urns
+
+ALL = {"brier": {"figures": "all"}}
+
+
+def metrics(log: EvalLog) -> dict[str, float]:
+    return metrics_of(log, 0)
+
+
+def posteriors(log: EvalLog) -> NDArray[np.float64]:
+    """The exact probability of each of the log's questions, given all its evidence."""
+    assert log.samples
+    return np.array([s.metadata_as(UrnQuestion).posterior[-1] for s in log.samples if s.epoch == 1])
+
+
+@pytest.mark.slow
+def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
+    log = run(urns(n=80, paradigms=ALL), epochs=1)
+    found, p = metrics(log), posteriors(log)
+    # What a forecaster who knows p is owed on these very questions, in expectation over their outcomes.
+    owed = {name: float(np.mean(p * rule(p, 1) + (1 - p) * rule(p, 0))) for name, rule in RULES.items()}
+    assert owed["brier_score"] == pytest.approx(np.mean(p * (1 - p)))
+    assert found["brier_lower"] < owed["brier_score"] < found["brier_upper"]
+    for name in ("log_score", "spherical_score", "accuracy"):
+        assert found[f"{name}_lower"] < owed[name] < found[f"{name}_upper"]
+    assert found["brier_upper"] - found["brier_lower"] < 0.11
+    assert found["share_scored"] == 1
+    assert abs(found["murphy_reliability"]) < 0.01
+    assert found["calibration_slope"] == pytest.approx(1, abs=0.35)
+    assert found["ece"] == pytest.approx(found["ece_null"], abs=0.03)
+    assert found["skill_base_rate_lower"] > 0
+
+
+def test_noise_costs_what_it_must(run: Run) -> None:
+    for noise, n in ((0.0, 10), (0.1, 60)):  # without noise it holds for each question
+        # beliefs far from 0 and 1, where the noise of a report is not skewed and 60 questions are enough to see it
+        task = urns(n=n, draws=1, likelihood_ratio=1.5, base_rate=(0.3, 0.7), paradigms=ALL)
+        log = run(task, get_model("reference/bayesian", noise=noise))
+        found, p = metrics(log), posteriors(log)
+        planted = np.mean(np.minimum(noise**2, 0.9 * p * (1 - p)))
+        # one report costs its variance, the mean of three a third of it
+        assert found["brier"] - found["brier_of_mean"] == pytest.approx(planted * 2 / 3, abs=0.0025)
+
+
+def test_scored_later_is_scored_the_same(run: Run) -> None:
+    model = get_model("reference/bayesian", noise=0.1)
+    now, later = run(urns(n=8, paradigms="brier"), model), run(urns(n=8), model, score=False)
+    assert metrics(score(later, brier(), display="log")) == pytest.approx(metrics(now), nan_ok=True)
+
+
+def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    task = urns(n=60, paradigms=ALL)
+    honest = metrics(run(task, epochs=1))
+    with caplog.at_level("WARNING"):
+        sure = metrics(run(task, get_model("reference/bayesian", min_confidence=0.35), epochs=1))
+    assert sure["share_scored"] < 0.6
+    assert sure["brier"] < honest["brier"] - 0.05, "by itself the score rewards silence"
+    assert honest["brier_imputed"] == honest["brier"]
+    assert sure["brier_imputed"] > honest["brier"]
+    (warning,) = [record.message for record in caplog.records if "could be scored" in record.message]
+    assert f"of 60 answers ({sure['share_scored']:.0%})" in warning
+    assert "brier_imputed" in warning
+
+
+def test_one_answer_in_ten_may_be_unread(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+    replies = iter(["Hm.", *[r"\finalBeliefProb{0.4}"] * 9])
+    with caplog.at_level("WARNING"):
+        found = metrics(run(urns(n=10, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1))
+    assert found["share_scored"] == 0.9
+    assert not [record for record in caplog.records if "could be scored" in record.message]
 
 
 @pytest.mark.parametrize("world", [world for world in GENERATED if world != "urns"])

@@ -1,4 +1,4 @@
-"""Agent bench mini from one end to the other: reference agents at their scores, tools, and bad input."""
+"""Tasks of agents from one end to the other: reference agents at their scores, tools, and bad input."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput, get_model
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Run, Says, metrics
+from tests.fixtures import Fails, Listens, Run, Says, metrics
 from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
 from truthgym.solvers.agent_tools.tools import recorded_calls
-from truthgym.tasks.agents import agent_bench_mini
+from truthgym.tasks.agents import agent_bench_mini, gaia_mini
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
@@ -208,3 +208,41 @@ def test_python_runs_in_the_sandbox_of_the_eval(run: Run, says: Says) -> None:
     assert score.answer == "42"
     assert isinstance(score.value, dict)
     assert score.value["calls"] == 0
+
+
+GAIA_AGENTS = ("oracle", "no_tool", "inventing", "refusing")
+
+
+@pytest.fixture(scope="module")
+def gaia_logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
+    def play(name: str) -> EvalLog:
+        folder = str(tmp_path_factory.mktemp(name))
+        model = f"reference/{name}"
+        return eval(gaia_mini(n=3, seed=1), model=model, display="log", log_dir=folder, log_realtime=False)[0]
+
+    return {name: play(name) for name in GAIA_AGENTS}
+
+
+def test_an_oracle_answers_gaia_mini_with_no_needless_call(gaia_logs: dict[str, EvalLog]) -> None:
+    found = metrics(gaia_logs["oracle"], 0)
+    assert (found["answer"], found["process"], found["share_scored"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("agent", ["no_tool", "inventing", "refusing"])
+def test_an_agent_that_does_not_look_is_right_about_nothing(gaia_logs: dict[str, EvalLog], agent: str) -> None:
+    found = metrics(gaia_logs[agent], 0)
+    assert found["answer"] <= 0.05
+    assert found["process"] == 0
+    assert found["share_scored"] == 1
+
+
+def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> None:
+    scores = {name: metrics(gaia_logs[name], 1)["brier"] for name in GAIA_AGENTS}
+    assert scores["oracle"] < 0.05
+    assert scores["refusing"] > 0.9
+
+
+def test_python_of_gaia_mini_needs_a_sandbox_before_the_first_call(fails: Fails, listens: Listens) -> None:
+    model, heard = listens()
+    assert "--sandbox docker" in fails(gaia_mini(n=1, python=True), model)
+    assert not heard
