@@ -2,7 +2,7 @@ r"""`reference/listener`: a simulated agent that hears the two clips of a questi
 
     inspect eval truthgym/audio --model reference/listener -M skill=1
 
-It measures the fault that is asked about in both clips (`datasets.worlds.sound.acoustics`) and states
+It measures the fault that is asked about in both clips (`datasets.audio.acoustics`) and states
 
 $$p=\sigma\big(s\,(m_1-m_2)/u\big)$$
 
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 from inspect_ai.model import ChatMessage, ContentAudio
 
-from truthgym.datasets.audio import PROPOSITIONS
+from truthgym.datasets.audio import FAULTS, PROPOSITIONS, compared
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.worlds.sound import FAULTS, compared
 from truthgym.models.agents.agent import Conversation, Reply, SimulatedAgent
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.policies import Parameters, uniform

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.datasets.audio import LOUDNESS
-from truthgym.datasets.worlds.sound import FAULTS, acoustics, quality, synthesise
+from truthgym.datasets.audio import FAULTS, LOUDNESS, acoustics, quality, synthesise
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.files import markdown_table

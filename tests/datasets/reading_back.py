@@ -13,14 +13,14 @@ from itertools import product
 from truthgym.datasets import almanac as almanacs
 from truthgym.datasets import cruxes as exchanges
 from truthgym.datasets import disclosure as disclosures
+from truthgym.datasets import interventions as device_wordings
 from truthgym.datasets import interventions as devices
 from truthgym.datasets import testimony as testimonies
 from truthgym.datasets import urns as urn_world
+from truthgym.datasets.almanac import WORDINGS as ALMANAC_WORDINGS
+from truthgym.datasets.cruxes import WORDINGS as CRUXES_WORDINGS
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.worlds import interventions as device_wordings
 from truthgym.datasets.worlds.almanac import KINDS
-from truthgym.datasets.worlds.almanac_wordings import WORDINGS as ALMANAC_WORDINGS
-from truthgym.datasets.worlds.cruxes_wordings import WORDINGS as CRUXES_WORDINGS
 from truthgym.datasets.worlds.networks import Candidates, Part, Query, learned_paths, stated_paths
 
 NAME = r"[A-Z][a-z]+"

@@ -12,11 +12,10 @@ import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac
+from truthgym.datasets.almanac import OPENED, WORDINGS, AlmanacQuestion, almanac
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import listed, logit
 from truthgym.datasets.worlds.almanac import KINDS
-from truthgym.datasets.worlds.almanac_wordings import WORDINGS
 
 Floats = NDArray[np.float64]
 State = tuple[Any, ...]

@@ -9,9 +9,8 @@ from inspect_ai.model import ContentAudio, get_model
 
 from studies.training import audio_reward
 from tests.fixtures import Run, Says, metrics
-from truthgym.datasets.audio import AudioQuestion, audio
+from truthgym.datasets.audio import FAULTS, RATE, AudioQuestion, acoustics, audio, from_uri, synthesise, to_uri
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.worlds.sound import FAULTS, RATE, acoustics, from_uri, synthesise, to_uri
 from truthgym.tasks import audio as task
 
 CLEAN = dict.fromkeys(FAULTS, 0.0)

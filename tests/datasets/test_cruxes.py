@@ -10,9 +10,8 @@ import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from truthgym.datasets.cruxes import CruxesQuestion, cruxes, paths
+from truthgym.datasets.cruxes import WORDINGS, CruxesQuestion, cruxes, paths
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.worlds.cruxes_wordings import WORDINGS
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,8 @@ import pytest
 
 from tests.datasets.reading_back import DEVICE, expression
 from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure
-from truthgym.datasets.interventions import InterventionsQuestion, interventions
+from truthgym.datasets.interventions import SURFACES, InterventionsQuestion, interventions
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
-from truthgym.datasets.worlds.interventions import SURFACES
 from truthgym.datasets.worlds.networks import Query
 
 TESTIMONY = {

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.datasets.reading_back import almanac
+from truthgym.datasets.almanac import WORDINGS, Wording
 from truthgym.datasets.worlds.almanac import KINDS, Reading, paths
-from truthgym.datasets.worlds.almanac_wordings import WORDINGS, Wording
 
 NUMBERS = {
     "polls": {"up": 31, "down": 17, "anew": 2, "lean": 4, "leaning": 33, "one": 14, "two": 8, "threshold": 49},

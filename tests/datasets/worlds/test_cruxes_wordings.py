@@ -5,8 +5,7 @@ import re
 import pytest
 
 from tests.datasets.reading_back import cruxes
-from truthgym.datasets.cruxes import paths
-from truthgym.datasets.worlds.cruxes_wordings import WORDINGS, Wording
+from truthgym.datasets.cruxes import WORDINGS, Wording, paths
 
 NUMBERS = {
     "light": 41, "middle": 33, "heavy": 26, "unfit": 9, "fit": 82, "study": 61, "story": 22, "granted": 71,
