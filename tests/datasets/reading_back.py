@@ -13,7 +13,6 @@ from itertools import product
 from truthgym.datasets import almanac as almanacs
 from truthgym.datasets import cruxes as exchanges
 from truthgym.datasets import disclosure as disclosures
-from truthgym.datasets import interventions as device_wordings
 from truthgym.datasets import interventions as devices
 from truthgym.datasets import testimony as testimonies
 from truthgym.datasets import urns as urn_world
@@ -140,7 +139,7 @@ def disclosure(lines: Sequence[str]) -> ReadBack | None:
 
 
 def interventions(lines: Sequence[str]) -> ReadBack | None:
-    for s in device_wordings.SURFACES:
+    for s in devices.SURFACES:
         fields = DEVICE | {"value": f"{s.on}|{s.off}"}
         for read, template, evidence in ((_stated, s.stated, s.reading), (_learned, s.learned, s.batch)):
             if asked := fields_of(template, lines[0], fields):
@@ -148,14 +147,14 @@ def interventions(lines: Sequence[str]) -> ReadBack | None:
     return None
 
 
-def _query(s: device_wordings.Surface, asked: Fields, called: Sequence[str]) -> Query:
+def _query(s: devices.Surface, asked: Fields, called: Sequence[str]) -> Query:
     parts, words = range(len(called)), {"deed": asked["deed"], "question": asked["question"]}
     kinds = (devices.SET, devices.SEE, devices.COUNTERFACTUAL)
     every = (Query(*one) for one in product(kinds, parts, (False, True), parts))
     return next(query for query in every if s.deed(query, called) == words)
 
 
-def _stated(s: device_wordings.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:
+def _stated(s: devices.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:
     rules = {rule: expression(getattr(s, rule), fields) for rule in (devices.ROOT, *devices.RULES)}
     lines = sorted((m.start(), rule, m) for rule, words in rules.items() for m in words.finditer(asked["mechanism"]))
     called: list[str] = []
@@ -170,7 +169,7 @@ def _stated(s: device_wordings.Surface, asked: Fields, fields: Fields, pieces: S
     return ReadBack(s.statement(query, called, asked["case"]), list(exact), list(naive))
 
 
-def _learned(s: device_wordings.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:
+def _learned(s: devices.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:
     called = re.findall(NAME, asked["parts"])
     diagrams = []
     for line in asked["diagrams"].split("; "):

@@ -13,7 +13,6 @@ from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
 from truthgym.datasets.almanac import OPENED, WORDINGS, AlmanacQuestion, almanac
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import listed, logit
 from truthgym.datasets.worlds.almanac import KINDS
 
@@ -271,44 +270,8 @@ def test_days_and_pieces() -> None:
         assert 0.01 <= (known.crowd or 0) <= 0.99
 
 
-def test_a_longer_set_begins_with_the_shorter_one() -> None:
-    first, longer, other = almanac(n=10), almanac(n=20), almanac(n=10, seed=1)
-    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
-    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
-    assert {of(s).split for s in almanac(n=10, split="test")} == {"test"}
-    assert {of(s).kind for s in almanac(n=10, kind="price")} == {"price"}
-
-
 def test_more_weeks_ahead_make_the_answer_less_certain() -> None:
     def doubt(**arguments: Any) -> float:
         return float(np.mean([q.posterior[-1] * (1 - q.posterior[-1]) for q in map(of, almanac(n=150, **arguments))]))
 
     assert doubt(ahead=1) < doubt() < doubt(ahead=10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"n": 0}, "almanac: n=0"),
-        ({"kind": "poll"}, "did you mean 'polls'?"),
-        ({"history": 0}, "history=0 cannot be used"),
-        ({"news": 13}, "news=13"),
-        ({"ahead": 0}, "ahead=0"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        almanac(**arguments)
-    assert said in str(refused.value)
-
-
-def test_the_card_shows_the_first_question(root: Path) -> None:
-    card = (root / "datasets" / "almanac.md").read_text()
-    item = made()[0]
-    known = of(item)
-    for text in (*str(item.input).split("\n\n"), *known.evidence, known.proposition):
-        assert f"{text}" in card
-    for name, path in (("exact", known.posterior), ("naive", known.naive)):
-        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
-    assert f"crowd: {known.crowd}" in card

@@ -11,7 +11,6 @@ from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
 from truthgym.datasets.cruxes import WORDINGS, CruxesQuestion, cruxes, paths
-from truthgym.datasets.errors import BadInput
 
 Floats = NDArray[np.float64]
 
@@ -147,13 +146,6 @@ def test_words_of_the_post_and_attacks_follow_their_chances() -> None:
     assert np.mean(share) == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_longer_set_begins_with_the_shorter_one() -> None:
-    first, longer, other = cruxes(n=10), cruxes(n=20), cruxes(n=10, seed=1)
-    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
-    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
-    assert {of(s).split for s in cruxes(n=10, split="test")} == {"test"}
-
-
 def test_more_is_known_the_more_is_shown() -> None:
     def before(**arguments: Any) -> float:
         return float(np.mean([q.posterior[0] * (1 - q.posterior[0]) for q in map(of, cruxes(n=120, **arguments))]))
@@ -161,31 +153,3 @@ def test_more_is_known_the_more_is_shown() -> None:
     assert before(shown=1.0) < before(shown=0.0)
     assert {len(of(item).words) for item in cruxes(n=5, reasons=5)} == {5}
     assert {len(of(item).evidence) for item in cruxes(n=3, rounds=6)} == {12}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"n": 0}, "cruxes: n=0"),
-        ({"reasons": 2}, "reasons=2 cannot be used"),
-        ({"reasons": 6}, "reasons=6"),
-        ({"rounds": 0}, "rounds=0"),
-        ({"shown": 1.5}, "shown=1.5"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        cruxes(**arguments)
-    assert said in str(refused.value)
-
-
-def test_the_card_shows_the_first_question(root: Path) -> None:
-    card = (root / "datasets" / "cruxes.md").read_text()
-    item = made()[0]
-    known = of(item)
-    for text in (*str(item.input).split("\n\n"), *known.evidence, known.proposition):
-        assert f"{text}" in card
-    for name, path in (("exact", known.posterior), ("naive", known.naive)):
-        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
-    assert f"noise floor is {known.noise_floor:.4f}" in card

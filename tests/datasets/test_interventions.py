@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.interventions import (
     ALIKE,
     UNLIKE,
@@ -154,25 +153,6 @@ def test_who_only_sees_is_not_wrong_where_nothing_was_set() -> None:
         (False, "set"), (False, "see"), (False, "counterfactual"), (True, "set"), (True, "see")}  # fmt: skip
     assert all((q.posterior == pytest.approx(q.naive)) for q in known if q.kind == "see")
     assert any(abs(q.posterior[0] - q.naive[0]) > 0.02 for q in known if q.kind == "set")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"parts": 7}, "interventions: parts=7"),
-        ({"parts": 4, "readings": 3}, "readings=3 is more than parts - 2 = 2; lower it"),
-        ({"readings": 0}, "readings=0"),
-        ({"kind": "do"}, "kind='do'"),
-        ({"kind": "counterfactual"}, "give learned=0"),
-        ({"learned": 2}, "learned=2"),
-        ({"cases": 3}, "cases=3"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        interventions(**arguments)
-    assert named in str(refused.value)
 
 
 def test_the_card_shows_a_stated_mechanism_and_the_margin(root: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.testimony import SURFACES, TestimonyQuestion, testimony
 
 
@@ -114,26 +113,3 @@ def test_a_constant_weight_on_reports_does_not_buy_the_gap(root: Path, made: lis
     lost = [np.mean((1 / (1 + np.exp(-first - share * (last - first))) - exact) ** 2) for share in np.arange(21) / 20]
     text = " ".join((root / "datasets" / "testimony.md").read_text().split())
     assert f"by the best constant keeps {100 * min(lost) / lost[-1]:.0f} % of the gap" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"n": 0}, "testimony: n=0"),
-        ({"witnesses": 1}, "witnesses=1 cannot be used"),
-        ({"witnesses": 9}, "witnesses=9"),
-        ({"witnesses": (2, 9)}, "witnesses=(2, 9) cannot be used; give one whole number between 2 and 8"),
-        ({"witnesses": "2"}, "witnesses='2'"),
-        ({"reports": 0}, "reports=0"),
-        ({"reports": (4, 3)}, "reports=(4, 3)"),
-        ({"reports": 2.5}, "reports=2.5"),
-        ({"named": 1.5}, "named=1.5"),
-        ({"late": -1}, "late=-1"),
-        ({"base_rate": (0.8, 0.2)}, "testimony: base_rate=(0.8, 0.2)"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        testimony(**arguments)
-    assert said in str(refused.value)

@@ -1,11 +1,9 @@
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.urns import SURFACES, UrnQuestion, log_likelihood_ratio, urns
 
@@ -56,13 +54,6 @@ def test_much_evidence_stays_within_0_and_1() -> None:
     assert all(0 <= p <= 1 for item in made for p in item.metadata_as(UrnQuestion).posterior)
 
 
-def test_a_longer_set_begins_with_the_shorter_one() -> None:
-    first, again, longer, other = urns(n=20), urns(n=20), urns(n=40), urns(n=20, seed=1)
-    assert [s.model_dump() for s in first] == [s.model_dump() for s in again]
-    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:20]
-    assert [s.input for s in first] != [s.input for s in other]
-
-
 def test_n_is_the_number_of_questions_in_every_split() -> None:
     whole = [item.id for item in urns(n=300)]
     for split in ("train", "validation", "test"):
@@ -73,8 +64,8 @@ def test_n_is_the_number_of_questions_in_every_split() -> None:
         assert part.dropped == {}
 
 
-def test_ten_thousand_questions_have_ten_thousand_ids() -> None:
-    assert len({s.id for s in urns(n=10_000)}) == 10_000
+def test_three_thousand_questions_have_three_thousand_ids() -> None:
+    assert len({s.id for s in urns(n=3000)}) == 3000
 
 
 def test_outcomes_follow_their_probabilities() -> None:
@@ -100,24 +91,3 @@ def test_difficulty() -> None:
                        for q in made]) for made in (easy, hard)]  # fmt: skip
     assert spread[0] < 0.1 < spread[1]
     assert {q.metadata_as(UrnQuestion).base_rate for q in easy} == {0.5}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"n": 0}, "urns: n=0 cannot be used; it must be greater than or equal to 1"),
-        ({"draws": 0}, "draws=0 cannot be used"),
-        ({"draws": 2.5}, "draws=2.5 cannot be used"),
-        ({"likelihood_ratio": 1}, "likelihood_ratio=1 cannot be used; it must be greater than 1"),
-        ({"likelihood_ratio": 20}, "likelihood_ratio=20 cannot be used"),
-        ({"base_rate": 0}, "base_rate=0 cannot be used"),
-        ({"base_rate": (0.8, 0.2)}, "base_rate=(0.8, 0.2) cannot be used"),
-        ({"base_rate": float("inf")}, "base_rate=inf cannot be used"),
-        ({"base_rate": "often"}, "base_rate='often' cannot be used"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
-    ],
-)
-def test_urns_refuses(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        urns(**arguments)
-    assert said in str(refused.value)
