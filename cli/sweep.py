@@ -14,7 +14,7 @@ import click
               help="Connections to each provider, by all workers together [default: as of one process].")  # fmt: skip
 @click.option("--address", default="", help="Of a running Ray cluster [default: start one here].")
 @click.option("--gpus-per-worker", type=click.FloatRange(0), default=0.0, show_default=True,
-              help="On Ray: GPUs of a unit, or of each server of a vllm/ model.")  # fmt: skip
+              help="On Ray: GPUs of each unit.")  # fmt: skip
 def sweep_command(command: tuple[str, ...], **options: object) -> None:
     """Run SCRIPT, which calls eval_set() as often as it likes, on many workers. The same command resumes it.
 

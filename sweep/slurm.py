@@ -25,13 +25,12 @@ ELEMENTS = 1000
 """Most elements of an array: Slurm's MaxArraySize is 1001 by default. Of more units, an element runs several."""
 
 
-def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Iterator[Outcome]:
+def run(units: Sequence[Unit], workers: int) -> Iterator[Outcome]:
     """Submit units as one array, of which so many run at a time, and yield each outcome as it is written.
 
     Args:
         units: Their files stand in a folder that all machines share.
         workers: Elements that run at the same time.
-        options: Further options of `sbatch`, such as --gpus=1.
 
     Raises:
         BadInput: There is no `sbatch`, or it refuses the job.
@@ -43,47 +42,49 @@ def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Ite
     listed = folder / f"units-{time.time_ns()}.json"  # another array may still read its own
     listed.write_text(json.dumps([asdict(unit) for unit in units]), encoding="utf-8")
     for unit in units:
-        Path(f"{unit.state}.ended").unlink(missing_ok=True)
+        outcome_file(unit).unlink(missing_ok=True)
     elements = min(len(units), ELEMENTS)
-    array = f"--array=0-{elements - 1}%{workers}"
     command = [sys.executable, "-m", "truthgym.sweep.slurm", str(listed), str(elements)]
+    array = [f"--array=0-{elements - 1}%{workers}", f"--output={folder}/slurm-%a.txt", f"--chdir={Path.cwd()}"]
     job = subprocess.Popen(
-        ["sbatch", "--wait", array, f"--output={folder}/slurm-%a.txt", f"--chdir={Path.cwd()}", *options],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        ["sbatch", "--wait", *array], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert job.stdin is not None
     job.stdin.write(SCRIPT.format(command=shlex.join(command)))
     job.stdin.close()
-    waiting = {f"{Path(unit.state).name}.ended": unit for unit in units}
+    waiting = {outcome_file(unit).name: unit for unit in units}
     over = None
     while waiting and (over is None or time.monotonic() < over + LATE):
         if over is None and job.poll() is not None:
             over = time.monotonic()
-            said = job.stdout.read().strip() if job.stdout else ""
-            if job.returncode and len(waiting) == len(units) and "Submitted batch job" not in said:
-                raise BadInput(f"sbatch ended with status {job.returncode}: {said}")
-        for path in [one for one in folder.iterdir() if one.name in waiting]:  # a look for each would be remembered
-            unit = waiting.pop(path.name)
-            yield Outcome(unit, **json.loads(path.read_text(encoding="utf-8")))
+            printed = job.stdout.read().strip() if job.stdout else ""
+            if job.returncode and len(waiting) == len(units) and "Submitted batch job" not in printed:
+                raise BadInput(f"sbatch ended with status {job.returncode}: {printed}")
+        for path in [path for path in folder.iterdir() if path.name in waiting]:  # a look for each would be remembered
+            yield Outcome(waiting.pop(path.name), **json.loads(path.read_text(encoding="utf-8")))
         time.sleep(POLL if waiting else 0)
     for unit in waiting.values():
         yield Outcome(unit, "", f"no outcome was written; see {folder}/slurm-*.txt, and whether all nodes see {folder}")
 
 
+def outcome_file(unit: Unit) -> Path:
+    return Path(f"{unit.state}.ended")
+
+
 def main() -> None:
-    """Run the units of this element, and write their outcomes."""
+    """Run the units of this element, and write their outcomes. Fewer are left where Slurm requeued the element."""
     listed, elements, number = sys.argv[1:]
-    units = [Unit(**load) for load in json.loads(Path(listed).read_text(encoding="utf-8"))]
-    errors = 0
-    mine = [one for one in units[int(number) :: int(elements)] if not Path(f"{one.state}.ended").exists()]
-    for unit in mine:  # fewer where Slurm requeued the element
+    units = [Unit(**fields) for fields in json.loads(Path(listed).read_text(encoding="utf-8"))]
+    failed = False
+    for unit in [unit for unit in units[int(number) :: int(elements)] if not outcome_file(unit).exists()]:
         outcome = run_unit(unit)
-        errors += bool(outcome.error)
-        ended = {key: value for key, value in asdict(outcome).items() if key != "unit"}
+        failed = failed or bool(outcome.error)
         new = Path(f"{unit.state}.ended.new")
-        new.write_text(json.dumps(ended), encoding="utf-8")
-        new.replace(f"{unit.state}.ended")
-    sys.exit(1 if errors else 0)
+        new.write_text(
+            json.dumps({"log": outcome.log, "error": outcome.error, "seconds": outcome.seconds}), encoding="utf-8"
+        )
+        new.replace(outcome_file(unit))
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ from pathlib import Path
 import psutil
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
-from truthgym.sweep.sweep import follow
-from truthgym.sweep.units.merge import merge
-from truthgym.sweep.units.plan import Captured, plan
+from truthgym.sweep.sweep import Captured, follow, plan
+from truthgym.sweep.units.child import merge_shards
 from truthgym.sweep.units.unit import Outcome
 
 SCRIPT = """
@@ -91,7 +90,8 @@ def cost(samples: int = 1000) -> None:
         sample = (cpu_of(folder, 1, samples, 0, "--workers", 1) - used[2] + unit) / samples
         log = list_eval_logs(str(folder / "logs"))[0].name.removeprefix("file://")
         copied = cpu(lambda: shutil.copyfile(log, folder / "copy.eval"))
-        merged = cpu(lambda: merge([log], str(folder / "merged.eval"), [(one, None) for one in range(samples)]))
+        questions = [(number, None) for number in range(samples)]
+        merged = cpu(lambda: merge_shards([log], str(folder / "merged.eval"), questions, {}))
         read = cpu(lambda: list(read_eval_log_samples(log, all_samples_required=True)))
         size = Path(log).stat().st_size / 1e6
     print(f"a log of {size:.1f} MB, {samples} samples: bytes a CPU second, merged / copied = {copied / merged:.4f}, "
@@ -121,7 +121,6 @@ def memory(counts: Sequence[int] = (100, 1_000, 10_000)) -> None:
         }
         more: dict[str, object] = {
             "max_connections": None,
-            "roles": [],
             "stops_early": False,
             "script": {},
             "samples": [[1, None]],

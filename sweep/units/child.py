@@ -14,9 +14,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
+from hashlib import sha256
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -26,6 +27,7 @@ from filelock import FileLock
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
+    from inspect_ai.model import ModelUsage
 
 POLL = 0.2
 """Seconds between looks at whether the parent still lives."""
@@ -144,7 +146,8 @@ def lead(jobs: TextIO, answers: TextIO, settings: dict[str, Any], eval_set: Call
         if "merge" not in job:
             break
         try:
-            ended = merge_shards(job)
+            merge_shards(job["merge"], job["out"], job["questions"], job["script"])
+            ended = {"error": ""}
         except Exception as error:
             ended = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(ended), file=answers, flush=True)
@@ -162,20 +165,19 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
     build = evalset.build_eval_set_capture
 
     def record(resolved: list[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as Inspect's
-        for one in resolved:
+        for item in resolved:
             adaptive: Any = options.get("adaptive_connections")
             script = {key: options.get(key) for key in ("max_connections", "log_buffer", "sample_shuffle")}
             script["adaptive_connections"] = adaptive.model_dump() if hasattr(adaptive, "model_dump") else adaptive
-            roles = [role for roles in (one.model_roles or {}).values() for role in one_or_more(roles)]
+            roles = [role for roles in (item.model_roles or {}).values() for role in one_or_more(roles)]
             tasks.append(
                 {
                     "samples": [
                         [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
-                        for place, sample in enumerate(one.task.dataset, start=1)
+                        for place, sample in enumerate(item.task.dataset, start=1)
                     ],
-                    "max_connections": connections_of(one.model, roles, one.task.config, options),
-                    "roles": [str(role) for role in roles],
-                    "stops_early": one.task.early_stopping is not None,
+                    "max_connections": connections_of(item.model, roles, item.task.config, options),
+                    "stops_early": item.task.early_stopping is not None,
                     "script": script,
                 }
             )
@@ -198,8 +200,8 @@ def one_or_more(models: Any) -> list[Any]:  # noqa: ANN401  # a Model, or models
 
 def connections_of(model: Any, roles: list[Any], *configs: Any) -> int | None:  # noqa: ANN401  # of Inspect
     """The smallest number of connections that a script allows a task's models, None if Inspect is to find it."""
-    every = [vars(one.config) for one in (model, *roles)]
-    every += [one if isinstance(one, dict) else vars(one) for one in configs]
+    every = [vars(asked.config) for asked in (model, *roles)]
+    every += [config if isinstance(config, dict) else vars(config) for config in configs]
     limits = [limit for config in every for limit in allowed(config)]
     if not limits and any(config.get("batch") for config in every):
         return BATCH_CONNECTIONS
@@ -249,13 +251,12 @@ def run_unit(job: dict[str, Any], eval_set: Callable[..., Any]) -> dict[str, Any
 def select_exactly() -> None:
     """Make Inspect look ids up in a set: it would match each as a pattern, with every other."""
 
-    def of(ids: list[Any]) -> Any:  # noqa: ANN401  # as Inspect's
-        chosen = set(ids)
-        return matcher(chosen.__contains__, [])  # without patterns it looks for no unknown ones
+    def select(ids: list[Any]) -> Any:  # noqa: ANN401  # as Inspect's
+        return matcher(set(ids).__contains__, [])  # without patterns it looks for no unknown ones
 
     private: Any = import_module("truthgym.datasets.inspect_private")
     matcher = private.SampleIdMatcher
-    vars(import_module(private.PRIVATE["sample_id_filter"]))["sample_id_filter"] = of
+    vars(import_module(private.PRIVATE["sample_id_filter"]))["sample_id_filter"] = select
 
 
 def completed_samples(log: "EvalLog") -> int | None:
@@ -287,11 +288,70 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
     return None
 
 
-def merge_shards(job: dict[str, Any]) -> dict[str, Any]:
-    from truthgym.sweep.units.merge import merge
+def merge_shards(
+    shards: Sequence[str], out: str, questions: Sequence[Sequence[Any]], script: Mapping[str, Any]
+) -> None:
+    """Write the log that one process would have written, with metrics computed anew from the scores of all samples.
 
-    merge(job["merge"], job["out"], [tuple(question) for question in job["questions"]], job["script"])
-    return {"log": job["out"], "error": ""}
+    It has the first shard's header, as of a run of all questions (pairs of id and event) with what the script itself
+    says of connections and buffers. The file appears whole: it is written under another name first.
+    """
+    from inspect_ai.log import read_eval_log, recompute_metrics, write_eval_log
+
+    logs = [read_eval_log(shard) for shard in shards]
+    samples = [sample for log in logs for sample in log.samples or []]
+    log, ids = logs[0], [identity for identity, _ in questions]
+    order = {identity: place for place, identity in enumerate(ids)}
+    check_complete([(sample.id, sample.epoch) for sample in samples], ids, log.eval.config.epochs or 1, out)
+    log.samples = sorted(samples, key=lambda sample: (sample.epoch, order[sample.id]))
+    log.eval.created = min(shard.eval.created for shard in logs)
+    log.eval.eval_id = sha256("".join(shard.eval.eval_id for shard in logs).encode()).hexdigest()[:22]
+    log.eval.dataset.sample_ids, log.eval.dataset.samples, log.eval.config.sample_id = ids, len(ids), None
+    log.eval.config.sample_shuffle, log.eval.config.log_buffer = script.get("sample_shuffle"), script.get("log_buffer")
+    log.plan.config.max_connections = script.get("max_connections")
+    log.plan.config.adaptive_connections = script.get("adaptive_connections")
+    log.config_updates = [update for shard in logs for update in shard.config_updates or []] or None
+    stats = [shard.stats for shard in logs]
+    log.stats = type(log.stats)(
+        started_at=min(stat.started_at for stat in stats),
+        completed_at=max(stat.completed_at for stat in stats),
+        connection_limit_history=[change for stat in stats for change in stat.connection_limit_history],
+        model_usage=total([stat.model_usage for stat in stats]),
+        role_usage=total([stat.role_usage for stat in stats]),
+    )
+    if log.results is not None:
+        if any(sample.scores for sample in samples):
+            recompute_metrics(log)
+        log.results.total_samples = len(samples)
+        log.results.completed_samples = sum(sample.error is None for sample in samples)
+    partial = Path(f"{out}.part")  # no name of a log: nothing may read it before it is complete
+    try:
+        write_eval_log(log, str(partial), format="eval")
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_complete(seen: list[tuple[Any, int]], ids: Sequence[Any], epochs: int, out: str) -> None:
+    """Refuse to merge if a sample is missing or doubled."""
+    from truthgym.datasets.errors import BadInput
+
+    due = {(identity, epoch) for identity in ids for epoch in range(1, epochs + 1)}
+    if len(seen) != len(set(seen)) or set(seen) != due:
+        lost, more = due - set(seen), len(seen) - len(due & set(seen))
+        example = f", such as {next(iter(lost))}" if lost else ""
+        raise BadInput(
+            f"The shards of {out} lack {len(lost)} of {len(due)} samples{example} and hold {more} too many; run the "
+            "sweep again, which runs what is missing"
+        )
+
+
+def total(usages: Sequence[dict[str, "ModelUsage"]]) -> dict[str, "ModelUsage"]:
+    sums: dict[str, ModelUsage] = {}
+    for shard in usages:
+        for name, usage in shard.items():
+            sums[name] = sums[name] + usage if name in sums else usage
+    return sums
 
 
 if __name__ == "__main__":

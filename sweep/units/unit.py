@@ -6,9 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ ATTEMPTS = 3
 """Attempts at a unit before it is reported as failed and the rest goes on."""
 SELECTION_VERSION, CAPTURE_VERSION = 7, 3
 """Versions of Inspect's files that this package writes and reads."""
-SHOWN = 600
-"""Characters of a failed process's output that an error shows."""
+TAIL = 600
+"""Characters of a failed process's output that an error quotes."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Unit:
 
     name: str
     """Task and model, for people."""
-    model: str
     samples: int
     """Questions times epochs."""
     command: list[str]
@@ -48,10 +48,6 @@ class Unit:
     """Whether there may be a log of an earlier attempt."""
     may_fail: int = 0
     """Samples that may end with an error, by the script's `fail_on_error`."""
-    roles: list[str] = field(default_factory=list)
-    """Models of the task's roles, such as its grader."""
-    environment: dict[str, str] = field(default_factory=dict)
-    """Variables for the process, such as the address of a model's server."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,18 @@ class Outcome:
     """From its start on a worker to its end."""
 
 
-def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
+def run_here(units: Sequence[Unit], workers: int) -> Iterator[Outcome]:
+    """Run units as processes of this machine, and yield each as it ends. A unit's process ends with this one."""
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield from (future.result() for future in as_completed([pool.submit(run_unit, unit) for unit in units]))
+    finally:
+        STOPPED.set()
+        pool.shutdown(cancel_futures=True)
+        STOPPED.clear()
+
+
+def run_unit(unit: Unit) -> Outcome:
     """Run a unit, again from its finished samples if its process fails, and return its complete log or the last error.
 
     The process that runs it has a lock next to the unit's files, so that no two run a unit at the same time on one
@@ -76,7 +83,7 @@ def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
     private(Path(unit.state).parent)
     log, error = "", "the sweep was stopped"
     again = Path(f"{unit.state}.lock").exists()  # a job that Slurm requeued, or a worker that was lost
-    for attempt in range(attempts):
+    for attempt in range(ATTEMPTS):
         if STOPPED.is_set():
             break
         log, error = attempt_unit(unit, search=unit.search or again or attempt > 0)
@@ -87,21 +94,17 @@ def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
 
 def attempt_unit(unit: Unit, search: bool) -> tuple[str, str]:
     """Run a unit once. Returns its log, and why that is not complete."""
+    printed, lock = f"{unit.state}.txt", f"{unit.state}.lock"
     if not unit.selection:
-        return "", run_script(unit, {"mode": "command", "lock": f"{unit.state}.lock"})[1]
-    ended = process_of(unit).answer(
-        {
-            "selection": unit.selection,
-            "samples": unit.samples,
-            "search": search,
-            "selected": f"{unit.state}.json",
-            "lock": f"{unit.state}.lock",
-            "printed": f"{unit.state}.txt",
-        }
-    )
+        Path(printed).unlink(missing_ok=True)
+        process = start_script(unit, {"mode": "command", "lock": lock, "printed": printed})
+        process.communicate()
+        return "", failure(process.returncode, printed) if process.returncode else ""
+    job = {"selection": unit.selection, "samples": unit.samples, "search": search, "selected": f"{unit.state}.json"}
+    ended = process_of(unit).answer({**job, "lock": lock, "printed": printed})
     log = ended.get("log", "")
     if ended["error"] or ended["status"] != "success":
-        return log, str(ended["error"])[-SHOWN:] or f"{log} has the status {ended['status']}"
+        return log, str(ended["error"])[-TAIL:] or f"{log} has the status {ended['status']}"
     missing = unit.samples - ended["completed"]
     if missing <= unit.may_fail:
         return log, ""
@@ -163,21 +166,11 @@ HERE = threading.local()
 
 def process_of(unit: Unit) -> Process:
     """The process of this thread that runs units of the same call of the same script; a new one if it died."""
-    wanted = (unit.command, unit.folder, unit.call, unit.environment)
+    wanted = (unit.command, unit.folder, unit.call)
     if getattr(HERE, "wanted", None) != wanted or not HERE.process.alive:
         HERE.wanted, HERE.process = wanted, Process(unit)
     process: Process = HERE.process
     return process
-
-
-def run_script(unit: Unit, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Run a script or command to its end. Returns what it printed, and why it failed, or nothing."""
-    printed = f"{unit.state}.txt"
-    Path(printed).unlink(missing_ok=True)
-    process = start_script(unit, {"printed": printed, **settings})
-    process.communicate()
-    said = Path(printed).read_text(encoding="utf-8", errors="replace") if Path(printed).exists() else ""
-    return said, failure(process.returncode, printed) if process.returncode else ""
 
 
 def start_script(unit: Unit, settings: Mapping[str, Any]) -> "subprocess.Popen[str]":
@@ -187,7 +180,7 @@ def start_script(unit: Unit, settings: Mapping[str, Any]) -> "subprocess.Popen[s
     Path(path).write_text(json.dumps(settings), encoding="utf-8")
     return subprocess.Popen(
         [sys.executable, "-m", "truthgym.sweep.units.child", path], cwd=unit.folder, text=True, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, env=os.environ | {"INSPECT_DISPLAY": "none"} | unit.environment,
+        stdout=subprocess.PIPE, env=os.environ | {"INSPECT_DISPLAY": "none"},
     )  # fmt: skip
 
 
@@ -195,7 +188,6 @@ def failure(code: int, *printed: str) -> str:
     """The exit status with the end of what a process printed."""
     for path in printed:
         with suppress(OSError):
-            said = Path(path).read_text(encoding="utf-8", errors="replace").strip()
-            if said:
-                return f"exit status {code}: {said[-SHOWN:]}"
+            if text := Path(path).read_text(encoding="utf-8", errors="replace").strip():
+                return f"exit status {code}: {text[-TAIL:]}"
     return f"exit status {code}"

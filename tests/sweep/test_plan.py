@@ -13,8 +13,7 @@ from inspect_ai.util import AdaptiveConcurrency
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION, PRIVATE
-from truthgym.sweep.units.child import connections_of, select_exactly
-from truthgym.sweep.units.plan import (
+from truthgym.sweep.sweep import (
     Captured,
     Script,
     accepted,
@@ -24,6 +23,7 @@ from truthgym.sweep.units.plan import (
     eval_set_id,
     plan,
 )
+from truthgym.sweep.units.child import connections_of, select_exactly
 from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, Unit
 
 TASK = {"name": "truthgym/urns", "epochs": 3}
@@ -32,7 +32,7 @@ TASK = {"name": "truthgym/urns", "epochs": 3}
 @pytest.fixture
 def unit(tmp_path: Path) -> Unit:
     selection = {"overrides": {"log_dir": str(tmp_path)}}
-    return Unit("urns", "m", 30, ["s.py"], ".", 1, [], selection, str(tmp_path / ".sweep" / "0"))
+    return Unit("urns", 30, ["s.py"], ".", 1, [], selection, str(tmp_path / ".sweep" / "0"))
 
 
 def test_events_stay_together(unit: Unit) -> None:
@@ -136,7 +136,7 @@ def test_limits_of_a_script_are_read_wherever_they_stand(
 
 
 SCRIPT = {"log_dir": "", "max_sandboxes": 6}
-MORE: dict[str, object] = {"max_connections": None, "roles": ["vllm/judge"], "stops_early": False, "script": {}}
+MORE: dict[str, object] = {"max_connections": None, "stops_early": False, "script": {}}
 
 
 def found(folder: Path, **more: object) -> Captured:
@@ -151,7 +151,6 @@ def test_sandboxes_are_divided_and_tasks_that_stop_early_are_not(tmp_path: Path)
     todo = plan(["s.py"], 1, found(tmp_path), 4, 3, None)
     assert [one.samples for one in todo.units] == [6, 6, 4, 4]
     assert {one.selection["overrides"]["max_sandboxes"] for one in todo.units} == {2}
-    assert todo.units[0].roles == ["vllm/judge"]
     assert todo.most == 6, "more workers would have no sandbox"
 
     todo = plan(["s.py"], 1, found(tmp_path / "other", stops_early=True), 4, 3, None)
@@ -173,7 +172,7 @@ def test_a_script_that_fails_after_its_eval_sets(
             process=SimpleNamespace(returncode=1),
         )
 
-    monkeypatch.setattr("truthgym.sweep.units.plan.Process", process)
+    monkeypatch.setattr("truthgym.sweep.sweep.Process", process)
     with Script(["s.py"]) as script:
         assert script.next_call()
         with pytest.raises(BadInput, match="after call 1 of eval_set was complete .* no plot"):
