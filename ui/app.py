@@ -17,7 +17,7 @@ from truthgym.datasets.errors import BadInput, not_on_windows
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.guard import Limits, is_loopback
 from truthgym.ui.jobs import AT_ONCE
-from truthgym.ui.pages import compose, results, runs, security, viewer
+from truthgym.ui.pages import compose, results, runs, security
 from truthgym.ui.pages.rendering import ROOM, page
 
 TOKEN_CHARACTERS = 16
@@ -40,28 +40,28 @@ def app(
         limits: Of the body and headers of a request.
         at_once: Most runs at the same time; others wait.
     """
-    made = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
-    made.state.folder = folder.resolve()
-    made.state.at_once = at_once
-    made.add_middleware(security.PageGuard, token=token, host=host, limits=limits or Limits())
-    made.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
-    made.include_router(security.router(token))
-    made.include_router(compose.router)
-    made.include_router(runs.router)
-    made.include_router(results.router)
-    viewer.mount(made, made.state.folder)
+    page_app = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
+    page_app.state.folder = folder.resolve()
+    page_app.state.at_once = at_once
+    page_app.add_middleware(security.PageGuard, token=token, host=host, limits=limits or Limits())
+    page_app.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
+    page_app.include_router(security.router(token))
+    page_app.include_router(compose.router)
+    page_app.include_router(runs.router)
+    page_app.include_router(results.router)
+    results.mount_viewer(page_app, page_app.state.folder)
 
-    @made.exception_handler(PrerequisiteError)
+    @page_app.exception_handler(PrerequisiteError)
     async def bad_input(request: Request, error: PrerequisiteError) -> HTMLResponse:
         return page(request, "problem.html", status=400, problem=results.plain(error))
 
-    @made.exception_handler(404)
+    @page_app.exception_handler(404)
     async def not_found(request: Request, error: Exception) -> HTMLResponse:
-        said = getattr(error, "detail", "")
-        problem = said if said and said != "Not Found" else f"There is no page {request.url.path}."
+        detail = getattr(error, "detail", "")
+        problem = detail if detail and detail != "Not Found" else f"There is no page {request.url.path}."
         return page(request, "problem.html", status=404, problem=problem)
 
-    return made
+    return page_app
 
 
 def read_token(file: Path | None) -> str | None:
@@ -114,9 +114,9 @@ def serve(
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; give a folder for logs, set-ups and datasets")
     folder.mkdir(parents=True, exist_ok=True)
-    with closing(listening(host, port)) as door:
+    with closing(listen(host, port)) as listener:
         name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{door.getsockname()[1]}/"
+        address = f"http://{name}:{listener.getsockname()[1]}/"
         print(f"{folder.resolve()} on {address} (Ctrl+C ends the page; runs go on)", flush=True)
         config = uvicorn.Config(
             app(folder, token, host, at_once=at_once), log_level="warning", access_log=False, http="h11",
@@ -124,10 +124,10 @@ def serve(
         )  # fmt: skip
         if browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[door])
+        uvicorn.Server(config).run(sockets=[listener])
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:

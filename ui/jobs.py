@@ -14,28 +14,189 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 
 from truthgym.datasets.errors import BadInput
-from truthgym.ui.processes.job import Job, option, output, read_job
-from truthgym.ui.processes.progress import progress, unfinished_logs
-from truthgym.ui.processes.record import (
+from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.evallog.discovery import LogFile, every_log
+from truthgym.ui.processes.launcher import (
     CANCEL,
     EXIT,
     LAUNCHER,
+    LIVE,
     OUTPUT,
     RECORD,
     STARTED,
+    Status,
     folders,
     lives,
     lock,
     process,
     read,
+    status,
     write,
 )
-from truthgym.ui.processes.secrets import refuse_keys
+from truthgym.ui.processes.secrets import redact, refuse_keys
+
+TAIL = 64 * 2**10
+"""Bytes of the output that are read to show its end."""
+TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What only a terminal understands."""
+SAYS = {
+    "queued": "It waits until fewer runs are in progress.",
+    "running": "It is in progress, and goes on if this page or its server is closed.",
+    "stopping": "It was told to end, and is given time to write its log.",
+    "done": "It ended without an error.",
+    "failed": "It ended with an error: see the end of its output.",
+    "cancelled": "It was cancelled. What it had written is kept.",
+    "lost": "Its process was killed, or the machine was restarted. What it had written is kept.",
+}
+"""The values of `status`."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, as it was when its files were read."""
+
+    id: str
+    folder: Path
+    """Where its files are: `runs/ID` in the folder in which its command runs."""
+    name: str
+    status: Status
+    command: list[str]
+    """The newest: that of an eval that was resumed is `inspect eval-retry`."""
+    first_command: list[str]
+    log_dir: str
+    """Where its logs are written, relative to the folder in which it runs; "" if its command does not say."""
+    created: datetime
+    started: datetime | None
+    ended: datetime | None
+    code: int | None
+    """Exit code of the command; negative: the number of the signal that ended it."""
+
+    @property
+    def live(self) -> bool:
+        return self.status in LIVE
+
+    @property
+    def place(self) -> Path:
+        """The folder in which the command runs."""
+        return self.folder.parent.parent
+
+
+def read_job(folder: Path) -> Job:
+    """A run from its files."""
+    record = read(folder / RECORD)
+    try:
+        attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
+        commands = [list(map(str, attempt["command"])) for attempt in attempts]
+        created = _time({"at": attempts[0]["at"]})
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError, OSError):
+        raise BadInput(
+            f"There is no run {folder.name} in {folder.parent}: its folder was deleted or damaged. Its logs are where "
+            "they were; if it was in progress, it goes on, and `ps` shows it"
+        ) from None
+    ended, started = read(folder / EXIT), read(folder / STARTED)
+    return Job(
+        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created or datetime.now(),
+        _time(started), _time(ended), ended.get("code"),
+    )  # fmt: skip
+
+
+def output(job: Job, lines: int = 200) -> str:
+    """The end of what a run printed, without keys and what only a terminal understands."""
+    try:
+        with (job.folder / OUTPUT).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - TAIL, 0))
+            content = file.read(TAIL).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    if size > TAIL:
+        content = content.partition("\n")[2]  # the first line may be cut, and a key in it
+    plain = [TERMINAL.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in content.split("\n")]
+    return redact("\n".join(plain[-lines - 1 :]).strip("\n"), job.place)
+
+
+def option(command: Sequence[str], name: str) -> str:
+    """The value of a command's option; "" if it has none. Of several the last counts."""
+    value = ""
+    for i, word in enumerate(command):
+        if word == name and i + 1 < len(command):
+            value = command[i + 1]
+        elif word.startswith(f"{name}="):
+            value = word.partition("=")[2]
+    return value
+
+
+def _time(entry: dict[str, float]) -> datetime | None:
+    return datetime.fromtimestamp(entry["at"]).astimezone() if "at" in entry else None
+
+
+COUNT = re.compile(r"(?<![\d/.-])(\d{1,9})/(\d{1,9}) \[|\[(\d{1,9})/(\d{1,9})\]")
+"""A count with its total: 3/100 [ as tqdm prints it, which trainers use, and [3/12] of `truthgym sweep`."""
+SETS = (["inspect", "eval-set"], ["truthgym", "sweep"])
+"""Commands whose logs of earlier runs are part of the run."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a run is done. `total` 0: nothing is known yet."""
+
+    done: int
+    total: int
+    unit: str
+    """"samples" or "steps"."""
+    logs: tuple[LogFile, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1."""
+        return min(self.done / self.total, 1.0) if self.total else 0.0
+
+
+def progress(job: Job) -> Progress:
+    """How far a run is.
+
+    Samples are counted in the logs that it has written; Inspect writes them in groups. Of a run that makes none, the
+    last count in what it printed is taken. An eval set's tasks count from when they start.
+    """
+    logs = logs_of(job)
+    done = sum(len(log.reader) for log in logs)
+    total = sum(log.header.eval.asked * (log.header.eval.config.epochs or 1) for log in logs)
+    if logs:
+        return Progress(done, max(total, done), "samples", logs)
+    counts = COUNT.findall(output(job))
+    done, total = (int(number) for number in counts[-1] if number) if counts else (0, 0)
+    return Progress(done, total, "steps")
+
+
+def logs_of(job: Job) -> tuple[LogFile, ...]:
+    """The logs of a run, of each task the newest. Those of earlier runs in its folder count if it is an eval set."""
+    if not job.log_dir:
+        return ()
+    folder = job.place / job.log_dir
+    words = [Path(job.first_command[0]).name, *job.first_command[1:2]]
+    newest: dict[str, LogFile] = {}
+    for path in sorted(folder.rglob("*.eval")):
+        try:
+            if words not in SETS and path.stat().st_mtime < job.created.timestamp() - 1:
+                continue
+            (log,) = every_log([path])
+        except (BadInput, PrerequisiteError, OSError):
+            continue  # it is being written
+        newest[log.header.eval.task_id or log.header.eval.eval_id] = log  # file names begin with the time
+    return tuple(newest.values())
+
+
+def unfinished_logs(job: Job) -> list[str]:
+    """The logs of a run that did not end well, by their paths in the folder in which it runs."""
+    logs = (log for log in logs_of(job) if not log.finished)
+    return [str(Path(log.path).relative_to(job.place)) for log in logs]
+
 
 __all__ = ["Job", "cancel", "check", "find", "jobs", "next_command", "option", "output", "progress", "resume", "start"]
 
@@ -109,18 +270,18 @@ def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:
 def outputs(folder: Path, command: Sequence[str], log_dir: str) -> set[Path]:
     """Where a command writes, as far as its options say."""
     named = {log_dir, *(option(command, name) for name in ("--log-dir", "--out", "--output_dir", "--output-dir"))}
-    return {(folder / one).resolve() for one in named if one}
+    return {(folder / place).resolve() for place in named if place}
 
 
 def jobs(folder: Path) -> list[Job]:
     """The runs of a folder, newest first. One whose record is damaged is left out."""
-    found = []
-    for one in reversed(folders(folder.resolve() / RUNS)):
+    read = []
+    for run_folder in reversed(folders(folder.resolve() / RUNS)):
         try:
-            found.append(read_job(one))
+            read.append(read_job(run_folder))
         except BadInput:
             continue
-    return found
+    return read
 
 
 def find(folder: Path, run: str) -> Job:

@@ -54,7 +54,7 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
         raise BadInput(f"There is no log {log}; choose one in the list of results")
     spec = read_eval_log(str(log), header_only=True).eval
     task = f"{spec.task_file}@{spec.task}" if spec.task_file else spec.task_registry_name or spec.task
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "tasks": task,
         "task_args": spec.task_args_passed or {},
         "model": spec.model,
@@ -71,9 +71,9 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
         imports.add("from inspect_ai.model import GenerateConfig, get_model")
         names["model_roles"] = _roles(spec.model_roles)
     config = spec.config.model_dump(exclude_none=True)
-    given |= {name: config[name] for name in SAME if name in config}
-    given |= spec.model_generate_config.model_dump(exclude_none=True)
-    lines = [f"{name}={_text(value)}" for name, value in given.items() if value not in (None, {}, [])]
+    settings |= {name: config[name] for name in SAME if name in config}
+    settings |= spec.model_generate_config.model_dump(exclude_none=True)
+    lines = [f"{name}={_text(value)}" for name, value in settings.items() if value not in (None, {}, [])]
     lines += [f"{name}={value}" for name, value in names.items()]
     revision = f"; it ran at commit {spec.revision.commit}" if spec.revision else ""
     arguments = "\n".join(f"        {line},".replace("\n", "\n        ") for line in lines)
@@ -89,18 +89,18 @@ def _text(value: object) -> str:
 def _roles(roles: Mapping[str, Any]) -> str:
     """Roles as an expression."""
 
-    def model(one: Any) -> str:  # noqa: ANN401
-        settings = one.config.model_dump(exclude_none=True)
+    def model(role_model: Any) -> str:  # noqa: ANN401
+        settings = role_model.config.model_dump(exclude_none=True)
         config = f", config=GenerateConfig(**{settings!r})" if settings else ""
-        base = f", base_url={one.base_url!r}" if one.base_url else ""
-        args = f", **{one.args!r}" if one.args else ""
-        return f"get_model({one.model!r}{config}{base}{args})"
+        base = f", base_url={role_model.base_url!r}" if role_model.base_url else ""
+        args = f", **{role_model.args!r}" if role_model.args else ""
+        return f"get_model({role_model.model!r}{config}{base}{args})"
 
-    of = {
-        role: f"[{', '.join(map(model, found))}]" if isinstance(found, list) else model(found)
-        for role, found in roles.items()
+    texts = {
+        role: f"[{', '.join(map(model, models))}]" if isinstance(models, list) else model(models)
+        for role, models in roles.items()
     }
-    return "{" + ", ".join(f"{role!r}: {text}" for role, text in of.items()) + "}"
+    return "{" + ", ".join(f"{role!r}: {text}" for role, text in texts.items()) + "}"
 
 
 if __name__ == "__main__":

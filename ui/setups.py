@@ -15,9 +15,7 @@ import yaml
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.files import write_atomically
-from truthgym.ui.forms.commands import commands_of, model_names, short, verb_of
-from truthgym.ui.forms.options import Fields
-from truthgym.ui.forms.script import script_of
+from truthgym.ui.forms.commands import Fields, commands_of, model_names, script_of, short, verb_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a set-up may be called: its name is part of paths."""
@@ -52,8 +50,8 @@ class Setup:
         Raises:
             BadInput: See `commands`.
         """
-        kept = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
-        header = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=110)
+        form = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
+        header = yaml.safe_dump(form, sort_keys=False, allow_unicode=True, width=110)
         run = f"python setups/{self.name}.py" + f", or truthgym sweep setups/{self.name}.py" * (self.verb == "eval")
         text = f"{HEAD}{run}\n\n{header}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         return f'"""{text}"""\n\n{script_of(self.commands())}'
@@ -61,14 +59,14 @@ class Setup:
 
 def setup_of(fields: Mapping[str, Sequence[str]], name: str = "") -> Setup:
     """The set-up of a form's fields, under its own name or a suggested one."""
-    kept = {key: [value.replace("\r\n", "\n") for value in values] for key, values in fields.items()
+    form = {key: [value.replace("\r\n", "\n") for value in values] for key, values in fields.items()
             if key not in OF_THE_PAGE and any(value.strip() for value in values)}  # fmt: skip
-    return Setup(name or suggested(kept), kept)
+    return Setup(name or suggested(form), form)
 
 
 def suggested(fields: Fields) -> str:
     """A name for a set-up, of its task and model or of its verb."""
-    parts = [short(one) for one in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
+    parts = [short(name_part) for name_part in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
     name = "-".join(parts) if len(parts) == 2 else verb_of(fields)
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:60] or "run"
 
@@ -127,13 +125,13 @@ def read(folder: Path, name: str) -> tuple[Setup, str]:
         raise BadInput(f"There is no set-up {name!r} in {path.parent}")
     text = path.read_text(encoding="utf-8")
     try:
-        told, _, header = (ast.get_docstring(ast.parse(text), clean=False) or "").partition("\n\n")
+        head, _, header = (ast.get_docstring(ast.parse(text), clean=False) or "").partition("\n\n")
         fields = yaml.safe_load(header)
-        if not told.startswith(HEAD) or not isinstance(fields, dict):
+        if not head.startswith(HEAD) or not isinstance(fields, dict):
             raise ValueError
-        kept = {str(key): [str(one) for one in (values if isinstance(values, list) else [values])]
+        form = {str(key): [str(value) for value in (values if isinstance(values, list) else [values])]
                 for key, values in fields.items()}  # fmt: skip
-        setup = Setup(name, kept)
+        setup = Setup(name, form)
         changed = setup.script() != text
     except (SyntaxError, ValueError, yaml.YAMLError):
         raise BadInput(f"{path} is no set-up of this page; run it with `python {path}`") from None

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from truthgym.ui.app import app
-from truthgym.ui.processes.record import LAUNCHER, STARTED, lives, read
+from truthgym.ui.processes.launcher import LAUNCHER, STARTED, lives, read
 
 ADDRESS = "http://127.0.0.1:7580"
 

@@ -14,9 +14,9 @@ from truthgym.tasks import __all__ as registered
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import outside, problems, warnings
-from truthgym.ui.forms.estimate import cost_commands, run_cost
-from truthgym.ui.forms.options import VERBS
+from truthgym.ui.forms.commands import VERBS
 from truthgym.ui.forms.registry import KEYS, TASKS, choices, is_set, role_names
+from truthgym.ui.pages.compose import cost_commands, run_cost
 
 FIRST = {"verb": "eval", "tasks": "truthgym/forecasting", "models": "reference/bayesian"}
 FIELDS = {key: [value] for key, value in FIRST.items()}

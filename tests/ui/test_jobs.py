@@ -18,7 +18,7 @@ from tests.ui.conftest import kill_all
 from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
 from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
-from truthgym.ui.processes.record import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, process, read, write
+from truthgym.ui.processes.launcher import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, process, read, write
 
 LONGEST = 240
 """Seconds that a test waits for what must come, on a busy machine."""

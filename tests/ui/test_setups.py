@@ -8,8 +8,7 @@ import pytest
 from inspect_ai._cli import eval as inspect_cli
 
 from truthgym.datasets.errors import BadInput
-from truthgym.ui.forms.commands import FRESH, train_options
-from truthgym.ui.forms.options import VERBS, check_words, command_of
+from truthgym.ui.forms.commands import FRESH, VERBS, check_words, command_of, train_options
 from truthgym.ui.setups import Setup, names, read, save, setup_of
 
 FULL = {

@@ -10,8 +10,21 @@ from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.datasets.inspect_private import PrerequisiteError, parse_decorators
 from truthgym.evallog.discovery import every_log
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-from truthgym.ui.forms.commands import FOLDERS, arguments_of, chosen, commands_of, first, model_names, short, verb_of
-from truthgym.ui.forms.options import VERBS, Fields, check_words, options_of
+from truthgym.ui.forms.commands import (
+    FOLDERS,
+    VERBS,
+    Fields,
+    arguments_of,
+    check_words,
+    commands_of,
+    model_names,
+    options_of,
+    script_of,
+    selected,
+    short,
+    value_of,
+    verb_of,
+)
 from truthgym.ui.forms.registry import (
     SCORERS,
     SOLVERS,
@@ -22,7 +35,6 @@ from truthgym.ui.forms.registry import (
     reference_models,
     variables_of,
 )
-from truthgym.ui.forms.script import script_of
 from truthgym.ui.processes.secrets import refuse_keys
 
 FREE_TEXT = ("--system-message",)
@@ -38,26 +50,26 @@ def problems(fields: Fields, name: str, folder: Path) -> list[str]:
         refuse_keys([*typed(fields)], folder)
     except BadInput as error:
         return [str(error.message)]
-    found = [*eval_problems(fields, folder)] if verb_of(fields) == "eval" else [*missing(fields)]
-    found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
+    problems_found = [*eval_problems(fields, folder)] if verb_of(fields) == "eval" else [*missing(fields)]
+    problems_found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
     try:
         commands = commands_of(fields, name)
         for words in commands.values():
-            found += outside(words, folder)
-            if not found:
+            problems_found += outside(words, folder)
+            if not problems_found:
                 check_words(verb_of(fields), words[len(VERBS[verb_of(fields)]) :])
-        if not found:
+        if not problems_found:
             script_of(commands)
     except Exception as error:  # as the parser or YAML says it
-        found.append(str(getattr(error, "message", error)).replace("\\[", "["))
-    return list(dict.fromkeys(found))
+        problems_found.append(str(getattr(error, "message", error)).replace("\\[", "["))
+    return list(dict.fromkeys(problems_found))
 
 
 def warnings(fields: Fields, name: str, folder: Path) -> list[str]:
     """What a reader should know before a start. It keeps nothing from being started."""
     if verb_of(fields) != "eval":
         return []
-    roles = [part.strip() for key in fields if key.startswith("role ") for part in first(fields, key).split(",")]
+    roles = [part.strip() for key in fields if key.startswith("role ") for part in value_of(fields, key).split(",")]
     keys = [
         f"{model} needs a key: neither the environment of this server nor {folder}/.env sets {' or '.join(variables)}."
         for model in dict.fromkeys([*model_names(fields), *filter(None, roles)])
@@ -68,7 +80,7 @@ def warnings(fields: Fields, name: str, folder: Path) -> list[str]:
 
 def other_logs(fields: Fields, place: Path) -> Iterator[str]:
     """That the folder of the set-up's logs holds one of another task or model, which `inspect eval-set` refuses."""
-    tasks = {short(name) for name in chosen(fields, "tasks", "other tasks")}
+    tasks = {short(name) for name in selected(fields, "tasks", "other tasks")}
     for path in sorted(place.rglob("*.eval"))[:LOOKED_AT]:
         try:
             (log,) = every_log([path])
@@ -91,32 +103,29 @@ def typed(fields: Fields) -> Iterator[str]:
 
 
 def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
-    tasks, solvers = chosen(fields, "tasks", "other tasks"), chosen(fields, "solvers", "other solvers")
-    paradigms = chosen(fields, "paradigms")
+    tasks, solvers = selected(fields, "tasks", "other tasks"), selected(fields, "solvers", "other solvers")
+    scorers = selected(fields, "paradigms")
     if not tasks:
         yield "No task is chosen; tick one."
     if not model_names(fields):
         yield "No model is given; reference/bayesian needs no key."
     for kind, names, what in ((TASKS, tasks, "task"), (SOLVERS, solvers, "reasoning mode")):
         yield from (problem for name in names for problem in unknown(choices(kind), name, what, folder))
-    given = arguments_of(fields, "T")
+    task_arguments = arguments_of(fields, "T")
     for choice in (choices(TASKS)[name] for name in tasks if name in choices(TASKS)):
-        yield from argument_problems(choice, [*given, *(["paradigms"] if paradigms else [])], tasks)
+        yield from argument_problems(choice, [*task_arguments, *(["paradigms"] if scorers else [])], tasks)
     for choice in (choices(SOLVERS)[name] for name in solvers if name in choices(SOLVERS)):
         yield from argument_problems(choice, list(arguments_of(fields, "S", choice.name)), [])
-    for paradigm in paradigms:
-        scorer = choices(SCORERS).get(f"truthgym/{paradigm}")
-        if scorer is None:
-            yield (
-                f"There is no paradigm {paradigm!r}; "
-                f"{did_you_mean(paradigm, list(SCORER_BY_NAME))}tick one of the list."
-            )
+    for name in scorers:
+        choice = choices(SCORERS).get(f"truthgym/{name}")
+        if choice is None:
+            yield (f"There is no paradigm {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list.")
             continue
-        arguments = arguments_of(fields, "P", paradigm)
-        yield from argument_problems(scorer, list(arguments), [])
-        for role in needed_roles(paradigm, arguments):
-            if not first(fields, f"role {role}"):
-                yield f"The paradigm {paradigm} needs a model in the role {role}; give one below Roles."
+        arguments = arguments_of(fields, "P", name)
+        yield from argument_problems(choice, list(arguments), [])
+        for role in needed_roles(name, arguments):
+            if not value_of(fields, f"role {role}"):
+                yield f"The paradigm {name} needs a model in the role {role}; give one below Roles."
     for model in (name for name in model_names(fields) if name.startswith("reference/")):
         if model not in reference_models():
             near = did_you_mean(model, list(reference_models()))
@@ -126,71 +135,71 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
             yield f"The model {model!r} has no provider; write PROVIDER/MODEL, such as openai/{model}."
 
 
-def needed_roles(paradigm: str, arguments: dict[str, str]) -> tuple[str, ...]:
+def needed_roles(scorer: str, arguments: dict[str, str]) -> tuple[str, ...]:
     """The model roles that a paradigm needs with these arguments."""
     try:
-        return tuple(SCORER_BY_NAME[paradigm].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
+        return tuple(SCORER_BY_NAME[scorer].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
     except Exception:  # arguments that it does not take are another problem
         return ()
 
 
-def unknown(known: dict[str, Choice], name: str, what: str, folder: Path) -> Iterator[str]:
+def unknown(registered: dict[str, Choice], name: str, what: str, folder: Path) -> Iterator[str]:
     """Whether a name is neither registered nor in a file of the folder. Those of other packages are not looked up."""
-    file, _, one = name.partition("@")
+    file, _, task = name.partition("@")
     if file.endswith(".py"):
         path = folder / file
         if not path.is_file():
             yield f"There is no file {file} in {folder}; give one with a {what} in it."
-        elif what == "task" and one not in ("", *(found for found, _ in parse_decorators(path, "task"))):
-            yield f"{file} has no task {one!r}."
-    elif name.startswith("truthgym/") and name not in known:
-        yield f"There is no {what} {name!r}; {did_you_mean(name, list(known))}tick one of the list."
+        elif what == "task" and task not in ("", *(task_name for task_name, _ in parse_decorators(path, "task"))):
+            yield f"{file} has no task {task!r}."
+    elif name.startswith("truthgym/") and name not in registered:
+        yield f"There is no {what} {name!r}; {did_you_mean(name, list(registered))}tick one of the list."
     elif "/" not in name:
         yield f"There is no {what} {name!r}; write PACKAGE/NAME or FILE.py@NAME."
 
 
-def argument_problems(choice: Choice, given: Sequence[str], among: Sequence[str]) -> Iterator[str]:
-    known = [argument.name for argument in choice.arguments]
-    for name in given:
-        if name not in known:
+def argument_problems(choice: Choice, names: Sequence[str], among: Sequence[str]) -> Iterator[str]:
+    accepted = [argument.name for argument in choice.arguments]
+    for name in names:
+        if name not in accepted:
             also = " (arguments go to all chosen tasks: choose those that take them, or start them apart)"
-            near = f"{did_you_mean(name, known)}it takes: {', '.join(known)}."
+            near = f"{did_you_mean(name, accepted)}it takes: {', '.join(accepted)}."
             yield f"{choice.name} takes no argument {name!r}{also * (len(among) > 1)}; {near}"
-    for one in choice.arguments:
-        if one.required and one.name not in given:
-            yield f"{choice.name} needs the argument {one.name!r}."
+    for argument in choice.arguments:
+        if argument.required and argument.name not in names:
+            yield f"{choice.name} needs the argument {argument.name!r}."
 
 
 def scorer_problems(fields: Fields) -> Iterator[str]:
-    scorer = choices(SCORERS).get(first(fields, "--scorer"))
+    scorer = choices(SCORERS).get(value_of(fields, "--scorer"))
     if scorer:
         yield from argument_problems(scorer, list(arguments_of(fields, "A")), [])
 
 
 def missing(fields: Fields) -> Iterator[str]:
     """The options that the command requires and the form leaves empty."""
-    for one in options_of(verb_of(fields)):
-        if one.required and not first(fields, one.name) and one.name not in ("--out", "arguments"):
-            yield f"{one.name.strip('-').replace('_', ' ')} is empty, and the command needs it."
+    for option in options_of(verb_of(fields)):
+        if option.required and not value_of(fields, option.name) and option.name not in ("--out", "arguments"):
+            yield f"{option.name.strip('-').replace('_', ' ')} is empty, and the command needs it."
     if verb_of(fields) == "train":
-        if not first(fields, "method"):
+        if not value_of(fields, "method"):
             yield "No training method is chosen."
-        elif not first(fields, "--model_name_or_path"):
+        elif not value_of(fields, "--model_name_or_path"):
             yield "--model_name_or_path is empty: give the model to start from."
 
 
 def outside(words: Sequence[str], folder: Path) -> list[str]:
     """What is wrong with the words that name a place outside of the folder."""
-    found, before = [], ""
+    outsiders, before = [], ""
     for word in words:
-        is_text = before in FREE_TEXT or word.startswith((*(f"{one}=" for one in FREE_TEXT), "system_prompt="))
+        is_text = before in FREE_TEXT or word.startswith((*(f"{option}=" for option in FREE_TEXT), "system_prompt="))
         before = word
         text = "" if is_text else " ".join([word, *strings_of(word.partition("=")[2])])
         for part in re.split(r"[=,\s{}\[\]\"':]+", ADDRESS.sub("", text)):
             path = Path(part.partition("@")[0])
             if part.startswith("~") or not (folder / path).resolve().is_relative_to(folder):
-                found.append(f"{part} is outside of {folder}; use a path below it.")
-    return found
+                outsiders.append(f"{part} is outside of {folder}; use a path below it.")
+    return outsiders
 
 
 def strings_of(value: str) -> list[str]:

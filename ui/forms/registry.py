@@ -74,17 +74,17 @@ def choices(kind: Kind) -> dict[str, Choice]:
     return {
         f"truthgym/{name}": Choice(f"truthgym/{name}", summary(function), inspect.getdoc(function) or "",
                                    arguments(function))
-        for its, name, function in registered() if its is kind
+        for of_kind, name, function in registered() if of_kind is kind
     }  # fmt: skip
 
 
 def registered() -> Iterator[tuple[Kind, str, Callable[..., Any]]]:
     """Kind, name and function of all tasks, solvers and scorers."""
-    found = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
-    found |= {name: paradigm.scorer for name, paradigm in sorted(SCORER_BY_NAME.items())}
-    functions = {name: inspect.unwrap(function) for name, function in found.items()}
+    functions = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
+    functions |= {name: declaration.scorer for name, declaration in sorted(SCORER_BY_NAME.items())}
+    unwrapped = {name: inspect.unwrap(function) for name, function in functions.items()}
     for kind in KINDS:
-        for name, function in functions.items():
+        for name, function in unwrapped.items():
             if function.__module__.startswith(kind.room):
                 yield kind, name, function
 
@@ -163,13 +163,14 @@ def keys_that_are_set(folder: Path) -> dict[str, str]:
     """For each provider with a key, the name of the variable that holds it."""
     return {
         provider: next(variable for variable in variables if is_set(variable, folder))
-        for provider, variables in sorted(KEYS.items()) if any(is_set(one, folder) for one in variables)
+        for provider, variables in sorted(KEYS.items()) if any(is_set(name, folder) for name in variables)
     }  # fmt: skip
 
 
 def shared(names: Sequence[str]) -> tuple[Argument, ...]:
     """The arguments that all of these tasks take; those of a task that is not ours are unknown."""
-    known = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
-    if not known:
+    by_task = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
+    if not by_task:
         return ()
-    return tuple(one for one in known[0] if all(one.name in {other.name for other in rest} for rest in known[1:]))
+    common = set.intersection(*({argument.name for argument in arguments} for arguments in by_task))
+    return tuple(argument for argument in by_task[0] if argument.name in common)

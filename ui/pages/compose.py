@@ -1,7 +1,10 @@
 """The page on which a run is composed."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from markdown_it import MarkdownIt
 from starlette.concurrency import run_in_threadpool
 
+from truthgym.analysis.tables.cost_estimate import TOO_SMALL
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.trainers.options import METHODS
@@ -20,18 +24,80 @@ from truthgym.ui.forms.checks import needed_roles, problems, warnings
 from truthgym.ui.forms.commands import (
     FIRST,
     FRESH,
+    VERBS,
+    Fields,
     arguments_of,
-    chosen,
     eval_options,
-    first,
+    lines,
     model_names,
+    options_of,
+    paradigm_value,
+    selected,
+    solver_words,
     train_options,
+    value_of,
     verb_of,
 )
-from truthgym.ui.forms.estimate import CostEstimate, cost_commands, run_cost
-from truthgym.ui.forms.options import VERBS, Fields, options_of
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
+from truthgym.ui.processes.secrets import redact
 from truthgym.ui.setups import Setup, setup_of
+
+SECONDS = 300
+"""After which an estimate is form up."""
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What `truthgym cost` printed."""
+
+    command: list[str]
+    text: str
+    """Markdown. "" if it failed."""
+    error: str = ""
+
+    @property
+    def too_small(self) -> str:
+        """The line that says that the run is too small for the difference to detect. "" if it is not."""
+        lines = [line.removeprefix("- ") for line in self.text.splitlines()]
+        return next((line for line in lines if line.startswith(TOO_SMALL)), "")
+
+
+def cost_commands(fields: Fields) -> Iterator[list[str]]:
+    """The command for each task, reasoning mode and model; one model for all, without prices."""
+    prices, limit = value_of(fields, "--model-cost-config"), value_of(fields, "--limit")
+    words = [word for key, value in arguments_of(fields, "T").items() for word in ("-T", f"{key}={value}")]
+    words += [word for line in lines(fields, "T") for word in ("-T", line)]
+    if scorers := selected(fields, "paradigms"):
+        words += ["-T", f"paradigms={paradigm_value(fields, scorers)}"]
+    for key in fields:
+        if key.startswith("role ") and value_of(fields, key):
+            words += ["--model-role", f"{key.removeprefix('role ')}={value_of(fields, key).replace(' ', '')}"]
+    if limit.isdecimal():
+        words += ["--limit", limit]
+    for option, field in (("--epochs", "--epochs"), ("--prices", "--model-cost-config"), ("--effect", "effect"),
+                          ("--reply-tokens", "reply_tokens")):  # fmt: skip
+        if value := value_of(fields, field):
+            words += [option, value]
+    models = model_names(fields)
+    for task in selected(fields, "tasks", "other tasks"):
+        for solver in selected(fields, "solvers", "other solvers") or [""]:
+            for model in models if prices else models[:1]:
+                yield ["truthgym", "cost", task, *solver_words(fields, solver), "--model", model, *words]
+
+
+def run_cost(command: list[str], folder: Path) -> CostEstimate:
+    """Run one of `cost_commands` in the folder."""
+    try:
+        process = subprocess.run(
+            [sys.executable, "-m", "truthgym.cli.main", *command[1:]], cwd=folder, capture_output=True, text=True,
+            timeout=SECONDS, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return CostEstimate(command, "", f"No estimate after {SECONDS} seconds; give the task fewer questions.")
+    if process.returncode:
+        return CostEstimate(command, "", redact(process.stderr.strip()[-1500:], folder) or "The estimate failed.")
+    return CostEstimate(command, redact(process.stdout, folder))
+
 
 VERB_LABELS = {
     "eval": ("Evaluate", "Ask models questions and score their answers."),
@@ -59,8 +125,8 @@ def compose(request: Request, verb: str = "eval", setup: str = "", saved: str = 
     folder = folder_of(request)
     if setup:
         opened, note = setups.read(folder, setup)
-        done = f"Saved as setups/{setup}.py." if saved else ""
-        return form_page(request, {**opened.fields, "name": [setup], "opened": [setup]}, note=note, done=done)
+        message = f"Saved as setups/{setup}.py." if saved else ""
+        return form_page(request, {**opened.fields, "name": [setup], "opened": [setup]}, note=note, done=message)
     verb_of({"verb": [verb]})
     return form_page(request, {"verb": [verb], **FRESH[verb]})
 
@@ -68,30 +134,30 @@ def compose(request: Request, verb: str = "eval", setup: str = "", saved: str = 
 @router.post("/compose")
 async def preview(request: Request) -> HTMLResponse:
     """What the form stands for now; with `parts`, also its fields that depend on what is ticked, with `whole` all."""
-    given = await form_fields(request)
+    form = await form_fields(request)
     if "hx-request" not in request.headers or "whole" in request.query_params:
-        return form_page(request, given)
-    shown = form_values(request, given)
-    return page(request, "preview.html", parts=request.query_params.get("parts", ""), **shown)
+        return form_page(request, form)
+    context = form_values(request, form)
+    return page(request, "preview.html", parts=request.query_params.get("parts", ""), **context)
 
 
 @router.post("/save")
 async def save(request: Request) -> Response:
     """Write the set-up's file."""
-    given = await form_fields(request)
+    form = await form_fields(request)
     try:
-        setup = stored(folder_of(request), given)
+        setup = save_setup(folder_of(request), form)
     except BadInput as error:
-        return form_page(request, given, 400, str(error.message))
+        return form_page(request, form, 400, str(error.message))
     return RedirectResponse(f"/?setup={setup.name}&saved=1", 303)
 
 
 @router.post("/launch")
 async def launch(request: Request) -> Response:
     """Write the set-up's file and start its commands: each is one of the lists that the page shows."""
-    given, folder = await form_fields(request), folder_of(request)
+    form, folder = await form_fields(request), folder_of(request)
     try:
-        setup = stored(folder, given)
+        setup = save_setup(folder, form)
         for words in setup.commands().values():  # all or none of them
             jobs.check(folder, words)
         started = [
@@ -101,60 +167,60 @@ async def launch(request: Request) -> Response:
             for label, words in setup.commands().items()
         ]
     except BadInput as error:
-        return form_page(request, given, 400, str(error.message))
+        return form_page(request, form, 400, str(error.message))
     return RedirectResponse(f"/runs/{started[0].id}" if len(started) == 1 else "/runs", 303)
 
 
 @router.post("/estimate")
 async def estimate(request: Request) -> HTMLResponse:
     """What the eval will take, as `truthgym cost` says."""
-    given, folder = await form_fields(request), folder_of(request)
-    setup = setup_of(given, first(given, "name"))
+    form, folder = await form_fields(request), folder_of(request)
+    setup = setup_of(form, value_of(form, "name"))
     wrong = problems(setup.fields, setup.name, folder)
     if setup.verb != "eval" or wrong:
         return page(request, "estimate.html", estimates=[], wrong=wrong or ["Only an eval has an estimate."])
 
     def all_of_them() -> list[CostEstimate]:
         with estimating:  # each is a process
-            return [run_cost(command, folder) for command in cost_commands(given)]
+            return [run_cost(command, folder) for command in cost_commands(form)]
 
-    found = await run_in_threadpool(all_of_them)
-    shown = [(shlex.join(one.command), MARKDOWN.render(one.text), one.too_small, one.error) for one in found]
-    return page(request, "estimate.html", estimates=shown, wrong=[])
+    estimates = await run_in_threadpool(all_of_them)
+    rows = [(shlex.join(cost.command), MARKDOWN.render(cost.text), cost.too_small, cost.error) for cost in estimates]
+    return page(request, "estimate.html", estimates=rows, wrong=[])
 
 
-def stored(folder: Path, given: Fields) -> Setup:
+def save_setup(folder: Path, form: Fields) -> Setup:
     """Save what a form holds."""
-    setup = setup_of(given, first(given, "name"))
+    setup = setup_of(form, value_of(form, "name"))
     setups.path_of(folder, setup.name)
     if wrong := problems(setup.fields, setup.name, folder):
         raise BadInput("; ".join(wrong))
-    same = first(given, "opened") == setup.name
-    setups.save(folder, setup, replace=same or bool(first(given, "replace")))
+    same = value_of(form, "opened") == setup.name
+    setups.save(folder, setup, replace=same or bool(value_of(form, "replace")))
     return setup
 
 
-def form_page(request: Request, given: Fields, status: int = 200, problem: str = "", **shown: Any) -> HTMLResponse:  # noqa: ANN401
+def form_page(request: Request, form: Fields, status: int = 200, problem: str = "", **messages: Any) -> HTMLResponse:  # noqa: ANN401
     """The whole page with a form's values."""
-    values = {"done": "", "note": "", "parts": ""} | shown
-    return page(request, "compose.html", status, problem=problem, **values, **form_values(request, given))
+    values = {"done": "", "note": "", "parts": ""} | messages
+    return page(request, "compose.html", status, problem=problem, **values, **form_values(request, form))
 
 
-def form_values(request: Request, given: Fields) -> dict[str, Any]:
+def form_values(request: Request, form: Fields) -> dict[str, Any]:
     """What the templates need to show a form with these values, and what it stands for."""
-    folder, verb = folder_of(request), verb_of(given)
-    name = first(given, "name")
-    setup = setup_of(given, name)
+    folder, verb = folder_of(request), verb_of(form)
+    name = value_of(form, "name")
+    setup = setup_of(form, name)
     wrong = problems(setup.fields, setup.name, folder)
     if name and not setups.NAME.fullmatch(name):
         wrong.append(f"{name!r} is no name of a set-up: use letters, digits, - and _.")
     commands = {} if wrong else setup.commands()
     there = setups.NAME.fullmatch(setup.name) and setups.path_of(folder, setup.name).is_file()
-    taken = bool(there) and first(given, "opened") != setup.name
+    taken = bool(there) and value_of(form, "opened") != setup.name
     return {
         "verbs": VERB_LABELS,
         "verb": verb,
-        "values": given,
+        "values": form,
         "setup": setup,
         "setup_names": setups.names(folder),
         "wrong": wrong,
@@ -164,84 +230,84 @@ def form_values(request: Request, given: Fields) -> dict[str, Any]:
         "script": "" if wrong else setup.script(),
         "taken": taken,
         "places": places(folder),
-        **(eval_values(given) if verb == "eval" else verb_values(verb, given)),
+        **(eval_values(form) if verb == "eval" else verb_values(verb, form)),
     }
 
 
-def eval_values(given: Fields) -> dict[str, Any]:
+def eval_values(form: Fields) -> dict[str, Any]:
     """The choices of an eval, with the arguments of what is chosen."""
     tasks, solvers = registry.choices(registry.TASKS), registry.choices(registry.SOLVERS)
     scorers = registry.choices(registry.SCORERS)
-    ticked = chosen(given, "tasks", "other tasks")
-    paradigms = [name for name in chosen(given, "paradigms") if name in SCORER_BY_NAME]
+    ticked = selected(form, "tasks", "other tasks")
+    scorer_names = [name for name in selected(form, "paradigms") if name in SCORER_BY_NAME]
     needed: dict[str, list[str]] = {}
-    for name in paradigms:
-        for role in needed_roles(name, arguments_of(given, "P", name)):
+    for name in scorer_names:
+        for role in needed_roles(name, arguments_of(form, "P", name)):
             needed.setdefault(role, []).append(name)
     options = eval_options()
-    groups = [("T", "", argument_list(registry.shared(ticked), given, "T", hide=("paradigms",)))]
+    groups = [("T", "", argument_list(registry.shared(ticked), form, "T", hide=("paradigms",)))]
     groups += [(f"S {name}", name, list(solvers[name].arguments))
-               for name in chosen(given, "solvers", "other solvers") if name in solvers]  # fmt: skip
-    groups += [(f"P {name}", name, list(scorers[f"truthgym/{name}"].arguments)) for name in paradigms]
+               for name in selected(form, "solvers", "other solvers") if name in solvers]  # fmt: skip
+    groups += [(f"P {name}", name, list(scorers[f"truthgym/{name}"].arguments)) for name in scorer_names]
     return {
-        "tasks": chosen_first(tasks, given.get("tasks", ())),
-        "solvers": chosen_first(solvers, given.get("solvers", ())),
-        "paradigms": chosen_first(SCORER_BY_NAME, given.get("paradigms", ())),
+        "tasks": selected_first(tasks, form.get("tasks", ())),
+        "solvers": selected_first(solvers, form.get("solvers", ())),
+        "paradigms": selected_first(SCORER_BY_NAME, form.get("paradigms", ())),
         "models": registry.reference_models(),
         "providers": registry.KEYS,
         "model_arguments": sorted(
-            {argument for name in model_names(given) for argument in registry.reference_models().get(name, ())}
+            {argument for name in model_names(form) for argument in registry.reference_models().get(name, ())}
         ),
         "roles": sorted(registry.role_names(), key=lambda role: role not in needed),
         "needed": needed,
-        "with_roles": any(first(given, key) for key in given if key.startswith("role ")),
+        "with_roles": any(value_of(form, key) for key in form if key.startswith("role ")),
         "docs": {
             "T": [(name, tasks[name].doc) for name in ticked if name in tasks],
-            **{f"S {name}": [(name, one.doc)] for name, one in solvers.items()},
-            **{f"P {name}": [(name, scorers[f"truthgym/{name}"].doc)] for name in paradigms},
+            **{f"S {name}": [(name, choice.doc)] for name, choice in solvers.items()},
+            **{f"P {name}": [(name, scorers[f"truthgym/{name}"].doc)] for name in scorer_names},
         },
         "groups": groups,
         "usual": [option for option in options if option.name in FIRST],
-        "others": [one for one in options if one.name not in FIRST],
+        "others": [choice for choice in options if choice.name not in FIRST],
     }
 
 
-def chosen_first(known: Mapping[str, Any], ticked: Collection[str]) -> dict[str, Any]:
+def selected_first(choices: Mapping[str, Any], ticked: Collection[str]) -> dict[str, Any]:
     """What can be ticked, with what is at the top, so that nobody has to look for it."""
-    return dict(sorted(known.items(), key=lambda one: one[0] not in ticked))
+    return dict(sorted(choices.items(), key=lambda choice: choice[0] not in ticked))
 
 
-def argument_list(known: Sequence[registry.Argument], given: Fields, letter: str,
+def argument_list(arguments: Sequence[registry.Argument], form: Fields, letter: str,
                   hide: Sequence[str] = ()) -> list[registry.Argument]:  # fmt: skip
     """The arguments to show: those that are known, and what was typed for one that no longer is."""
-    shown = [one for one in known if one.name not in hide]
-    kept = [name for name in arguments_of(given, letter) if name not in {one.name for one in known}]
-    return [*shown, *(registry.Argument(name, "", False, ()) for name in kept)]
+    listed = [argument for argument in arguments if argument.name not in hide]
+    typed = [name for name in arguments_of(form, letter) if name not in {argument.name for argument in arguments}]
+    return [*listed, *(registry.Argument(name, "", False, ()) for name in typed)]
 
 
-def verb_values(verb: str, given: Fields) -> dict[str, Any]:
+def verb_values(verb: str, form: Fields) -> dict[str, Any]:
     """The fields of any other verb, from its own parser."""
-    options = [one for one in options_of(verb) if one.name not in HIDDEN.get(verb, ())]
+    options = [option for option in options_of(verb) if option.name not in HIDDEN.get(verb, ())]
     arguments: list[registry.Argument] = []
     scorer = None
     if verb == "train":
-        options = train_options(first(given, "method"))
+        options = train_options(value_of(form, "method"))
     if verb == "score":
-        scorer = registry.choices(registry.SCORERS).get(first(given, "--scorer"))
-        arguments = argument_list(scorer.arguments if scorer else (), given, "A")
+        scorer = registry.choices(registry.SCORERS).get(value_of(form, "--scorer"))
+        arguments = argument_list(scorer.arguments if scorer else (), form, "A")
     return {
-        "options": sorted(options, key=lambda one: (not one.required, one.name.startswith("-"))),
+        "options": sorted(options, key=lambda option: (not option.required, option.name.startswith("-"))),
         "methods": METHODS,
         "scorers": registry.choices(registry.SCORERS),
         "docs": {"A": [(scorer.name, scorer.doc)]} if scorer else {},
-        "groups": [("A", first(given, "--scorer"), arguments)] * bool(arguments),
+        "groups": [("A", value_of(form, "--scorer"), arguments)] * bool(arguments),
         "command_name": " ".join(VERBS[verb]),
     }
 
 
 def places(folder: Path) -> Mapping[str, list[str]]:
     """What is in the folder, as suggestions: logs and their folders, datasets, models and set-ups."""
-    found = {kind: sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
+    by_kind = {kind: sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
              for kind, pattern in PLACES.items()}  # fmt: skip
     logs = sorted((folder / "logs").rglob("*.eval"), key=lambda path: path.stat().st_mtime, reverse=True)
-    return found | {"log files": [str(path.relative_to(folder)) for path in logs[:SHOWN_LOGS]]}
+    return by_kind | {"log files": [str(path.relative_to(folder)) for path in logs[:SHOWN_LOGS]]}

@@ -6,18 +6,102 @@ from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fsspec.implementations.local import LocalFileSystem
 from markupsafe import Markup
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
 from truthgym.ui import jobs
+from truthgym.ui.jobs import RUNS
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
-from truthgym.ui.pages.viewer import REPORTS, viewer_address
+
+REPORTS = "reports"
+"""Folder of the reports that the page has written."""
+OF_REPORTS = (
+    "sandbox allow-scripts allow-popups allow-downloads; default-src 'self' 'unsafe-inline' data:; "
+    "script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'none'; frame-ancestors 'self'; base-uri 'none'"
+)
+"""A report's scripts draw its charts. In a sandbox they reach nothing of this server."""
+
+
+class With:
+    """ASGI application with headers for all that another one answers."""
+
+    def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
+        self.app, self.headers = app, headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self.headers)
+            await send(message)
+
+        await self.app(scope, receive, sending)
+
+
+def mount_viewer(app: FastAPI, folder: Path) -> None:
+    """Add the viewer at /view/ and the reports at /reports/.
+
+    The viewer asks /api, wherever its files are. It reads and edits logs of the folder alone, and
+    deletes none.
+    """
+    from truthgym.datasets import inspect_private
+
+    class LogsOnly(inspect_private.OnlyDirAccessPolicy):
+        """Inspect's own policy lets through every file below the folder, also by a link that leads out of it."""
+
+        async def can_read(self, request: Request, file: str) -> bool:
+            return await super().can_read(request, file) and is_log(folder, file)
+
+        async def can_write(self, request: Request, file: str) -> bool:
+            return await super().can_write(request, file) and is_log(folder, file)
+
+        async def can_list(self, request: Request, dir: str) -> bool:
+            return await super().can_list(request, dir) and local(dir).is_relative_to(folder.resolve())
+
+        async def can_delete(self, request: Request, file: str) -> bool:
+            return False
+
+    dist = inspect_private.resolve_dist_directory()
+    place = str(folder.resolve())
+    api = inspect_private.view_server_app(default_dir=place, access_policy=LogsOnly(place), allow_direct_urls=False)
+    unused = [route for route in api.routes if getattr(route, "path", "") in ("/docs", "/redoc", "/openapi.json")]
+    api.router.routes = [route for route in api.routes if route not in unused]
+    policy = inspect_private.read_content_security_policy(dist) or "default-src 'self'"
+    headers = {"content-security-policy": f"{policy}; frame-ancestors 'self'"}
+    app.mount("/api", api)
+    app.mount("/view", With(StaticFiles(directory=dist, html=True), headers))
+    reports = StaticFiles(directory=folder / REPORTS, html=True, check_dir=False)
+    app.mount(f"/{REPORTS}", With(reports, {"content-security-policy": OF_REPORTS,
+                                            "cross-origin-resource-policy": "cross-origin"}))  # fmt: skip
+
+
+def local(file: str) -> Path:
+    """A path as Inspect names it, also file://..., with links followed."""
+    return Path(str(LocalFileSystem._strip_protocol(file))).resolve()
+
+
+def is_log(folder: Path, file: str) -> bool:
+    """Whether a file is a log in the folder, and not in the folder of runs, whose records are JSON too."""
+    path, root = local(file), folder.resolve()
+    inside = path.is_relative_to(root) and not path.is_relative_to(root / RUNS)
+    return inside and path.suffix in (".eval", ".json") and not path.name.startswith(".")
+
+
+def viewer_address(folder: Path, log: str) -> str:
+    """The address at which the viewer shows a log of the folder."""
+    path = Path(log).resolve()
+    relative = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return f"/view/#/logs/{quote(str(relative))}"
+
 
 router = APIRouter()
 SHOWN = 200
@@ -34,7 +118,7 @@ def results(request: Request, all: bool = False) -> HTMLResponse:
         rows=rows if all else rows[:SHOWN],
         more=0 if all else max(len(rows) - SHOWN, 0),
         problems=problems,
-        reports=sorted((one.parent.name for one in folder.glob(f"{REPORTS}/*/index.html")), reverse=True),
+        reports=sorted((index.parent.name for index in folder.glob(f"{REPORTS}/*/index.html")), reverse=True),
     )
 
 
@@ -49,10 +133,10 @@ def compare(request: Request) -> HTMLResponse:
     logs = [inside(folder, log) for log in request.query_params.getlist("log")]
     if len(logs) < 2:
         raise BadInput(f"{len(logs)} log is ticked; tick two or more of the same questions, the first one first")
-    shown = Markup(tables(report(compared(logs))))
+    table = Markup(tables(report(compared(logs))))
     command = shlex.join(["truthgym", "compare", *(str(log.relative_to(folder)) for log in logs)])
     named = [(log.name, viewer_address(folder, str(log))) for log in logs]
-    return page(request, "compare.html", table=shown, command=command, logs=named)
+    return page(request, "compare.html", table=table, command=command, logs=named)
 
 
 @router.get("/results/script")
@@ -98,15 +182,15 @@ def _catalog(folder: Path, states: tuple[LogState, ...]) -> tuple[list[dict[str,
     """The catalog of files in a certain state, which is the key of the cache."""
     from truthgym.analysis.catalog import table_of
 
-    found = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
-    logs = [one for one in found if isinstance(one, LogFile)]
-    found_rows = table_of(logs).to_dict("records") if logs else []
-    rows = [{str(name): value for name, value in row.items()} for row in found_rows]
+    read = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
+    logs = [entry for entry in read if isinstance(entry, LogFile)]
+    records = table_of(logs).to_dict("records") if logs else []
+    rows = [{str(name): value for name, value in row.items()} for row in records]
     for row in rows:
         row["path"] = str(Path(row["log"]).relative_to(folder))
         row["viewer"] = viewer_address(folder, row["log"])
         row["began"] = row["created"][:16].replace("T", " ")
-    return rows, [one for one in found if isinstance(one, str)]
+    return rows, [entry for entry in read if isinstance(entry, str)]
 
 
 @lru_cache(maxsize=20_000)

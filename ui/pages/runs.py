@@ -10,10 +10,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse,
 
 from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
+from truthgym.ui.jobs import SAYS
 from truthgym.ui.pages.rendering import folder_of, page
-from truthgym.ui.pages.results import plain
-from truthgym.ui.pages.viewer import REPORTS, viewer_address
-from truthgym.ui.processes.job import SAYS
+from truthgym.ui.pages.results import REPORTS, plain, viewer_address
 
 router = APIRouter()
 SHOWN = 200
@@ -65,12 +64,12 @@ def resume(request: Request, run: str) -> Response:
 
 
 def _list(request: Request) -> dict[str, Any]:
-    found = jobs.jobs(folder_of(request))
-    shown = found[:SHOWN]
+    all_jobs = jobs.jobs(folder_of(request))
+    listed = all_jobs[:SHOWN]
     return {
-        "runs": [(job, jobs.progress(job) if job.live else None) for job in shown],
-        "live": any(job.live for job in shown),
-        "more": len(found) - len(shown),
+        "runs": [(job, jobs.progress(job) if job.live else None) for job in listed],
+        "live": any(job.live for job in listed),
+        "more": len(all_jobs) - len(listed),
     }
 
 

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.serve.service.guard import SAFE, Guard, Limits, Refusal, is_loopback
-from truthgym.ui.forms.commands import first
+from truthgym.ui.forms.commands import value_of
 from truthgym.ui.pages.rendering import form_fields, page
 
 COOKIE = "truthgym_ui"
@@ -132,7 +132,7 @@ def router(token: str | None) -> APIRouter:
 
     @routes.post("/login")
     async def check(request: Request) -> Response:
-        typed = first(await form_fields(request), "token")
+        typed = value_of(await form_fields(request), "token")
         if token and not hmac.compare_digest(typed.encode(), token.encode()):
             return page(request, "login.html", status=401, problem="This is not the token that the server was given.")
         answer = RedirectResponse("/", 303)

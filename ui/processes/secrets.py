@@ -24,7 +24,7 @@ HIDDEN = "[hidden]"
 
 def redact(text: str, folder: Path) -> str:
     """The text with each key replaced by the name of its variable, as in [OPENAI_API_KEY], or by [hidden]."""
-    for name, value in sorted(_keys(folder), key=lambda one: -len(one[1])):
+    for name, value in sorted(_keys(folder), key=lambda key: -len(key[1])):
         text = text.replace(value, f"[{name}]")
     return FORMS.sub(HIDDEN, text)
 
