@@ -24,7 +24,19 @@ COMMANDS = {
     "lineage": "Show and check what was made from what, and whether an eval got worse",
     "card": "Add evaluation logs to the card of a trained model",
 }
-"""Commands with their help. The command NAME is `command` in `cli/NAME.py`."""
+"""Commands with their help. The command NAME is `command` in `cli/NAME.py`; `tiny` is in `cli/models.py`."""
+
+
+def command_named(name: str) -> click.Command:
+    """A command. KeyError if there is none of this name."""
+    if name not in COMMANDS:
+        raise KeyError(name)
+    if name == "tiny":
+        from truthgym.cli.models import tiny
+
+        return tiny
+    command: click.Command = import_module(f"truthgym.cli.{name}").command
+    return command
 
 
 class Commands(click.Group):
@@ -34,10 +46,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"truthgym.cli.{cmd_name}").command
-        return command
+        return command_named(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -58,7 +58,7 @@ def command(
     if find_spec("prometheus_client") is None:
         raise BadInput('truthgym serve: prometheus-client is not installed; run `pip install -e ".[serve]"`')
     from truthgym.serve.server import serve
-    from truthgym.serve.service.limits import Limits
+    from truthgym.serve.service.guard import Limits
     from truthgym.serve.spec import RewardSpec, named_spec
 
     if bool(scorer) == bool(name) or (name and specs is None):

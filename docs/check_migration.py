@@ -8,11 +8,12 @@ The texts are not part of this repository. Without them only the replacements ar
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import click
 from inspect_ai._cli.main import inspect as inspect_command
+
+from truthgym.cli.main import command_named
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "migration.md"
@@ -118,7 +119,7 @@ def options(words: list[str]) -> set[str]:
     if words[0] == "inspect":
         command = inspect_command.commands[words[1]]
     else:
-        command = import_module(f"truthgym.cli.{words[1]}").command
+        command = command_named(words[1])
         if words[1] == "train":  # TRL's options, which are read when it trains
             texts = "".join(file.read_text(encoding="utf-8") for file in train_files())
             return {f"--{name}" for name in re.findall(r"\w+", texts)}

@@ -6,7 +6,6 @@ make docs
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import click
 
 from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.analysis.tables.saving import between
-from truthgym.cli.main import COMMANDS
+from truthgym.cli.main import COMMANDS, command_named
 from truthgym.models.reference import TAKES
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.registry import KINDS, registered, summary
@@ -61,7 +60,7 @@ def arguments(function: Callable[..., Any]) -> str:
 
 def options(name: str) -> str:
     """The options of a `truthgym` command."""
-    command: click.Command = import_module(f"truthgym.cli.{name}").command
+    command = command_named(name)
     names = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
     return " ".join(f"`{one}`" for one in names) or f"see `truthgym {name} --help`"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from truthgym.cli.fine_tune import METHODS, TRAINING_OPTIONS, command
 from truthgym.cli.main import commands
+from truthgym.cli.train import PROVIDER_METHODS, TRAINING_OPTIONS, fine_tune
 from truthgym.datasets.errors import BadInput
 from truthgym.training.providers.provider import OPTIONS, JobSpec
 
@@ -86,10 +86,10 @@ def test_the_command_line_overrides_the_config(data: Path, tmp_path: Path, monke
 
 
 def test_every_training_option_has_a_flag() -> None:
-    names = {option.name for option in command.params}
+    names = {option.name for option in fine_tune.params}
     assert set(TRAINING_OPTIONS) <= names
-    assert set(METHODS) == {"sft", "dpo", "reinforcement"}
-    assert all(set(methods) <= set(METHODS) for methods in OPTIONS.values())
+    assert set(PROVIDER_METHODS) == {"sft", "dpo", "reinforcement"}
+    assert all(set(methods) <= set(PROVIDER_METHODS) for methods in OPTIONS.values())
 
 
 def test_the_missing_extra_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.commands import call
-from truthgym.cli.main import COMMANDS, commands
+from truthgym.cli.main import COMMANDS, command_named, commands
 
 WITHIN = {
     "truthgym.training.rollouts.policy",
@@ -23,7 +22,7 @@ HEAVY = {"torch", "trl", "transformers", "peft", "accelerate", "datasets", "pand
 def test_every_command_is_there_and_has_help() -> None:
     assert set(CliRunner().invoke(commands, ["--help"]).output.split()) >= set(COMMANDS)
     for name in COMMANDS:
-        assert isinstance(import_module(f"truthgym.cli.{name}").command, click.Command)
+        assert isinstance(command_named(name), click.Command)
         assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
     assert CliRunner().invoke(commands, ["fetch"]).exit_code == 2
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -41,7 +42,8 @@ def test_bad_methods_are_one_error() -> None:
 
 def test_a_provider_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[object] = []
-    monkeypatch.setattr("truthgym.cli.fine_tune.fine_tune", lambda method, words: got.extend((method, words)))
+    command = SimpleNamespace(main=lambda args, obj, **_: got.extend((obj, args)))
+    monkeypatch.setattr("truthgym.cli.train.fine_tune", command)
     typed("train", "dpo", "--provider", "openai", "--n_epochs", "3", "--yes")
     assert got == ["dpo", ["--provider", "openai", "--n_epochs", "3", "--yes"]]
 

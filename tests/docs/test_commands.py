@@ -5,7 +5,6 @@ import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from inspect_ai._cli.main import inspect as inspect_command
 from inspect_ai.log import read_eval_log
 
 from tests.commands import call
+from truthgym.cli.main import command_named
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -67,7 +67,7 @@ def faults(words: list[str]) -> list[str]:
         return unknown_options(words)  # its options are TRL's, which takes long to load
     try:
         found: Any = inspect_command if words[0] == "inspect" else None
-        command = found.commands[words[1]] if found else import_module(f"truthgym.cli.{words[1]}").command
+        command = found.commands[words[1]] if found else command_named(words[1])
         rest = words[2:]
         if isinstance(command, click.Group) and not (command.invoke_without_command and rest[0].startswith("-")):
             command, rest = command.commands[rest[0]], rest[1:]

@@ -15,11 +15,13 @@ import pytest
 
 from tests.ui.conftest import kill_all
 from truthgym.analysis.site.build import build
-from truthgym.ui.app import app, listening
+from truthgym.ui.app import app, listen
 from truthgym.ui.jobs import find, jobs, start
+from truthgym.ui.pages import compose
+from truthgym.ui.pages.compose import CostEstimate
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, ConsoleMessage
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -47,13 +49,13 @@ def served(folder: Path, token: str | None = None) -> Iterator[Site]:
     """A server in this process. What it started is killed in the end."""
     import uvicorn
 
-    door: socket.socket = listening("127.0.0.1", 0)
+    listener: socket.socket = listen("127.0.0.1", 0)
     config = uvicorn.Config(app(folder, token), log_level="warning", http="h11", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield Site(f"http://127.0.0.1:{door.getsockname()[1]}", folder)
+        yield Site(f"http://127.0.0.1:{listener.getsockname()[1]}", folder)
     finally:
         server.should_exit = True
         thread.join()
@@ -68,8 +70,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for log in sorted(SAMPLES.glob("*_urns_*.eval"))[:2]:
         shutil.copy(log, folder / "logs")
     start(folder, [sys.executable, "-c", "print('over')"], "short")
-    with served(folder) as one:
-        yield one
+    with served(folder) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +96,15 @@ class Visit:
         self.context.set_default_timeout(LONGEST)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.address)
         self.page = self.context.new_page()
-        self.page.on(
-            "console", lambda said: self.wrong.extend([f"{said.text} {said.location['url']}"] * (said.type == "error"))
-        )
+        self.page.on("console", self.log)
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.outside(request.url))
         playwright.expect.set_options(timeout=LONGEST)
         self.see = playwright.expect
+
+    def log(self, message: "ConsoleMessage") -> None:
+        if message.type == "error":
+            self.wrong.append(f"{message.text} {message.location['url']}")
 
     def outside(self, url: str) -> None:
         if urlsplit(url).scheme not in ("data", "blob") and not url.startswith(f"{self.site.address}/"):
@@ -124,13 +128,19 @@ class Visit:
 
 @pytest.fixture
 def visit(chromium: "Browser", site: Site) -> Iterator[Visit]:
-    one = Visit(chromium, site)
-    yield one
-    one.close()
+    visit = Visit(chromium, site)
+    yield visit
+    visit.close()
 
 
 @pytest.mark.slow
-def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clicks(visit: Visit) -> None:
+def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clicks(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_cost(command: list[str], folder: Path) -> CostEstimate:
+        return CostEstimate(command, "| model | calls |\n|---|---|\n| a | 4 |\n")
+
+    monkeypatch.setattr(compose, "run_cost", run_cost)  # tests/ui/test_compose.py runs the command
     page, see = visit.page, visit.see
     page.goto("/")
     see(page.get_by_role("checkbox", name="forecasting", exact=False).first).to_be_checked()
@@ -142,6 +152,7 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     see(page.locator("#estimate")).to_contain_text("calls")
     first = visit.launch("walked")
     visit.status("done")
+    see(page.locator("#state progress")).to_be_visible()
     copy = page.locator("#copy")
     copy.click()
     see(copy).to_have_text("Copied")
@@ -155,7 +166,6 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     page.get_by_label("epochs", exact=True).fill("200")
     see(page.locator("#command1")).to_contain_text("--epochs 200")
     second = visit.launch("long")
-    see(page.locator("#state progress")).to_be_visible()
     visit.status("running")
     page.reload()
     page.get_by_role("button", name="Cancel the run").click()
@@ -167,12 +177,9 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     visit.status("cancelled")
     assert [find(visit.site.folder, run).status for run in (first, second)] == ["done", "cancelled"]
 
-    page.goto("/?setup=walked")
-    visit.launch("again")
-    visit.status("done")
     page.get_by_role("link", name="Results").first.click()
-    for name in ("again", "walked"):
-        page.get_by_role("checkbox", name=f"Tick logs/{name}/").check()
+    for path in visit.site.folder.glob("logs/*_urns_*.eval"):
+        page.get_by_role("checkbox", name=f"Tick logs/{path.name}").check()
     page.get_by_role("button", name="Compare the ticked logs").click()
     see(page.get_by_role("heading", level=1)).to_have_text("Comparison")
     see(page.get_by_role("region", name="Differences").locator("table").first).to_be_visible()
@@ -201,7 +208,7 @@ def test_a_report_draws_its_charts_in_its_sandbox(
         visit.see(visit.page.locator("#chart svg.marks")).to_be_visible()
         assert visit.page.evaluate("window.origin") == "null", "the page is in no sandbox"
         if token:  # the picture in the place of the chart until that is drawn; it has data, so it needs the cookie
-            visit.wrong = [one for one in visit.wrong if not one.endswith("/reports/mine/calibration.svg")]
+            visit.wrong = [line for line in visit.wrong if not line.endswith("/reports/mine/calibration.svg")]
         visit.close()
 
 

@@ -16,6 +16,7 @@ from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import outside, problems, warnings
 from truthgym.ui.forms.commands import VERBS
 from truthgym.ui.forms.registry import KEYS, TASKS, choices, is_set, role_names
+from truthgym.ui.pages import compose
 from truthgym.ui.pages.compose import cost_commands, run_cost
 
 FIRST = {"verb": "eval", "tasks": "truthgym/forecasting", "models": "reference/bayesian"}
@@ -177,25 +178,26 @@ def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> No
     assert client.get("/?setup=..%2Fx").status_code == 400
 
 
-def test_the_estimate_is_that_of_truthgym_cost(client: TestClient, tmp_path: Path) -> None:
-    given = FIELDS | {"--limit": ["4"], "--epochs": ["1"], "paradigms": ["brier"], "effect": ["0.05"]}
-    [command] = cost_commands(given)
+def test_the_estimate_is_that_of_truthgym_cost(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = FIELDS | {"--limit": ["4"], "--epochs": ["1"], "paradigms": ["brier"], "effect": ["0.05"]}
+    [command] = cost_commands(form)
     assert command[:3] == ["truthgym", "cost", "truthgym/forecasting"]
-    by_hand = subprocess.run(
-        [sys.executable, "-m", "truthgym.cli.main", *command[1:]], capture_output=True, text=True, check=True
-    )
-    assert run_cost(command, tmp_path).text == by_hand.stdout
-    answer = client.post("/estimate", data={key: values[0] for key, values in given.items()}).text
+    cost = run_cost(command, tmp_path)
+    monkeypatch.setattr(compose, "run_cost", lambda words, folder: cost if words == command else None)
+    answer = client.post("/estimate", data={key: values[0] for key, values in form.items()}).text
     assert "4 samples x 1 epochs = 4 answers: 4 calls" in shown(answer)
     assert '<p class="warning">Too small to detect a difference of 0.05' in answer
     assert "<td>reference/bayesian</td>" in answer
 
 
-def test_an_estimate_that_fails_says_why(tmp_path: Path) -> None:
-    [command] = cost_commands(FIELDS | {"T n": ["x"]})
-    found = run_cost(command, tmp_path)
-    assert found.text == ""
-    assert "n must be at least 1, got 'x'" in found.error
+def test_an_estimate_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "the-value-of-it")
+    failed = subprocess.CompletedProcess([], 1, "", "n must be at least 1, and the-value-of-it is a key")
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: failed)
+    cost = run_cost([], tmp_path)
+    assert (cost.text, cost.error) == ("", "n must be at least 1, and [SOME_API_KEY] is a key")
 
 
 def test_there_is_an_estimate_for_each_task_mode_and_with_prices_for_each_model() -> None:

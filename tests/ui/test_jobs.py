@@ -14,6 +14,7 @@ import psutil
 import pytest
 from inspect_ai.log import read_eval_log
 
+from tests.fixtures import Run
 from tests.ui.conftest import kill_all
 from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
@@ -100,7 +101,7 @@ def test_a_run_prints_and_ends_and_its_words_reach_it_unchanged(place: Path) -> 
     assert str(words) in output(job)
     assert job.started is not None
     assert job.ended is not None
-    assert [one.id for one in jobs.jobs(place)] == [job.id]
+    assert [listed.id for listed in jobs.jobs(place)] == [job.id]
 
 
 def test_a_run_that_fails_says_so(place: Path) -> None:
@@ -346,19 +347,30 @@ def test_only_the_end_of_a_long_output_is_read_as_a_terminal_shows_it(place: Pat
     assert (progress(job).done, progress(job).total, progress(job).unit) == (3, 9, "steps")
 
 
+def test_logs_of_earlier_runs_are_part_of_an_eval_set_alone(place: Path, run: Run) -> None:
+    log = Path(run("truthgym/urns", limit=2, epochs=1).location)
+    os.utime(log, (0, 0))
+    job = ended(start(place, [sys.executable, "-c", ""], "a", log_dir=str(log.parent.relative_to(place))))
+    assert progress(replace(job, first_command=["inspect", "eval"])).total == 0
+    job = replace(job, first_command=["inspect", "eval-set"])
+    assert (progress(job).done, progress(job).total) == (2, 2)
+    command, says = next_command(job)
+    assert command == ["inspect", "eval-set"]
+    assert "samples that have not ended" in says
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["eval-set", "eval"])
-def test_a_cancelled_eval_goes_on_with_nothing_lost(place: Path, verb: str) -> None:
+def test_a_cancelled_eval_goes_on_with_nothing_lost(place: Path) -> None:
     (place / "held.py").write_text(TASK)
     options = ["--model", "mockllm/model", "--max-samples", "1", "--log-buffer", "1", "--log-dir", "logs/held"]
-    job = start(place, ["inspect", verb, "held.py", *options], "held")
+    job = start(place, ["inspect", "eval", "held.py", *options], "held")
     wait(lambda: progress(find(place, job.id)).done == 2)
     assert (progress(job).total, progress(job).unit) == (5, "samples")
     cancel(job)
     job = ended(job)
     assert job.status == "cancelled"
     command, says = next_command(job)
-    assert command[:2] == ["inspect", "eval-retry" if verb == "eval" else "eval-set"]
+    assert command[:2] == ["inspect", "eval-retry"]
     assert "samples that have not ended" in says
     (place / "go").touch()
     job = ended(resume(job))
@@ -366,7 +378,7 @@ def test_a_cancelled_eval_goes_on_with_nothing_lost(place: Path, verb: str) -> N
     assert (progress(job).done, progress(job).total) == (5, 5)
     ran = (place / "ran.txt").read_text().split()
     assert [ran.count(str(sample)) for sample in (1, 2)] == [1, 1]
-    (log,) = (one for one in progress(job).logs)
+    (log,) = progress(job).logs
     samples = read_eval_log(log.path).samples or []
     assert sorted(sample.id for sample in samples) == [1, 2, 3, 4, 5]
     assert job.status not in LIVE
