@@ -75,7 +75,7 @@ def deploy(
     with folder_lock(file):
         entries = read_record(target, records)
         earlier = [entry["digest"] for entry in entries if entry["digest"] != content]
-        entry = {
+        entry: dict[str, Any] = {
             "number": len(entries) + 1,
             "target": target,
             "action": action,

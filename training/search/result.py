@@ -88,7 +88,7 @@ def verdict(arms: dict[str, dict[str, Any]]) -> str:
 
 def write_result(folder: Path, content: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     """Write `search.json` with the digest of its content, the report, the manifest and the script."""
-    result = {"digest": digest(content), "content": content, "run_manifest": manifest}
+    result: dict[str, Any] = {"digest": digest(content), "content": content, "run_manifest": manifest}
     write_atomically(folder / RESULT, json.dumps(result, ensure_ascii=False, indent=1))
     write_atomically(folder / "report.md", _report(content))
     write_atomically(folder / "run_manifest.json", json.dumps(manifest, indent=1))
