@@ -12,14 +12,7 @@ from truthgym.scorers.rubrics.grading import repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
 from truthgym.training.files import folder_lock, write_atomically
-from truthgym.training.search.candidates import (
-    Prompt,
-    Prompts,
-    check_labels,
-    make_labels,
-    read_prompts,
-    split_prompts,
-)
+from truthgym.training.search.candidates import Prompt, Prompts, check_labels, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.engine import GENERIC, Search, generic_rubric
 from truthgym.training.search.objective import objective, rounded
@@ -104,11 +97,7 @@ async def _run_search(
     content = {
         "format": "truthgym.rubric_search/1",
         "best_rubrics": [
-            {
-                "prompt_id": prompt.prompt_id,
-                "rubric_digest": rubric.digest,
-                **candidate_scores(prompt, prompt_scores),
-            }
+            {"prompt_id": prompt.prompt_id, "rubric_digest": rubric.digest, **candidate_scores(prompt, prompt_scores)}
             for prompt, rubric, prompt_scores in zip(searched, by_prompt, own_scores, strict=True)
         ],
         "rubrics": [rubric.model_dump(mode="json") for rubric in ([*best, best_global] if local else [best_global])],

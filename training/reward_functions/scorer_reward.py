@@ -9,23 +9,9 @@ from inspect_ai.scorer import value_to_float
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
-from truthgym.scorers.statistics.direction import (
-    DIRECTIONS,
-    LETTERS,
-    Best,
-    direction,
-    fault_of,
-    worst,
-)
+from truthgym.scorers.statistics.direction import DIRECTIONS, LETTERS, Best, direction, fault_of, worst
 from truthgym.scorers.statistics.proper_scores import RULES
-from truthgym.training.reward_functions.formulas import (
-    PROPER,
-    PROPER_BY_KEY,
-    Rewards,
-    best_constant,
-    share,
-    signed,
-)
+from truthgym.training.reward_functions.formulas import PROPER, PROPER_BY_KEY, Rewards, best_constant, share, signed
 from truthgym.training.reward_functions.rollout import Rollout
 
 DEFAULT_KEY = {

@@ -98,11 +98,7 @@ def kind_of_run(tasks: str, base_hash: str, logging_steps: float, settings: Mapp
 
 
 def monitor_of(
-    folders: Sequence[str],
-    signals: Sequence[str] | None,
-    alpha: float,
-    checkpoints: int,
-    kind: Mapping[str, object],
+    folders: Sequence[str], signals: Sequence[str] | None, alpha: float, checkpoints: int, kind: Mapping[str, object]
 ) -> HackingMonitor | None:
     """The monitor that the options ask for; None without any."""
     if not folders:

@@ -329,11 +329,7 @@ class VLLMEngine:
     """vLLM with the weights of the model in training: a server, or an engine in this process."""
 
     def __init__(
-        self,
-        generate: Generate,
-        end_ids: Sequence[int],
-        context_length: int | None = None,
-        concurrent: bool = False,
+        self, generate: Generate, end_ids: Sequence[int], context_length: int | None = None, concurrent: bool = False
     ) -> None:
         self.generate = generate
         self.end_ids = list(end_ids)

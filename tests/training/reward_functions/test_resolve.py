@@ -10,12 +10,7 @@ from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.worlds import urns
 from truthgym.training import trl_rewards as of_text
-from truthgym.training.reward_functions.resolve import (
-    IMPROPER_OPTIONS,
-    check_scaling,
-    check_weights,
-    resolve_rewards,
-)
+from truthgym.training.reward_functions.resolve import IMPROPER_OPTIONS, check_scaling, check_weights, resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
 
 URNS = {"truthgym/urns": ["brier", "martingale"]}

@@ -20,14 +20,7 @@ from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
 from truthgym.training.lineage import Lineage
 from truthgym.training.rubric_search import rubric_search
-from truthgym.training.search.candidates import (
-    TRUE_WEIGHTS,
-    Prompt,
-    bundled,
-    make_labels,
-    read_prompts,
-    split_prompts,
-)
+from truthgym.training.search.candidates import TRUE_WEIGHTS, Prompt, bundled, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import VERIFIER, SearchConfig, config_of, options_of
 from truthgym.training.search.deployment import deploy, deployed, export, read_record, rollback
 from truthgym.training.search.engine import Search
