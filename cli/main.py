@@ -14,6 +14,7 @@ COMMANDS = {
     "report": "Write a site from logs: scores, differences, costs and doubts, a page for each question",
     "cost": "Say how many model calls and tokens a run will take, before it starts",
     "plan": "Say how much memory training takes on each GPU, before it starts",
+    "worlds": "Ask models the questions of all generated worlds: how far they are from the exact posteriors",
     "sweep": "Run a script of eval sets on many workers: processes, a Ray cluster or Slurm",
     "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
     "serve": "Serve a scorer as a reward for trainers that run elsewhere",

@@ -1,0 +1,115 @@
+"""How far are a model's answers from the exact posteriors of the generated worlds, and which reader do they follow?
+
+    truthgym worlds logs/worlds
+    truthgym worlds logs/worlds openai/gpt-5.4-mini --n 200
+    truthgym worlds logs/worlds hf/smollm2:135m --model-path trained/smollm2 --read token
+
+No question can be remembered: another `--seed` gives other ones.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truthgym.analysis.tables.markdown import markdown
+from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.reader_weights import reader_weights
+from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog
+
+WORLDS = (urns, testimony, disclosure, interventions, almanac, cruxes)
+READERS = ("reference/bayesian", "reference/naive")
+"""The exact reader, and the one who makes the world's error."""
+HEAD = ("world", "model", "n", "read", "Brier", "excess", "weight of exact", "weight of naive", "follows")
+
+
+def ask(
+    log_dir: str,
+    models: Sequence[str] = (),
+    model_path: str = "",
+    n: int = 200,
+    seed: int = 0,
+    epochs: int = 1,
+    read: str = "stated",
+    display: Any = None,  # noqa: ANN401 (Inspect's DisplayType)
+) -> tuple[bool, "list[EvalLog]"]:
+    """Ask the two readers and the models the questions of all worlds, or resume.
+
+    Args:
+        log_dir: Folder for the logs.
+        models: Their names, as in `inspect eval --model`.
+        model_path: Folder of an hf/ model.
+        n: Questions of each world.
+        seed: Another one gives other questions.
+        epochs: Answers of a model to each question.
+        read: How answers are read: `stated`, or `token` for the probability of the next token (docs/brier.md).
+        display: Inspect's display.
+
+    Returns:
+        Whether all of it has succeeded, and the headers of the logs in the order of the worlds.
+    """
+    from inspect_ai import eval_set, task_with
+    from inspect_ai.model import GenerateConfig, get_model
+
+    named = [get_model(name, **({"model_path": model_path} if model_path else {})) for name in models]
+    config = GenerateConfig(max_tokens=1) if read == "token" else GenerateConfig()
+    tasks = [task_with(world(n=n, seed=seed, paradigms={"brier": {"read": read}}), config=config) for world in WORLDS]
+    readers = [task_with(world(n=n, seed=seed, paradigms="brier")) for world in WORLDS]
+    done, logs = eval_set(
+        readers, f"{log_dir}/readers", model=list(READERS), epochs=1, retry_attempts=1, display=display
+    )
+    if named and done:
+        done, others = eval_set(
+            tasks, f"{log_dir}/models", model=named, epochs=epochs, retry_attempts=1, display=display
+        )
+        logs += others
+    order = [world.__name__ for world in WORLDS]
+    return done, sorted(logs, key=lambda log: order.index(log.eval.task.removeprefix("truthgym/")))
+
+
+def table(logs: "Iterable[EvalLog]") -> str:
+    """A Markdown table with a row for each finished log of a generated world.
+
+    `excess` is the mean squared distance of an answer from the exact posterior: the part of the expected Brier score
+    that the reader could have avoided, without the chance in the outcomes. Lower is better, and 0 is exact. It rewards
+    caution too. What the answers follow is in the columns after it: the least-squares weights of the two readers'
+    updates, and the reader that leads by the rule in `scorers/statistics/reader_weights.py`. In `urns` both readers are
+    one.
+    """
+    from inspect_ai.log import read_eval_log
+
+    return markdown(HEAD, [row(read_eval_log(log.location)) for log in logs if log.status == "success"])
+
+
+def row(log: "EvalLog") -> tuple[str, ...]:
+    """A row of the table, from the beliefs in a log."""
+    beliefs: dict[str, list[float]] = defaultdict(list)
+    questions = {str(sample.id): sample for sample in log.samples or []}
+    for sample in log.samples or []:
+        score = (sample.scores or {}).get("brier")  # none where the sample failed
+        if score and score.metadata and score.metadata["belief"] is not None:
+            beliefs[str(sample.id)].append(score.metadata["belief"])
+    metadata = {key: item.metadata or {} for key, item in questions.items()}
+    posteriors = {key: fields["posterior"] for key, fields in metadata.items()}
+    brier, excess = (
+        mean_estimate([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
+        for truth in (
+            {key: item.target == "yes" for key, item in questions.items()},
+            {key: path[-1] for key, path in posteriors.items()},
+        )
+    )
+    paths = [(posteriors[key], metadata[key].get("naive") or [], some) for key, some in beliefs.items()]
+    weights = reader_weights(
+        [np.mean(some) for _, _, some in paths],
+        [exact[0] for exact, _, _ in paths],
+        [exact[-1] for exact, _, _ in paths],
+        [naive[-1] for _, naive, _ in paths] if all(naive for _, naive, _ in paths) else None,
+    )
+    figures = [*((mean.estimate, mean.lower, mean.upper) for mean in (brier, excess)), weights.exact, weights.naive]
+    cells = [f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" for estimate, lower, upper in figures]
+    read = f"{sum(map(len, beliefs.values())) / max(1, len(log.samples or [])):.0%}"
+    return log.eval.task.removeprefix("truthgym/"), log.eval.model, str(brier.n), read, *cells, weights.follows or "-"
