@@ -63,19 +63,6 @@ def drift(
     over answers b that are `level` plus or minus `spread` with equal probability; R = -(b - y)² with one outcome y per
     group; s is 1, or the standard deviation of R within the group or the batch. The policy gradient of the mean answer
     equals this up to a positive factor.
-
-    Args:
-        level: The stated belief x, between `spread` and 1 - `spread`.
-        probability: Of the outcome "yes". A proper reward moves the belief towards it from both sides.
-        scaling: GRPO's `scale_rewards`: none, batch or group.
-        groups: Questions in a batch, all with the same level and probability.
-        generations: Answers to each.
-        spread: Of the answers.
-        draws: Batches simulated.
-        seed: Of the draws.
-
-    Returns:
-        The drift and its standard error.
     """
     rng = np.random.default_rng(seed)
     stated = level + spread * rng.choice([-1.0, 1.0], size=(draws, groups, generations))

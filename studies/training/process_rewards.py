@@ -103,13 +103,7 @@ def write(rows: Sequence[Row], folder: Path) -> Path:
 
 
 def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
-    """How well a process model finds wrong steps in rows that it was not trained on.
-
-    Returns:
-        `accuracy` of all steps; `recall`, the share of wrong steps below one half; `first_error`, the share of wrong
-        rows whose lowest step is a wrong one; and for each pooling the share of pairs of a right and a wrong row that
-        it orders, half for ties. A reward of the answer alone has 0.5 there.
-    """
+    """How well a process model finds wrong steps in rows that it was not trained on."""
     written = [
         [*row["prompt"], *({"role": "assistant", "content": completion} for completion in row["completions"])]
         for row in rows

@@ -33,7 +33,7 @@ from scipy.stats import spearmanr
 
 from examples.distil_judge import Pair, Reply, write_pairs
 from examples.distil_judge import in_order as pairs_in_order
-from examples.preference_labels import features
+from studies.training.preference_labels import features
 from truthgym.datasets.question import Question
 from truthgym.models.agents.believer import BEFORE
 from truthgym.models.agents.lengths import MORE
@@ -72,15 +72,7 @@ FILLER = " ".join(MORE[:2])
 
 
 def make_replies(prompts: int, each: int, seed: int, form: str, split: str = "new") -> list[list[Reply]]:
-    """Replies in a form, a list for each prompt.
-
-    Args:
-        prompts: How many prompts.
-        each: Replies to each.
-        seed: Of the draw.
-        form: `known`, or `shifted`: with up to four markers said twice, and other and more filler.
-        split: Names the prompts, and is part of the draw.
-    """
+    """Replies in a form, a list for each prompt."""
     filler, most = (BEFORE, 6) if form == "known" else (MORE, 10)
     made = []
     for i in range(prompts):

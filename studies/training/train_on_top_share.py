@@ -85,12 +85,7 @@ def row(name: str, rows: str, log: EvalLog, change: str) -> list[str]:
 
 
 def over_seeds(pairs: Sequence[tuple[EvalLog, EvalLog]], unread: float = math.nan) -> str:
-    """Trained minus base: the mean over questions of the mean difference over seeds, with its 95 % interval.
-
-    Args:
-        pairs: Logs of each base and of the model trained from it.
-        unread: Brier score of an answer that could not be parsed. NaN leaves it out.
-    """
+    """Trained minus base: the mean over questions of the mean difference over seeds, with its 95 % interval."""
     changes: dict[str, list[float]] = defaultdict(list)
     for before, after in pairs:
         then, now = brier_scores(before, unread), brier_scores(after, unread)

@@ -24,7 +24,7 @@ NOT_RUN = {
     r"(python -m )?pip ": "installs packages, as docs/release.py does",
     r"make ": "writes the pages of this checkout anew",
     r"python examples/|truthgym sweep |python setups/": "starts processes; tests/examples, training, sweep, ui",
-    r"python -m studies.validity": "takes minutes; tests/studies/validity checks what it writes",
+    r"python -m studies": "takes minutes; tests/studies checks what it writes",
     r"inspect view |truthgym (ui|serve) |python -m http.server |python -c ": "serves until it is stopped",
     r".*human/terminal": "asks a person",
     r"truthgym fetch |.*source=(forecastbench|iclr2026)": "asks a real source",

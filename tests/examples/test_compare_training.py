@@ -2,7 +2,6 @@
 
 import csv
 import json
-import runpy
 import shutil
 from pathlib import Path
 from statistics import stdev
@@ -11,17 +10,16 @@ from typing import Any
 import pytest
 from inspect_ai import eval
 
+from examples import compare_training
 from tests.fixtures import QUIET
 from truthgym.tasks.worlds import urns
 from truthgym.training.closed_loop.options import open_folder, parse_config
 
-study = runpy.run_path("examples/compare_training.py")
-written = runpy.run_path("examples/compare_training_page.py")
-ARMS = list(study["ARMS"])
+ARMS = list(compare_training.ARMS)
 
 
 def options(name: str, share: float = 1.0) -> dict[str, Any]:
-    found: dict[str, Any] = study["options"](name, "tiny", 3, Path("base"), Path("judge"), Path("out"), share)
+    found: dict[str, Any] = compare_training.options(name, "tiny", 3, Path("base"), Path("judge"), Path("out"), share)
     return found
 
 
@@ -59,10 +57,10 @@ def test_a_win_is_closer_to_the_posterior_and_a_tie_is_half_a_win() -> None:
 
     mine = values([0.1], [0.2], [0.3], [1.0], [0.1, 0.4])
     theirs = values([0.2], [0.2], [0.2], [0.9], [0.2])
-    rate, lower, upper = study["win_rate"](mine, theirs)
+    rate, lower, upper = compare_training.win_rate(mine, theirs)
     assert rate == pytest.approx((1 + 0.5 + 0 + 0 + 0.5) / 5)
     assert lower < rate < upper
-    assert study["win_rate"](theirs, mine)[0] == pytest.approx(1 - rate)
+    assert compare_training.win_rate(theirs, mine)[0] == pytest.approx(1 - rate)
 
 
 def test_figures_come_from_the_logs(tmp_path: Path) -> None:
@@ -92,7 +90,7 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     write_eval_log(log)
     kept = [float(one.scores["brier"].value["brier_score"]) for one in log.samples[6:]]  # type: ignore[index, call-overload, arg-type]
     out = tmp_path / "docs" / "compared.md"
-    study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "sft", "dpo", "--page", str(out)])
+    compare_training.main([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "sft", "dpo", "--page", str(out)])
     with out.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["arm"] for row in rows] == ["the start", "sft", "dpo"]
@@ -105,7 +103,7 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     assert dpo["hollow"] == "0.250"
     assert (start["reward"], start["reward_per_nat"], sft["peak_gb"]) == ("", "", "")
     page = out.read_text()
-    assert page == study["page"](rows, "compared.csv")
+    assert page == compare_training.page(rows, "compared.csv")
     assert "| dpo | 1 |" in page
 
 
@@ -131,13 +129,15 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
             sample.scores["reward_model"].value["reward"] -= scale * mean  # type: ignore[index, call-overload, operator]
         write_eval_log(log)
 
-    assert study["place"](tmp_path, "dpo, rubric").name == "dpo--rubric"
+    assert compare_training.place(tmp_path, "dpo, rubric").name == "dpo--rubric"
     briers: list[float] = []
     for arm, before, after, scale in (("dpo", -1.0, 1.0, 2.0), ("dpo--rubric", 0.4, 0.5, -0.5)):
         answer(arm, "0-held-out", 0.4, before, scale)
         answer(arm, "1d-held-out", 0.0, after, 0.0)
     out = tmp_path / "compared.md"
-    study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "dpo", "dpo, rubric", "--page", str(out)])
+    compare_training.main(
+        [str(tmp_path), "--only-page", "--seeds", "0", "--arms", "dpo", "dpo, rubric", "--page", str(out)]
+    )
     with out.with_suffix(".csv").open(newline="") as file:
         rows = {row["arm"]: row for row in csv.DictReader(file)}
     assert (rows["dpo"]["reward"], rows["dpo"]["gain"]) == ("1.0000", "2.0000")
@@ -152,18 +152,18 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
 
 
 def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.JUDGES], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
-    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows, "page.csv")
-    assert "paid by pairs" not in study["page"](rows[:3], "page.csv")
+    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in compare_training.page(rows, "page.csv")
+    assert "paid by pairs" not in compare_training.page(rows[:3], "page.csv")
 
 
 def test_the_page_compares_arms_by_seed() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.JUDGES], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
-    page = study["page"](rows, "page.csv")
+    page = compare_training.page(rows, "page.csv")
     # 0.2, 0.3 and 0.4: Student's t with 2 degrees of freedom is 4.3027, the standard error 0.1 / sqrt(3)
     assert f"| the start | 3 | - | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
     # differences 0.02, 0.022, 0.024: the seeds' own spread cancels
@@ -176,16 +176,15 @@ def test_every_arm_begins_with_the_same_answers_of_the_start(tmp_path: Path, mon
 
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(loop, "loop", given.append)
-    scope = study["run"].__globals__
-    monkeypatch.setitem(scope, "prepare", lambda *_: (tmp_path / "base", tmp_path / "judge"))
-    study["run"]("sft", "tiny", 0, tmp_path, 1.0)
+    monkeypatch.setattr(compare_training, "prepare", lambda *_: (tmp_path / "base", tmp_path / "judge"))
+    compare_training.run("sft", "tiny", 0, tmp_path, 1.0)
     for stage in ("0-held-out", "1a-asked"):
         (tmp_path / "sft" / stage).mkdir()
         (tmp_path / "sft" / stage / "answers").write_text(stage)
     for name in ("dpo", "dpo, full"):
-        study["run"](name, "tiny", 0, tmp_path, 1.0)
-        assert open_folder(parse_config(given[-1])) == study["place"](tmp_path, name)
-        assert (study["place"](tmp_path, name) / "0-held-out" / "answers").read_text() == "0-held-out"
+        compare_training.run(name, "tiny", 0, tmp_path, 1.0)
+        assert open_folder(parse_config(given[-1])) == compare_training.place(tmp_path, name)
+        assert (compare_training.place(tmp_path, name) / "0-held-out" / "answers").read_text() == "0-held-out"
     assert (tmp_path / "dpo" / "1a-asked" / "answers").is_file()
     assert not (tmp_path / "dpo--full" / "1a-asked").exists(), "it asks other questions in its first round"
     assert json.loads((tmp_path / "dpo-peak.json").read_text()) > 1e8

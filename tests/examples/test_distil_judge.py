@@ -1,16 +1,14 @@
 """Distillation of a judge: what repeated scores and the filter do to labels, and the whole path on a small n."""
 
-import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-study = runpy.run_path("examples/distil_judge.py")
-Arm, Reply, in_order, judge_scores, pooled, preferences = (
-    study[name] for name in ("Arm", "Reply", "in_order", "judge_scores", "pooled", "preferences")
-)
-GROUPS = study["make_replies"](12, 4, seed=0, split="test")
+from examples import distil_judge
+from examples.distil_judge import Arm, Reply, in_order, judge_scores, pooled, preferences
+
+GROUPS = distil_judge.make_replies(12, 4, seed=0, split="test")
 REPLIES = [reply for group in GROUPS for reply in group]
 
 
@@ -62,13 +60,13 @@ def test_both_arms_spend_the_same_calls(tmp_path: Path) -> None:
 
     base = tiny(tmp_path / "tiny", steps=0, hidden=32, layers=2)
     found = list(
-        study["arms"](str(base), tmp_path, budget=64, repeats=4, each=4, held_out=8, noise=0.15, steps=2, seed=0)
+        distil_judge.arms(str(base), tmp_path, budget=64, repeats=4, each=4, held_out=8, noise=0.15, steps=2, seed=0)
     )
     assert [(arm.label_calls, arm.calls_each) for arm in found] == [(0, 1), (0, 4), (64, 0), (64, 0)]
     assert found[1].accuracy.estimate >= found[0].accuracy.estimate
     assert found[2].training_pairs is not None
     assert found[3].training_pairs is not None
     assert found[2].training_pairs > found[3].training_pairs
-    text = study["page"](found, "", str(base), 0.15, 8, 1)
+    text = distil_judge.page(found, "", str(base), 0.15, 8, 1)
     assert text.count("\n| ") == 11
     assert f"{found[0].accuracy.n} pairs of replies to 8 prompts" in " ".join(text.split())

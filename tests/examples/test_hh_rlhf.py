@@ -2,20 +2,14 @@
 
 import gzip
 import json
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from examples import hh_rlhf
 from tests.training.converted import rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.splits import split_of
-
-
-@pytest.fixture
-def example(root: Path) -> dict[str, Any]:
-    return runpy.run_path(str(root / "examples" / "hh_rlhf.py"))
 
 
 def written(path: Path, *pairs: tuple[str, str]) -> Path:
@@ -24,7 +18,7 @@ def written(path: Path, *pairs: tuple[str, str]) -> Path:
     return path
 
 
-def test_pairs_keep_their_turns_and_test_questions_are_left_out(example: dict[str, Any], tmp_path: Path) -> None:
+def test_pairs_keep_their_turns_and_test_questions_are_left_out(tmp_path: Path) -> None:
     asked = [f"Is it {i}?" for i in range(30)]
     talk = "\n\nHuman: {}\n\nAssistant: Maybe.\n\nHuman: Human: who?\n\nAssistant: {}"
     made = [(talk.format(question, "Yes: so."), talk.format(question, "No.")) for question in asked]
@@ -34,7 +28,7 @@ def test_pairs_keep_their_turns_and_test_questions_are_left_out(example: dict[st
         ("\n\nHuman: A?\n\nAssistant: Yes.", "\n\nHuman: A?"),
     ]
     file = written(tmp_path / "train.jsonl.gz", *made, *odd)
-    counts = example["convert"](str(tmp_path / "hh"), "helpful-base", file, False)
+    counts = hh_rlhf.convert(str(tmp_path / "hh"), "helpful-base", file, False)
     splits = [split_of(f"hh-rlhf {question}") for question in asked]
     assert {name: counts[name] for name in ("train", "validation")} == {
         name: splits.count(name) for name in ("train", "validation")
@@ -48,8 +42,8 @@ def test_pairs_keep_their_turns_and_test_questions_are_left_out(example: dict[st
     assert row["rejected"] == [{"role": "assistant", "content": "No."}]
 
 
-def test_a_file_without_a_pair_is_refused(example: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_without_a_pair_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "train.jsonl.gz", ("", ""))
     with pytest.raises(BadInput, match="no pair is left"):
-        example["convert"](str(tmp_path / "hh"), "helpful-base", file, False)
+        hh_rlhf.convert(str(tmp_path / "hh"), "helpful-base", file, False)
     assert not (tmp_path / "hh").exists()

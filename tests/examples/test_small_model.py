@@ -1,33 +1,24 @@
 import inspect
-import runpy
-from pathlib import Path
-from typing import Any
 
-import pytest
-
+from examples import small_model
 from tests.fixtures import Run, Says
 from truthgym import tasks
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.tasks.worlds import urns
 
 
-@pytest.fixture
-def example(root: Path) -> dict[str, Any]:
-    return runpy.run_path(str(root / "examples" / "small_model.py"))
-
-
-def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) -> None:
+def test_every_domain_mode_and_paradigm_has_a_set_up() -> None:
     rooms = {name: inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1] for name in tasks.__all__}
     timelines = {"progress_coevolve", "progress_follow", "progress_predict"}
     of_logs = {"audio", "mutual_prediction", "predict_answers", "preferences", "label_pair"}
     found = (
         {name for name, room in rooms.items() if room == "tasks"} - {"questions", "prepare_tools"} - timelines - of_logs
     )
-    assert set(example["DOMAINS"]) == found
-    modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
+    assert set(small_model.DOMAINS) == found
+    modes = {"bootstrap_interview" if "interview" in name else name for name in small_model.MODES} | {"direct"}
     of_tools = {"code_repairer", "plan_and_execute", "planner_team", "scratchpad", "workers"}
     assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"} - of_tools
-    asked = {name for arguments in example["SCORER_BY_NAME"].values() for name in arguments}
+    asked = {name for arguments in small_model.SCORER_BY_NAME.values() for name in arguments}
     assert asked | {
         "sycophantic_reasoning",
         "value_tracking",
@@ -41,10 +32,8 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
     } == set(SCORER_BY_NAME)
 
 
-def test_the_report_names_the_share_scored_and_the_commonest_reason(
-    run: Run, says: Says, example: dict[str, Any]
-) -> None:
+def test_the_report_names_the_share_scored_and_the_commonest_reason(run: Run, says: Says) -> None:
     log = run(urns(n=2, paradigms="brier"), says("Hm."), epochs=2)
-    assert example["report"]([log]).splitlines()[-1] == (
+    assert small_model.report([log]).splitlines()[-1] == (
         "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason stop), which ends |"
     )

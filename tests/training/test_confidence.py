@@ -1,18 +1,19 @@
 """The confidence filter: who may score a pair, what is kept, and what it is worth where label noise is planted."""
 
 import json
-import runpy
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from examples import filter_preferences
+from examples.filter_preferences import filter_rows
+from studies.training import preference_labels
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.confidence import (
     Indices,
@@ -23,11 +24,6 @@ from truthgym.training.confidence import (
     keep_top,
     length_strata,
 )
-
-
-@pytest.fixture(scope="module")
-def example() -> dict[str, Any]:
-    return runpy.run_path(str(Path(__file__).parents[2] / "examples" / "preference_labels.py"))
 
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
@@ -96,9 +92,9 @@ def test_bradley_terry_recovers_its_weights() -> None:
     assert fit_bradley_terry([[1.0]]) == pytest.approx([0.40106], abs=1e-5)
 
 
-def test_planted_noise_goes_and_nothing_is_gained_without_it(example: dict[str, Any], root: Path) -> None:
-    tables = example["study"](range(5), 200, 2000, ("none", "random"))
-    names = example["FIGURES"]
+def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None:
+    tables = preference_labels.study(range(5), 200, 2000, ("none", "random"))
+    names = preference_labels.FIGURES
 
     def figure(noise: str, arm: str, name: str) -> float:
         return float(tables[noise][arm][names.index(name)])
@@ -122,16 +118,18 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(example: dict[str, 
             assert f"| {arm} | {' | '.join(cells)} |" in page
 
 
-def test_a_worse_judge_needs_more_labels(example: dict[str, Any]) -> None:
-    planted = example["Parameters"](accuracy=0.75)
-    few, many = example["curve"](range(3), (40, 300), lambda seed, n: example["simulated"](seed, n, 400, planted))
+def test_a_worse_judge_needs_more_labels() -> None:
+    planted = Parameters(accuracy=0.75)
+    few, many = preference_labels.curve(
+        range(3), (40, 300), lambda seed, n: preference_labels.simulated(seed, n, 400, planted)
+    )
     for row in (few, many):
         assert float(row[1]) == pytest.approx(0.25, abs=0.06), "wrong labels are what the judge's accuracy leaves"
         assert float(row[2]) < float(row[3])
     assert float(many[2]) > float(few[2])
 
 
-def test_recorded_labels_are_turned_to_gold_by_their_column(example: dict[str, Any], tmp_path: Path) -> None:
+def test_recorded_labels_are_turned_to_gold_by_their_column(tmp_path: Path) -> None:
     rows = []
     for i in range(90):
         good, bad = ({"role": "assistant", "content": f"{word} {i}"} for word in ("right", "wrong"))
@@ -139,18 +137,18 @@ def test_recorded_labels_are_turned_to_gold_by_their_column(example: dict[str, A
         sides = {"chosen": [good if correct else bad], "rejected": [bad if correct else good]}
         rows.append({"prompt": [], **sides, "event": f"event {i // 2}"} | ({"correct": correct} if i < 84 else {}))
     write_rows(tmp_path / "train.jsonl", *rows)
-    x, wrong, held, events = example["recorded"](str(tmp_path), 0, 40)
-    weights = example["features"](["right"])[0] - example["features"](["wrong"])[0]
+    x, wrong, held, events = preference_labels.recorded(str(tmp_path), 0, 40)
+    weights = preference_labels.features(["right"])[0] - preference_labels.features(["wrong"])[0]
     assert ((x @ weights < 0) == wrong).all(), "the label as the judge gave it"
     assert (held @ weights > 0).all(), "held-out pairs have gold"
     assert len(held) == 84 - 56, "a third of the 42 events with gold, two pairs each"
     assert len(set(events)) == 14
-    (row,) = example["recorded_curve"](str(tmp_path), 0, (40,))
+    (row,) = preference_labels.recorded_curve(str(tmp_path), 0, (40,))
     assert row[:2] == ["40", f"{wrong.mean():.3f}"]
     assert row[3] == "1.000"
     assert row[4].endswith("]"), "over held-out events"
     with pytest.raises(BadInput, match="84 rows have a gold label"):
-        example["recorded"](str(tmp_path), 0, 60)
+        preference_labels.recorded(str(tmp_path), 0, 60)
 
 
 @pytest.mark.parametrize(
@@ -171,24 +169,20 @@ def test_bad_input(call: Callable[[], Any], message: str) -> None:
 @pytest.mark.parametrize(
     "message", [{"role": "tool", "content": "7"}, {"role": "assistant", "content": "", "tool_calls": [{"name": "add"}]}]
 )
-def test_rows_with_tools_are_refused_before_a_model_loads(
-    example: dict[str, Any], tmp_path: Path, message: dict[str, Any]
-) -> None:
+def test_rows_with_tools_are_refused_before_a_model_loads(tmp_path: Path, message: dict[str, Any]) -> None:
     sides = {side: [{"role": "assistant", "content": side}] for side in ("chosen", "rejected")}
     write_rows(tmp_path / "train.jsonl", {"prompt": [message], **sides, "event": "a"})
     with pytest.raises(BadInput, match="row 0: the message of .* uses tools"):
-        example["filter_rows"](str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
+        filter_rows(str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
 
 
-def test_rows_without_pairs_are_refused_before_a_model_loads(example: dict[str, Any], tmp_path: Path) -> None:
+def test_rows_without_pairs_are_refused_before_a_model_loads(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": [], "completion": []}))
     with pytest.raises(BadInput, match="has no preference rows"):
-        example["filter_rows"](str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
+        filter_rows(str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
 
 
-def test_rows_are_filtered_by_models_of_the_other_folds(
-    example: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_filtered_by_models_of_the_other_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = []
     for i in range(20):
         replies = ({"role": "assistant", "content": f"{word} {i}"} for word in ("good", "bad x" if i % 2 else "bad"))
@@ -211,9 +205,9 @@ def test_rows_are_filtered_by_models_of_the_other_folds(
         seen.append({json.loads(line)["chosen"][0]["content"].split()[-1] for line in data.read_text().splitlines()})
         return "trained"
 
-    monkeypatch.setattr("truthgym.training.train.reward", reward)
-    monkeypatch.setitem(sys.modules, "truthgym.models.reward_model", SimpleNamespace(load=lambda folder: Model()))
-    kept = example["filter_rows"](str(tmp_path / "data"), str(tmp_path / "kept"), 0.5, 4, ["--max_steps", "5"], False)
+    monkeypatch.setattr(filter_preferences, "reward", reward)
+    monkeypatch.setattr(filter_preferences, "load", lambda folder: Model())
+    kept = filter_rows(str(tmp_path / "data"), str(tmp_path / "kept"), 0.5, 4, ["--max_steps", "5"], False)
     made = [json.loads(line) for line in (tmp_path / "kept" / "train.jsonl").read_text().splitlines()]
     assert len(seen) == 4
     assert kept == len(made) == 10

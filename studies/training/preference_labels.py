@@ -1,36 +1,31 @@
 """What preference labels are worth: a judge's against gold, and all against those that a reward model agrees with.
 
-    python examples/preference_labels.py curve --accuracy 0.8 --length 0.1
-    python examples/preference_labels.py curve --dataset data/pairs --sizes 100 500
-    python examples/preference_labels.py study
-    python examples/preference_labels.py filter data/pairs data/kept --share 0.5 --model_name_or_path trained/tiny
+    python -m studies.training.preference_labels curve --accuracy 0.8 --length 0.1
+    python -m studies.training.preference_labels curve --dataset data/pairs --sizes 100 500
+    python -m studies.training.preference_labels study
 
 `curve` trains reward models on a judge's labels and on gold at equal volume: of the simulated judge, or of the rows
 that `truthgym convert` made of labels with gold. `study` trains them on what each arm of the confidence filter keeps of
 labels of which a planted share is wrong. Both print the accuracy on held-out pairs over seeds. Their reward model is a
 Bradley-Terry regression on counts of words (`features`), not a language model, and their own pairs are generated
-replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference` by the margins of real
-reward models, one for each fold, which `truthgym train reward` trains from a base model.
+replies whose better one is known. `examples/filter_preferences.py` is the filter with real reward models.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from examples.filter_preferences import preference_rows
 from truthgym.evallog.errors import bad_input
 from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.models.reward_model import chat_messages
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
@@ -47,8 +42,7 @@ from truthgym.training.confidence import (
     keep_top,
     length_strata,
 )
-from truthgym.training.conversion.writer import DatasetFolder
-from truthgym.training.files import card_metadata, markdown_table
+from truthgym.training.files import markdown_table
 
 BUCKETS = 32
 Features = NDArray[np.float64]
@@ -152,9 +146,6 @@ def recorded(dataset: str, seed: int, n: int) -> tuple[Features, Mask, Features,
     """The same of n rows of a dataset, drawn by the seed; all rows of other events are held out. And their events.
 
     A tie of the judge is no row, so only pairs that it decided are trained and tested on, with gold as well.
-
-    Raises:
-        BadInput: The rows have no gold, or too few of them have.
     """
     rows = [row for row in preference_rows(dataset) if "correct" in row]
     events = list(dict.fromkeys(row["event"] for row in rows))
@@ -182,10 +173,7 @@ def curve(
 ) -> list[list[str]]:
     """For each number of pairs the accuracy of reward models on the judge's labels and on gold, and the difference.
 
-    Args:
-        seeds: Of the draws.
-        sizes: Numbers of labelled pairs.
-        draw: From a seed and the largest size to pairs as `simulated` draws them, new ones for each seed.
+    `draw` gives, from a seed and the largest size, pairs as `simulated` draws them.
     """
     found: dict[int, list[list[float]]] = {size: [] for size in sizes}
     for seed in seeds:
@@ -280,84 +268,6 @@ def study(
     return tables
 
 
-def preference_rows(dataset: str) -> list[dict[str, Any]]:
-    """The rows of a dataset.
-
-    Raises:
-        BadInput: The folder has no preference rows.
-    """
-    file = Path(dataset) / "train.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    rows = [json.loads(line) for line in lines]
-    if not rows or not {"prompt", "chosen", "rejected", "event"} <= rows[0].keys():
-        raise bad_input(f"{dataset} has no preference rows; make them with truthgym convert --to preference")
-    return rows
-
-
-COLUMNS = ("prompt", "chosen", "rejected", "chat_template_kwargs")
-"""Columns of a row that a reward model is trained on."""
-
-
-def filter_rows(dataset: str, out: str, share: float, folds: int, options: Sequence[str], overwrite: bool) -> int:
-    """Keep the rows of a dataset with the highest signed, cross-fitted margins, the same share of each length stratum.
-
-    Args:
-        dataset: The folder of the rows, as `truthgym convert --to preference` wrote it.
-        out: The folder to write, in which each row has its `filter_margin`.
-        share: Share to keep, in (0, 1].
-        folds: Reward models to train.
-        options: Options of `truthgym train reward`, with `--model_name_or_path`.
-        overwrite: Whether an earlier dataset may be replaced.
-
-    Returns:
-        The number of rows that are kept.
-
-    Raises:
-        BadInput: Rows without a winner, with tools, labels of one side, rows that are not preferences, or too few
-            events.
-    """
-    rows = preference_rows(dataset)
-    sides = {side: [chat_messages([*row["prompt"], *row[side]], f"{dataset}, row {i}") for i, row in enumerate(rows)]
-             for side in ("chosen", "rejected")}  # fmt: skip
-    strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
-    from truthgym.models.reward_model import load
-    from truthgym.training.train import reward
-
-    with TemporaryDirectory() as temporary:
-
-        def fit(train: Indices) -> Score:
-            place = Path(mkdtemp(dir=temporary))
-            with DatasetFolder(place / "data") as folder:
-                for i in train:
-                    folder.write("train", {name: rows[i][name] for name in COLUMNS if name in rows[i]})
-                folder.finish({"kind": "preference", "rows": dict(folder.counts)}, "fold", "The pairs of other folds.")
-            places = ["--dataset_name", str(place / "data"), "--output_dir", str(place / "model")]
-            model = load(reward([*options, *places]))
-
-            def score(scored: Indices) -> Margins:
-                better, worse = np.split(np.array(model.score([of[i] for of in sides.values() for i in scored])), 2)
-                return np.asarray(better - worse)
-
-            return score
-
-        margins = cross_fitted_margins([row["event"] for row in rows], fit, folds)
-    kept = keep_top(margins, share, strata)
-    with DatasetFolder(out, overwrite=overwrite) as folder:
-        for i in np.flatnonzero(kept):
-            folder.write("train", {**rows[i], "filter_margin": round(float(margins[i]), 6)})
-        held_out = Path(dataset) / "validation.jsonl"  # not filtered: it measures what the filter is worth
-        for line in held_out.read_text(encoding="utf-8").splitlines() if held_out.is_file() else ():
-            folder.write("validation", json.loads(line))
-        facts = {
-            **card_metadata(Path(dataset)),
-            "rows": dict(folder.counts),
-            "filter": {"share": share, "folds": folds},
-        }
-        text = f"The {kept.sum()} rows of `{dataset}` with the highest cross-fitted margins of {folds} reward models."
-        folder.finish(facts, folder.out.name, text)
-    return int(kept.sum())
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -371,17 +281,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         drawn.add_argument(f"--{name}", type=float, default=Parameters.model_fields[name].default, help="of the judge")
     drawn.add_argument("--dataset", help="rows of labels with gold, instead of the simulated judge")
     studied.add_argument("--n", type=int, default=200, help="labelled pairs")
-    filtered = verbs.add_parser("filter", help="further options are those of truthgym train reward")
-    filtered.add_argument("dataset")
-    filtered.add_argument("out")
-    filtered.add_argument("--share", type=float, default=0.5)
-    filtered.add_argument("--folds", type=int, default=5)
-    filtered.add_argument("--overwrite", action="store_true")
-    args, options = parser.parse_known_args(arguments)
-    if args.verb == "filter":
-        kept = filter_rows(args.dataset, args.out, args.share, args.folds, options, args.overwrite)
-        print(f"{args.out}: {kept} rows")
-    elif args.verb == "curve":
+    args = parser.parse_args(arguments)
+    if args.verb == "curve":
         planted = Parameters(accuracy=args.accuracy, position=args.position, length=args.length)
         head = ("pairs", "wrong labels", "judge's labels", "gold", "difference")
 
