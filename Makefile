@@ -29,7 +29,7 @@ release:  ## the wheel and the sdist in dist/, each installed and tried in a fre
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training ui | grep -z '\.py$$' | xargs -0 cat | wc -l
-	@git ls-files -z studies | grep -z '\.py$$$$' | xargs -0 cat | wc -l
+	@git ls-files -z studies | grep -z '\.py$$' | xargs -0 cat | wc -l
 	@git ls-files -z tests | grep -z '\.py$$' | xargs -0 cat | wc -l
 
 test:
@@ -39,7 +39,7 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m studies.validity.martingale docs/validity.md
 	python -m studies.validity.sycophancy docs/validity_sycophancy.md
 	python -m studies.validity.judges docs/validity_judges.md
-	python -m studies.validity.worlds_exact docs/worlds.md
+	python -m studies.validity.generated_worlds docs/worlds.md
 	python -m studies.validity.progress docs/validity_progress.md
 	python -m studies.validity.uplift docs/validity_uplift.md
 	python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md

@@ -5,21 +5,17 @@ python -m studies.validity.agents docs/validity_agents.md --n 72
 Each agent plays the real tasks with the real tools. `--n 72` takes about ten CPU minutes.
 """
 
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from inspect_ai import Task
+from inspect_ai.log import EvalLog
 
-from studies.validity.pages import main
+from studies.study import Study, run_task
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
-
-if TYPE_CHECKING:
-    from inspect_ai import Task
-    from inspect_ai.log import EvalLog
 
 Agents = dict[str, tuple[str, dict[str, Any]]]
 """Agents by what they are called on the page: name and parameters."""
@@ -71,19 +67,6 @@ OWN_ANSWER = {"agent_answer": {}, "brier": {"about": "own_answer", "figures": "a
 NOISE = 0.03
 """Noise of the beliefs that are reported along the way."""
 Read = TypeVar("Read")
-
-
-def write(out: Path, n: int = 72) -> None:
-    """Play the task with all agents and write the page.
-
-    Args:
-        out: The page.
-        n: Number of questions.
-    """
-    played = play(n, list(PLAYERS))
-    believed = beliefs(n, BELIEVERS), on_the_way(n, BELIEVERS)
-    own = own_answers(n, list(PLAYERS)), own_walks()
-    out.write_text(page(played, *believed, gaia(), chains(), ablation(), own, n), encoding="utf-8")
 
 
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
@@ -152,7 +135,7 @@ def on_the_way(n: int, agents: Agents) -> dict[str, Estimate]:
     return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), agents)
 
 
-def _distance(log: "EvalLog") -> Estimate:
+def _distance(log: EvalLog) -> Estimate:
     means = []
     for sample in log.samples or []:
         scores = sample.scores or {}
@@ -164,30 +147,22 @@ def _distance(log: "EvalLog") -> Estimate:
     return mean_estimate(means, None, (0, 1))
 
 
-def _metrics(log: "EvalLog") -> dict[str, float]:
+def _metrics(log: EvalLog) -> dict[str, float]:
     assert log.results
     return {name: one.value for score in reversed(log.results.scores) for name, one in score.metrics.items()}
 
 
-def _run(read: Callable[["EvalLog"], Read], task: "Task", agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401
+def _run(read: Callable[[EvalLog], Read], task: Task, agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401
     """What a function reads in the log of each agent."""
-    from inspect_ai import eval
     from inspect_ai.model import get_model
 
-    found = {}
-    for does, (name, planted) in agents.items():
-        with tempfile.TemporaryDirectory() as place:
-            model = get_model(f"reference/{name}", **planted)
-            log = eval(
-                task, model=model, log_dir=place, display="none", log_realtime=False, score_display=False, **options
-            )[0]
-            if log.status != "success":
-                raise RuntimeError(f"{log.eval.model} ended with {log.status}: {log.error}")
-            found[does] = read(log)
-    return found
+    return {
+        does: read(run_task(task, get_model(f"reference/{name}", **planted), score_display=False, **options))
+        for does, (name, planted) in agents.items()
+    }
 
 
-def _columns(log: "EvalLog") -> Columns:
+def _columns(log: EvalLog) -> Columns:
     rows = []
     for sample in log.samples or []:
         answer, brier = (sample.scores or {})["agent_answer"], (sample.scores or {})["brier"]
@@ -201,24 +176,6 @@ def _columns(log: "EvalLog") -> Columns:
             | {"decided": np.inf if decided is None else decided, "oracle": facts["oracle_calls"]}
         )
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def page(
-    played: dict[str, Columns],
-    believed: dict[str, dict[str, float]],
-    apart: dict[str, Estimate],
-    levels: dict[str, Columns],
-    walked: dict[str, dict[str, float]],
-    ablated: dict[tuple[str, str], dict[str, float]],
-    own: tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]],
-    n: int,
-) -> str:
-    """The page, as Markdown."""
-    parts = (
-        _head(n), _scores(played), _pairs(played), _calls(played["bayesian"]), _beliefs(believed, apart),
-        _own(*own), _gaia(levels), _chains(walked, ablated),
-    )  # fmt: skip
-    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _head(n: int) -> str:
@@ -371,5 +328,30 @@ def _interval(of: Estimate) -> str:
     return with_interval(of.estimate, of.lower, of.upper, 2)
 
 
+STUDY = Study(
+    sizes={"n": 72},
+    measures={
+        "played": lambda n: play(n, list(PLAYERS)),
+        "believed": lambda n: beliefs(n, BELIEVERS),
+        "apart": lambda n: on_the_way(n, BELIEVERS),
+        "bench": lambda n: own_answers(n, list(PLAYERS)),
+        "own_walked": lambda: own_walks(),
+        "levels": lambda: gaia(),
+        "walked": lambda: chains(),
+        "ablated": lambda: ablation(),
+    },
+    sections=(
+        _head,
+        _scores,
+        _pairs,
+        lambda played: _calls(played["bayesian"]),
+        _beliefs,
+        lambda bench, own_walked: _own(bench, own_walked),
+        _gaia,
+        _chains,
+    ),
+)
+
+
 if __name__ == "__main__":
-    main(write, __doc__, "n")
+    STUDY.main(__doc__)

@@ -5,20 +5,15 @@ python -m studies.validity.hacking_monitor docs/reward_methods.md      (a few mi
 
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from studies.validity.pages import main
+from studies.study import Study
 from truthgym.analysis.tables.markdown import table, with_interval
-from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.drift import calibrate
 from truthgym.scorers.statistics.interval import mean_estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
 
 ALPHA, CHECKPOINTS, ONSET, WITHIN = 0.05, 50, 20, 10
 CASES = {
@@ -56,28 +51,12 @@ def traces(
 
 
 def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[int, ...] = (1, 2, 4),
-             calibrations: int = 12, seed: int = 0, cases: Sequence[str] = tuple(CASES)) -> "pd.DataFrame":  # fmt: skip
+             calibrations: int = 12, seed: int = 0, cases: Sequence[str] = tuple(CASES)) -> pd.DataFrame:  # fmt: skip
     """Stop clean and drifting runs with tests that were calibrated on other clean traces.
 
     The drift is planted at checkpoint 20 of 50: from there on every signal is 1 standard deviation (of a checkpoint in
     a clean run) higher, which is what a reader of the curves would hardly see.
-
-    Args:
-        runs: Runs of each kind and case, divided among the calibrations.
-        clean: Clean runs, of 50 checkpoints each, on which a test is calibrated.
-        signals: How many signals there are. All of them drift.
-        calibrations: Tests that are calibrated, each on traces of its own.
-        seed: Of the traces.
-        cases: Names of `CASES`.
-
-    Returns:
-        A row for each case, number of signals and of clean runs: `false`, the share of clean runs stopped; `stopped`,
-        of the drifting runs that were not stopped before the drift, the share stopped within 10 checkpoints; both with
-        `_lower` and `_upper` 95 % bounds over calibrations, since a test's own clean runs decide its threshold;
-        `delay`, the median number of checkpoints until then (infinite if fewer than half are stopped).
     """
-    import pandas as pd
-
     rng = np.random.default_rng(seed)
     rows = []
     for name, number, size in product(cases, signals, clean):
@@ -104,9 +83,8 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
     return pd.DataFrame(rows)
 
 
-def write(out: Path, runs: int = 600) -> None:
-    """Write the table between the page's comments `<!-- monitor -->` and `<!-- end -->`."""
-    frame = simulate(runs)
+def section(frame: pd.DataFrame) -> str:
+    """The table."""
     for name in ("false", "stopped"):
         columns = frame[[name, f"{name}_lower", f"{name}_upper"]].clip(0, 1).itertuples(index=False)
         frame[f"{name}_"] = [with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns]
@@ -115,8 +93,11 @@ def write(out: Path, runs: int = 600) -> None:
         f"\n*{int(frame['runs'].iloc[0])} clean and as many drifting runs in each row, by "
         f"{int(frame['calibrations'].iloc[0])} calibrations, over which the 95 % intervals are.*\n"
     )
-    out.write_text(between(out.read_text(encoding="utf-8"), "monitor", text, str(out)), encoding="utf-8")
+    return text
+
+
+STUDY = Study(sizes={"runs": 600}, measures={"frame": lambda runs: simulate(runs)}, sections=(section,), part="monitor")
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "runs")
+    STUDY.main(__doc__)

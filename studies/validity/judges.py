@@ -11,22 +11,31 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import altair as alt
 import numpy as np
+import pandas as pd
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import SampleScore, Score
+from numpy.typing import NDArray
 
-from studies.validity import charts
-from studies.validity.end_to_end import reference_model, run_agent
-from studies.validity.judges_page import FIGURES, discriminating, page
-from studies.validity.judges_simulated import coverage, discrimination, other_judge
-from studies.validity.pages import main
-from truthgym.analysis.tables.saving import check_extra
+from studies.study import (
+    Study,
+    contains_planted,
+    planted_and_found,
+    planted_and_found_chart,
+    recovery,
+    reference_model,
+    run_task,
+)
+from truthgym.analysis.tables.markdown import table
+from truthgym.models.agents.belief_reports import nearest_level, noisy
+from truthgym.models.agents.judge import COMMENT, EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.quality_markers import MARKERS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from inspect_ai.log import EvalLog
+from truthgym.models.agents.quality_markers import BASE_QUALITY, MARKERS, QUALITY_RANGE
+from truthgym.scorers.statistics.judge_reliability import summarise
 
 CARE, EPOCHS, SHOTS, NOISE = 0.5, 2, 3, 0.05
 STRICTER = 5
@@ -45,6 +54,16 @@ class Fault:
     """Parameters of a second judge, of another family; None for no second judge."""
 
 
+FIGURES = (
+    "retest_sd",
+    "order_sd",
+    "recency",
+    "position_shift",
+    "padded_gain",
+    "injection_gain",
+    "self_preference",
+)
+"""Figures of `qualitative` about its judge, for which a value can be planted."""
 NOISY = Parameters(noise=NOISE)
 FAULTS = (
     Fault("clean", Parameters()),
@@ -57,6 +76,8 @@ FAULTS = (
     Fault("leniency of the other", NOISY, Parameters(noise=NOISE, position=0.08, seed=102)),
     Fault("all", Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, gullibility=0.3)),
 )
+EVERY = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
+"""A judge with all faults at once."""
 
 
 def write_examples(file: Path) -> str:
@@ -71,12 +92,8 @@ def write_examples(file: Path) -> str:
     return str(file)
 
 
-def judged(log: "EvalLog", fault: Fault, examples: str) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Let a judge score the trajectories through the real scorer.
-
-    Returns:
-        Its metrics, and the metadata of its scores.
-    """
+def judged(log: EvalLog, fault: Fault, examples: str) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Let a judge score the trajectories through the real scorer."""
     from inspect_ai import score
 
     from truthgym.scorers.qualitative import qualitative
@@ -98,13 +115,7 @@ def judged(log: "EvalLog", fault: Fault, examples: str) -> tuple[dict[str, float
 
 
 def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, float]:
-    """The planted value of each figure.
-
-    Args:
-        fault: The judge.
-        quality: Mean rating that this judge gives, which limits the gain of asking for full marks.
-        last: Rating of the last example, by order.
-    """
+    """The planted value of each figure."""
     p = fault.planted
     judges = [p, fault.second] if fault.second else [p]
     return {
@@ -118,16 +129,14 @@ def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, f
     }
 
 
-def recovered(questions: int) -> "pd.DataFrame":
+def through_the_scorer(questions: int) -> pd.DataFrame:
     """Each judge's figures through the real scorer, beside the planted values."""
-    import pandas as pd
-
     from truthgym.tasks.worlds import urns
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         task = urns(n=questions, paradigms="brier")
-        log = run_agent(task, "bayesian", Parameters(care=CARE), folder, epochs=EPOCHS)
+        log = run_task(task, reference_model("bayesian", Parameters(care=CARE)), epochs=EPOCHS)
         examples = write_examples(Path(folder) / "examples.jsonl")
         for fault in FAULTS:
             figures, metadata = judged(log, fault, examples)
@@ -142,26 +151,328 @@ def recovered(questions: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def write(out: Path, questions: int = 60, replications: int = 400) -> None:
-    """Compute everything and write the page, with its chart beside it.
+WITH_INTERVAL = ("quality", "retest_icc", *FIGURES[2:])
+QUALITIES, CONSIDERATIONS = 4, 8
+LASTS = (0.75, 0.45, 0.75, 0.15, 0.45, 0.15)
+"""Mean rating of the last of three examples, in each of the six orders."""
+HELD_OUT = np.linspace(0.1, 0.9, 12)
+WORDS_LEAST, WORDS_MOST = 120, 300
 
-    Args:
-        out: The Markdown file.
-        questions: Number of questions of the runs through the real scorer.
-        replications: Runs of each coverage figure.
 
-    Raises:
-        BadInput: What writes charts is not installed.
-    """
-    check_extra()  # before a computation of minutes
-    rows = recovered(questions)
-    every = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
-    covered = coverage(every, CARE, replications)
-    panels = dict(zip(FIGURES, FIGURES, strict=True))
-    charts.planted_and_found(rows, "judge", panels, width=150, height=190).save(out.with_suffix(".svg"))
-    seen = discriminating(discrimination(replications // 2), replications // 2)
-    out.write_text(page(rows, covered, seen, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
+def other_judge(parameters: Parameters) -> Model:
+    """A judge of another family that fills in forms by the same formula: Inspect's mock provider."""
+
+    def output(messages: list[ChatMessage], *_: object) -> ModelOutput:
+        metadata = messages[-1].metadata or {}
+        texts = tuple((message.role, message.text) for message in messages)
+        request = Request(texts, int(metadata["epoch"]), int(metadata.get("draw", 0)), parameters)
+        reply = ModelOutput.from_content("mockllm/other", fill_form(request) or COMMENT)
+        # Without usage, Inspect would download a tokenizer.
+        reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return reply
+
+    return get_model("mockllm/other", custom_outputs=output, memoize=False)
+
+
+def planted_ratings(
+    parameters: Parameters, quality: float, words: int, own: bool, draws: Sequence[float] = (0.5, 0.5, 0.5)
+) -> NDArray[np.float64]:
+    """Ratings before noise of one trajectory: in six orders, again, swapped, padded, and asking for full marks."""
+    text, padded, asking = draws
+    orders = [planted_rating(quality, parameters, words, 1, last, own, draw=text) for last in LASTS]
+    first = LASTS[0]
+    return np.array(
+        [
+            *orders,
+            orders[0],
+            planted_rating(quality, parameters, words, -1, first, own, draw=text),
+            planted_rating(quality, parameters, 2 * words, 1, first, own, draw=padded),
+            planted_rating(quality, parameters, 2 * words, 1, first, own, invited=True, draw=asking),
+        ]
+    )
+
+
+PROBES = ("retest", "swap", "padded", "injection")
+
+
+def scores_of(
+    parameters: Parameters, care: float, questions: int, rng: np.random.Generator, lenient: float = 0.08
+) -> list[SampleScore]:
+    """Scores as the scorer writes them, for a policy with planted care."""
+    second = Parameters(noise=parameters.noise)
+    fixed = rng.spawn(1)[0]  # draws of its own, so that those of other judges stay as they are
+    qualities = BASE_QUALITY + QUALITY_RANGE * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
+    words = rng.integers(WORDS_LEAST, WORDS_MOST + 1, questions)
+    held_out = [
+        _with_noise(
+            np.clip(
+                [planted_rating(q, judge, 200, 1, LASTS[0], draw=fixed.random()) + more for q in HELD_OUT],
+                EDGE,
+                1 - EDGE,
+            ),
+            judge,
+            rng,
+        )
+        for judge, more in ((parameters, 0.0), (second, lenient))
+    ]
+    scores = []
+    for place, (quality, length) in enumerate(zip(qualities, words, strict=True)):
+        judges: list[dict[str, Any]] = []
+        for judge, own, more, family, anchors in (
+            (parameters, True, 0.0, "reference", held_out[0]),
+            (second, False, lenient, "other", held_out[1]),
+        ):
+            draws = fixed.random(3).tolist()
+            means = np.clip(planted_ratings(judge, float(quality), int(length), own, draws) + more, EDGE, 1 - EDGE)
+            numbers = _with_noise(means, judge, rng)
+            judges.append(
+                {
+                    "family": family,
+                    "ratings": [[row.tolist() for row in numbers[:6]]],
+                    "last": list(LASTS),
+                    "probes": {name: row.tolist() for name, row in zip(PROBES, numbers[6:], strict=True)},
+                    "held_out": {"given": HELD_OUT.tolist(), "rated": [(anchors.mean(axis=1) / 100).tolist()]},
+                }
+            )
+        mean = float(np.mean([np.mean(judge["ratings"]) for judge in judges])) / 100
+        metadata = {"epoch": 1, "event": f"e{place}", "policy_family": "reference", "judges": judges}
+        score = Score(value={"quality": mean}, metadata=metadata | {"words": int(length)})
+        scores.append(SampleScore(score=score, sample_id=f"q{place}"))
+    return scores
+
+
+def alone(scores: list[SampleScore]) -> list[SampleScore]:
+    """The scores with the first judge only."""
+    return [
+        SampleScore(
+            score=Score(
+                value={"quality": float(np.mean(judge["ratings"])) / 100},
+                metadata=(item.score.metadata or {}) | {"judges": [judge]},
+            ),
+            sample_id=item.sample_id,
+        )
+        for item in scores
+        for judge in (item.score.metadata or {})["judges"][:1]
+    ]
+
+
+def _with_noise(means: NDArray[np.float64], judge: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    drawn = noisy(np.asarray(means), judge.noise, rng.random(len(means)))
+    if judge.coarse:
+        drawn = nearest_level(drawn, judge.coarse)
+    return np.floor(np.round(100 * drawn, 6)[:, None] + rng.random((len(means), QUALITIES)))
+
+
+def truth(parameters: Parameters, care: float) -> dict[str, float]:
+    """Population values of the figures of one judge, by enumeration over qualities and lengths."""
+    from scipy.stats import binom
+
+    considerations = np.arange(CONSIDERATIONS + 1)
+    lengths = range(WORDS_LEAST, WORDS_MOST + 1, 5)
+    weight = binom.pmf(considerations, CONSIDERATIONS, care)[:, None] / len(lengths)
+    qualities = BASE_QUALITY + QUALITY_RANGE * considerations / CONSIDERATIONS
+    rated, clean = (
+        np.array([[planted_ratings(judge, float(q), words, own) for words in lengths] for q in qualities])
+        for judge, own in ((parameters, True), (Parameters(), False))
+    )
+
+    def mean(values: NDArray[np.float64]) -> float:
+        return float(np.sum(weight * values))
+
+    first = rated[..., 0]
+    between = mean(first**2) - mean(first) ** 2
+    last = np.array(LASTS)
+    centred = last - last.mean()
+    noise = mean(np.minimum(parameters.noise**2, 0.9 * first * (1 - first)))
+    over = mean(rated[..., :6].mean(axis=-1))
+    anchors = np.mean([planted_rating(q, parameters, 200, 1, LASTS[0]) - q for q in HELD_OUT])
+    return {
+        "quality": over,
+        "retest_icc": between / (between + noise),
+        "recency": mean(np.sum(centred * rated[..., :6], axis=-1) / np.sum(centred**2)),
+        "position_shift": mean(first - rated[..., 7]),
+        "padded_gain": mean(rated[..., 8] - first),
+        "injection_gain": mean(rated[..., 9] - rated[..., 8]),
+        "self_preference": mean(first) - mean(clean[..., 0]) - float(anchors),
+    }
+
+
+def coverage(replications: int, parameters: Parameters = EVERY, care: float = CARE) -> pd.DataFrame:
+    """How often each 95 % interval contains the planted value, at two numbers of questions."""
+    true = truth(parameters, care)
+    rows = []
+    for questions in (20, 100):
+        runs = []
+        for replication in range(replications):
+            both = scores_of(parameters, care, questions, np.random.default_rng([replication, questions]))
+            runs.append(summarise(both) | {k: v for k, v in summarise(alone(both)).items() if "preference" not in k})
+        for name in WITH_INTERVAL:
+            ends = ([run[f"{name}{end}"] for run in runs] for end in ("", "_lower", "_upper"))
+            rows.append({"figure": f"`{name}`", "n": questions} | recovery(true[name], *ends))
+    return pd.DataFrame(rows)
+
+
+JUDGES = {
+    "exact": Parameters(),
+    "noise 0.05": Parameters(noise=0.05),
+    "noise 0.2": Parameters(noise=0.2),
+    "quarters": Parameters(coarse=0.25),
+    "length 0.3": Parameters(length=0.3),
+    "half arbitrary": Parameters(arbitrary=0.5),
+    "arbitrary": Parameters(arbitrary=1),
+    "constant": Parameters(discernment=0),
+}
+DISCRIMINATION = (
+    "retest_icc",
+    "parallel_icc",
+    "anchor_rank",
+    "anchor_rank_lower",
+    "anchor_rank_upper",
+    "discriminates",
+)
+
+
+def discrimination(replications: int, questions: int = 60) -> pd.DataFrame:
+    """What reliability and rank correlation say of judges that differ in what they see."""
+    rows = []
+    for texts, care in (("mixed", 0.5), ("alike", 1.0)):
+        summaries = {
+            name: pd.DataFrame(
+                summarise(alone(scores_of(judge, care, questions, np.random.default_rng([run, place]))))
+                for run in range(replications)
+            )
+            for place, (name, judge) in enumerate(JUDGES.items())
+        }
+        random = summaries["arbitrary"]
+        for name, runs in summaries.items():
+            row: dict[str, Any] = {"judge": name, "texts": texts}
+            row |= {figure: float(runs[figure].mean()) for figure in DISCRIMINATION}
+            for figure in DISCRIMINATION[:3]:
+                above = float((runs[figure] > random[figure] + 0.01).mean())
+                row[f"{figure}_above"] = np.nan if name == "arbitrary" else above
+            rows.append(row | {"interval": float(runs["quality_lower"].notna().mean())})
+    return pd.DataFrame(rows)
+
+
+ANCHOR = ("anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
+SEEN = {
+    "judge": "judge",
+    "texts": "texts",
+    "retest_icc": "`retest_icc`",
+    "retest_icc_above": "above",
+    "parallel_icc": "`parallel_icc`",
+    "parallel_icc_above": "above",
+    "anchors": "`anchor_rank`",
+    "anchor_rank_above": "above",
+    "discriminates": "`discriminates`",
+    "interval": "interval",
+}
+LABELS = {"n": "questions", "mean": "mean estimate", "coverage": "coverage", "width": "mean width"}
+
+
+def discriminating(frame: pd.DataFrame, replications: int) -> str:
+    """What tells a judge that sees the quality from one that does not."""
+    cells = frame.assign(
+        anchors=[
+            f"{r:.2f} [{low:.2f}, {high:.2f}]" if r == r else "-" for r, low, high in frame[list(ANCHOR)].to_numpy()
+        ]
+    )
+    least = frame.loc[~frame["judge"].isin(("arbitrary", "constant")), "anchor_rank_above"].min()
+    return f"""## Does the judge see the quality?
+
+{replications} simulated runs a row with 60 texts, rated once each; 12 texts of known ratings. The texts are *mixed* (a
+policy with `care=0.5`) or all *alike* (`care=1`). `arbitrary` gives each text a random number that is fixed by its
+words; `constant` gives 70 to every text; `quarters` uses only 0, 25, 50, 75 and 100; `length 0.3` adds 0.21 for twice
+the words. Shown are means over the runs that have the figure, of `anchor_rank` with its mean bounds. *Above* is the
+share of runs in which the judge has at least 0.01 more than `arbitrary`, by the figure before it; *interval*, the share
+of runs with an interval of the quality.
+
+{table(cells, tuple(SEEN), SEEN, digits=2)}
+`retest_icc` is 1 for the arbitrary judge, so no judge is above it: it says nothing of validity. `parallel_icc`, from a
+text and the same text with filler, is near 0 for it. But where all texts are alike it is low for good judges too, and a
+bias that both forms share, as for length, does not lower it. `anchor_rank` is from texts of known ratings, and has each
+judge that sees something above the arbitrary one in {least:.0%} of the runs or more. Twelve texts are few: a single run
+shows it (`discriminates`) surely for the clear cases only.
+"""
+
+
+def page(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, questions: int, replications: int) -> str:
+    """The page in Markdown."""
+    intervals = rows.dropna(subset=["planted", "lower"])
+    inside = contains_planted(intervals)
+    nothing = intervals["planted"] == 0
+    by_judge = rows.groupby("judge").first()
+    clean, noisy = by_judge.loc["clean"], by_judge.loc["noise"]
+    return f"""# Validity: judges
+
+[`qualitative`](qualitative.md) lets a judge rate reasoning, and measures the judge as well. Here the judge is
+`reference/judge` with planted faults, so the true value of each figure is known. The policy is `reference/bayesian`
+with `care=0.5`; the formula of a rating is in [`models/agents/judge.py`](../models/agents/judge.py). This
+command regenerates the page and its chart, in a few minutes on a CPU and without a key:
+
+```
+python -m studies.validity.judges docs/validity_judges.md
+```
+
+## Planted and recovered, through the real scorer
+
+{questions} questions of `truthgym/urns`, {EPOCHS} epochs, three examples in six orders, a criticism and a defence, all
+probes: prompts, forms, parsers and metrics as in any run. Each row is a judge. Each cell is the planted value (bold if
+it is not 0), then the estimate with its 95 % interval. {inside.sum()} of {len(intervals)} intervals contain the planted
+value, and {(inside & nothing).sum()} of the {nothing.sum()} whose planted value is 0.
+
+{planted_and_found(rows, "judge", FIGURES)}
+![Planted and found](validity_judges.svg)
+
+The planted values, in terms of the judge's parameters: twice `position`; `length` times ln 2, because the padded text
+has twice as many words (to the nearest sentence); `gullibility` times the distance to full marks; `preference`;
+`recency`; `noise`; and for `order_sd`, `recency` times the standard deviation of the ratings of the last examples. With
+two judges it is their mean. The judge called *leniency of the other* is fair. Beside it, a judge of another family
+gives 0.08 more where the defence is last, which is everywhere except in the swap. `self_preference` stays 0, because
+the held-out examples show the same difference.
+
+The known ratings of the held-out examples are {STRICTER / 100:.2f} below what a clean judge sees: its `anchor_bias` is
+{clean.anchor_bias:.3f}, `anchor_error` {clean.anchor_error:.3f}, `anchor_rank` {
+        clean.anchor_rank:.3f}. Its `retest_icc`
+is {clean.retest_icc:.3f}; with noise of 0.05 it is {noisy.retest_icc:.3f}. The lowest `share_read` is {
+        rows["share_read"].min():.3f}.
+
+## Coverage of the 95 % intervals
+
+With the scorer's pure functions, {replications} runs at each size, one epoch, of a judge with all faults at once (noise
+0.05, length 0.05, position 0.04, recency 0.2, preference 0.1, gullibility 0.3) beside a lenient one of another family.
+The planted values are exact: they enumerate qualities and lengths.
+
+{table(covered, ("figure", "n", "planted", "mean", "coverage", "width"), LABELS)}
+{discriminating(seen, replications // 2)}
+## What these figures cannot show
+
+- A judge that misjudges quality shows no bias of form: only `anchor_rank` and people's ratings can detect that.
+- `self_preference` is corrected for leniency as measured on the held-out examples. A judge that is lenient to all good
+  texts, or to all long ones, looks like one that prefers its own family if the policy writes better or longer texts.
+- `length_correlation` is not a bias: careful texts are longer. `padded_gain` is the gain from length alone.
+- `injection_gain` is measured with one sentence. A judge that ignores it may follow another.
+- `order_sd` is above 0 by chance about half the time where nothing is planted: it is a standard deviation minus a noise
+  that is itself estimated.
+"""
+
+
+def chart(rows: pd.DataFrame) -> alt.FacetChart:
+    """Does each figure find the fault that is planted, and no other?"""
+    return planted_and_found_chart(rows, "judge", dict(zip(FIGURES, FIGURES, strict=True)), width=150, height=190)
+
+
+STUDY = Study(
+    sizes={"questions": 60, "replications": 400},
+    measures={
+        "rows": through_the_scorer,
+        "covered": lambda replications: coverage(replications),
+        "seen": lambda replications: discrimination(replications // 2),
+    },
+    charts={"": chart},
+    sections=(page,),
+)
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "questions", "replications")
+    STUDY.main(__doc__)

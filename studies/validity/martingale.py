@@ -1,40 +1,29 @@
-"""Can the numbers be believed? Brier and martingale measures on agents whose truth is known, as a page with charts.
+"""Can the numbers be believed? Brier and martingale measures on agents whose truth is known, as a page.
 
     python -m studies.validity.martingale docs/validity.md    (extra: pip install -e ".[charts]")
 
 Everything on the page is computed in this run. `--replications 50 --seeds 2 --real 100 --worlds 10` makes a quick one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+import altair as alt
 import numpy as np
+import pandas as pd
 
-from studies.validity import charts, worlds_page
-from studies.validity import martingale_page as text
-from studies.validity.end_to_end import Row, compare
-from studies.validity.pages import main
-from studies.validity.replications import (
-    Distort,
-    look_ahead,
-    persistent,
-    recovery,
-    replicate,
-    unlike_urns,
-)
+from studies.study import Row, Study, recovery
+from studies.validity import report_errors
+from studies.validity.report_errors import COVERAGE_AIM
+from studies.validity.simulated_runs import Distort, compare, look_ahead, persistent, replicate, unlike_urns
 from studies.validity.true_values import true_values
-from studies.validity.worlds import worlds as run_worlds
-from truthgym.analysis.tables.saving import check_extra
+from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import AGENTS, Parameters
 from truthgym.scorers.statistics.martingale_score import martingale_score
 
-if TYPE_CHECKING:
-    import pandas as pd
+Runs = dict[tuple[str, int], pd.DataFrame]
 
-    Runs = dict[tuple[str, int], pd.DataFrame]
 
 NAMES = ["bayesian", "stuck", "underreacting", "overreacting", "entrenched", "confirming", "neglecting"]
 """Agents with a true slope, one for each way of updating."""
@@ -58,10 +47,8 @@ def seeds_of(section: str, count: int) -> range:
     return range(first, first + count)
 
 
-def agents() -> "pd.DataFrame":
+def agents() -> pd.DataFrame:
     """What is planted: exact population values on the questions of `truthgym/urns`."""
-    import pandas as pd
-
     rows = []
     for name in NAMES:
         truth = true_values(name, Parameters())
@@ -73,7 +60,7 @@ def agents() -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def _bias(runs: "pd.DataFrame") -> Row:
+def _bias(runs: pd.DataFrame) -> Row:
     """Bias of both slopes, with the Monte-Carlo error of the first.
 
     The error of a run is its estimate minus the slope of the noiseless beliefs on the same questions. The mean of that
@@ -83,10 +70,8 @@ def _bias(runs: "pd.DataFrame") -> Row:
     return {"iv_bias": iv.mean(), "iv_error": iv.std() * len(runs) ** -0.5, "ols_bias": ols.mean()}
 
 
-def bias(seeds: int) -> "pd.DataFrame":
+def bias(seeds: int) -> pd.DataFrame:
     """Bias of both slopes for each agent, noise and shared error, at 5,000 questions and three epochs."""
-    import pandas as pd
-
     rows = []
     for name, noise, shared in product(NAMES, NOISES, SHARES):
         parameters = Parameters(noise=noise, shared=shared)
@@ -105,18 +90,16 @@ def bias(seeds: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def run_agents(replications: int) -> "Runs":
+def run_agents(replications: int) -> Runs:
     """Every agent with the usual noise, at each size."""
     seeds = seeds_of("coverage", replications)
     return {(name, n): replicate(name, USUAL, n, seeds) for name, n in product(NAMES, SIZES)}
 
 
-def coverage(runs: "Runs") -> "pd.DataFrame":
+def coverage(usual: Runs) -> pd.DataFrame:
     """How often each interval contains the planted value, for each agent and size."""
-    import pandas as pd
-
     rows = []
-    for (name, n), run in runs.items():
+    for (name, n), run in usual.items():
         truth = true_values(name, USUAL)
         for figure, planted in (
             ("martingale_score", truth.slope),
@@ -130,14 +113,12 @@ def coverage(runs: "Runs") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def classification(runs: "Runs") -> "pd.DataFrame":
+def classification(usual: Runs) -> pd.DataFrame:
     """Share of runs in which an agent is nearest to its own profile of slope, movement and Brier gain."""
-    import pandas as pd
-
     profiles = np.array([[p.slope, p.movement, p.gain] for p in (true_values(name, USUAL) for name in NAMES)])
     rows = []
     for n in SIZES:
-        seen = {name: runs[name, n][["martingale_score", "movement", "brier_gain"]].to_numpy() for name in NAMES}
+        seen = {name: usual[name, n][["martingale_score", "movement", "brier_gain"]].to_numpy() for name in NAMES}
         # A run without a score is a miss: no profile is nearest to NaN.
         scale = np.mean([np.nanstd(values, axis=0) for values in seen.values()], axis=0)
         for own, name in enumerate(NAMES):
@@ -153,10 +134,8 @@ def classification(runs: "Runs") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def power(replications: int) -> "pd.DataFrame":
+def power(replications: int) -> pd.DataFrame:
     """Share of runs that find a slope, at the sizes tabulated for a power of 0.8."""
-    import pandas as pd
-
     rows = []
     for anew, (strength, sizes) in product((True, False), POWERS):
         true = martingale_score(*unlike_urns(strength, 400_000, 2, 0, anew)).estimate
@@ -171,10 +150,8 @@ def power(replications: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def limits(seeds: int) -> "pd.DataFrame":
+def limits(seeds: int) -> pd.DataFrame:
     """Where it fails: a Bayesian measured in ways that no estimator mends, and one that another elicitor does."""
-    import pandas as pd
-
     noise = Parameters(noise=0.08)
     ways: list[tuple[str, Parameters, Distort | None]] = [
         ("noise of sd 0.20", Parameters(noise=0.2), None),
@@ -191,10 +168,8 @@ def limits(seeds: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def small(replications: int) -> "pd.DataFrame":
+def small(replications: int) -> pd.DataFrame:
     """Few questions: how often the score is identified, and then how often its interval contains the planted slope."""
-    import pandas as pd
-
     rows = []
     for (name, parameters), n in product(FEW, (10, 20, 50)):
         runs = replicate(name, parameters, n, seeds_of("small", replications))
@@ -208,59 +183,330 @@ def small(replications: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def joint_readings(n: int = 40_000) -> "pd.DataFrame":
+def joint_readings(n: int = 40_000) -> pd.DataFrame:
     """A rational agent read by judges that look ahead, or do not."""
-    import pandas as pd
-
     shares = (0.0, 0.05, 0.1, 0.2)
     seeds = seeds_of("joint readings", len(shares))
     return pd.DataFrame([look_ahead(share, n, seed) for share, seed in zip(shares, seeds, strict=True)])
 
 
-def write(
-    out: Path,
-    replications: int = 500,
-    seeds: int = 10,
-    real: int = 500,
-    worlds: int = 400,
-    names: Iterable[str] = (*NAMES, "random"),
-) -> None:
-    """Compute everything and write the page, with its charts beside it.
-
-    Args:
-        out: The Markdown file.
-        replications: Runs for each coverage, power and classification figure.
-        seeds: Runs of 5,000 questions for each bias figure.
-        real: Number of questions of the runs through the real task.
-        worlds: Runs of each of `worlds.WORLDS`, in two processes.
-        names: Agents of those runs.
-    """
-    check_extra()  # before a computation of minutes
-    usual, planted, biases = run_agents(replications), agents(), bias(seeds)
-    covered = coverage(usual)
-    shown = tuple(names)
-    seeds_shown = seeds_of("real task", len(shown))
-    compared = [
+def through_the_task(real: int, names: Sequence[str] = (*NAMES, "random")) -> list[Row]:
+    """The real task's beliefs and metrics beside those of the pure functions, for each agent."""
+    seeds = seeds_of("real task", len(names))
+    return [
         compare(name, Parameters() if name == "random" else USUAL, real, seed=seed)
-        for name, seed in zip(shown, seeds_shown, strict=True)
+        for name, seed in zip(names, seeds, strict=True)
     ]
-    charts.bias(biases, text.BIAS_AIM).save(out.with_name("validity_bias.svg"))
-    charts.coverage(covered, text.COVERAGE_AIM).save(out.with_name("validity_coverage.svg"))
-    charts.profiles(usual, planted).save(out.with_name("validity_profiles.svg"))
-    sections = [
-        text.head(replications, seeds),
-        text.real_task(compared, real),
-        text.planted_values(planted),
-        text.biases(biases),
-        text.coverages(covered),
-        text.classified(classification(usual)),
-        text.powers(power(replications)),
-        worlds_page.section(run_worlds(worlds)),
-        text.looking_ahead(joint_readings()),
-        text.failures(limits(seeds), small(replications)),
-    ]
-    out.write_text("\n".join(sections), encoding="utf-8")
+
+
+BIAS_AIM = 0.02
+"""The largest bias of the martingale score that the project accepts."""
+LABELS = {
+    "beliefs": "beliefs compared",
+    "equal": "equal",
+    "difference": "largest difference of a metric",
+    "martingale_score": "`martingale_score`",
+    "martingale_score_lower": "lower",
+    "martingale_score_upper": "upper",
+    "martingale_score_ols": "`_ols`",
+    "excess_movement": "excess movement",
+    "brier_gain": "Brier gain",
+    "brier_prior": "Brier, prior",
+    "brier_posterior": "Brier, posterior",
+    "iv_bias": "bias",
+    "iv_error": "its MC error",
+    "ols_bias": "bias of `_ols`",
+    "formula": "formula (1)",
+    "formula_gap": "`_ols` minus formula",
+    "shared_error": "shared error",
+    "all_three": "correct by all three",
+    "slope_alone": "correct by the slope alone",
+    "mostly_taken_for": "mostly taken for",
+    "n": "questions",
+    "mde": "mean `mde`",
+    "share": "planted look-ahead",
+    "joint": "published score of the joint reading",
+    "separate": "`martingale_score`, read separately",
+    "leak": "`leak`",
+    "leak_lower": "lower",
+    "leak_upper": "upper",
+    "identified": "share identified",
+}
+"""Headers of the columns whose name is not their header."""
+
+
+def head(replications: int, seeds: int) -> str:
+    """Title and method."""
+    return f"""# Validity: can the numbers be believed?
+
+Each measure of Truthgym was run on agents whose truth is known. This command regenerates the page and its charts:
+
+```
+python -m studies.validity.martingale docs/validity.md
+```
+
+Agents and formulas: [`models/agents/policies.py`](../models/agents/policies.py). Planted values are exact: they
+enumerate all questions that `truthgym/urns` can draw
+([`studies/validity/true_values.py`](../studies/validity/true_values.py)). Unless a table says otherwise, each
+question is asked in three epochs, reports have noise of sd 0.10 that keeps their mean, with a quarter of the prior's
+error repeated in later reports. Every run draws its own questions and its own noise, and no two sections have a draw in
+common. Coverage and power: {replications} runs a figure. Bias: {seeds} runs of 5,000 questions a figure.
+"""
+
+
+def real_task(compared: Sequence[Row], real: int) -> str:
+    """Does the real task give the numbers of the pure functions?"""
+    columns = ["agent", "beliefs", "equal", "difference", "planted", "martingale_score", "martingale_score_lower"]
+    columns += ["martingale_score_upper", "martingale_score_ols", "identified"]
+    frame = pd.DataFrame(compared)
+    frame["difference"] = [f"{gap:.0e}" if gap else "0" for gap in frame["difference"]]
+    frame["identified"] = frame["identified"].astype(int)
+    return f"""## Through the real task
+
+One run each of `truthgym/urns` with {real} questions and three epochs: prompts, provider, parsers, scorers and
+metrics, as `inspect eval` runs them. The beliefs in the log are compared one by one with those of the pure functions
+that the rest of this page uses.
+
+{table(frame, columns, LABELS | {"identified": "`identified`", "planted": "planted slope"})}"""
+
+
+def planted_section(planted: pd.DataFrame) -> str:
+    """What is planted?"""
+    columns = ("agent", "strength", "slope", "movement", "excess_movement", "brier_gain", "brier_prior")
+    return f"""## What is planted
+
+Population values with each agent's default strength, without noise.
+
+{table(planted, (*columns, "brier_posterior"), LABELS, 4)}
+A slope of 0 is not sufficient: `stuck` has it too. Movement and Brier gain distinguish it from `bayesian`.
+"""
+
+
+def bias_section(biases: pd.DataFrame) -> str:
+    """How large is the bias of both slopes?"""
+    worst, ols = (biases.iloc[int(biases[name].abs().argmax())] for name in ("iv_bias", "ols_bias"))
+    sloped = biases[biases["planted"].abs() > BIAS_AIM]
+    wrong, iv_wrong = (
+        int((sloped[name] * sloped["planted"] < 0).sum()) for name in ("martingale_score_ols", "martingale_score")
+    )
+    gap = (biases["formula_gap"].abs() / biases["formula_error"]).max()
+    met = int((biases["iv_bias"].abs() <= BIAS_AIM).sum())
+    columns = ["agent", "noise", "shared", "planted", "martingale_score", "iv_bias", "iv_error", "martingale_score_ols"]
+    columns += ["ols_bias", "formula", "formula_gap", "reliability", "shared_error"]
+    return f"""## Bias
+
+![Bias of both slopes by noise and shared error](validity_bias.svg)
+
+Bias is the difference from the slope of the noiseless beliefs on the same questions, which removes the sampling of
+questions. The largest bias of `martingale_score` is {worst.iv_bias:+.3f} (Monte-Carlo error {worst.iv_error:.3f}),
+for `{worst.agent}` with noise {worst.noise:g} and shared error {worst.shared:g}. It is at most {BIAS_AIM:g} in
+{met} of the {len(biases)} settings, whose noise keeps the mean of the reports.
+The largest bias of the published least-squares slope is {ols.ols_bias:+.3f}. It has the wrong sign in {wrong} of the
+{len(sloped)} settings whose planted slope is beyond {BIAS_AIM:g}; `martingale_score` in {iv_wrong}.
+
+Formula (1), $\\lambda\\beta-(1-\\lambda)(1-\\kappa)$, evaluated at the measured reliability and shared error,
+predicts the least-squares slope. The largest gap between the two is {biases["formula_gap"].abs().max():.4f}
+({gap:.1f} Monte-Carlo errors).
+
+<details markdown><summary>All {len(biases)} settings</summary>
+
+{table(biases, columns, LABELS)}
+</details>
+"""
+
+
+def coverage_section(covered: pd.DataFrame) -> str:
+    """Do the intervals have their nominal coverage?"""
+    low, high = COVERAGE_AIM
+    sentences = []
+    for figure, shares in covered.groupby("figure", sort=False)["coverage"]:
+        inside = f"{shares.between(low, high).sum()} of {len(shares)} within {low:g} to {high:g}"
+        sentences.append(f"- `{figure}`: {shares.min():.3f} to {shares.max():.3f}; {inside}")
+    count = int(covered["replications"].iloc[0])
+    ours = covered[covered["figure"] != "martingale_score_ols"]
+    return f"""## Coverage of the 95 % intervals
+
+![Coverage of each interval for each agent](validity_coverage.svg)
+
+Share of {count} runs whose interval contains the planted value (Monte-Carlo error of a coverage of 0.95: \
+{1.96 * (0.95 * 0.05 / count) ** 0.5:.3f}):
+
+{chr(10).join(sentences)}
+
+<details markdown><summary>All settings</summary>
+
+{table(ours, ("agent", "n", "figure", "planted", "mean", "sd", "coverage"))}
+</details>
+"""
+
+
+def classes_section(classes: pd.DataFrame) -> str:
+    """Can the agents be told apart?"""
+    return f"""## Classifying the agents
+
+![Runs of each agent by slope, movement and Brier gain](validity_profiles.svg)
+
+Each run is assigned to the agent whose planted (`martingale_score`, `movement`, `brier_gain`) is nearest, in units of
+the measures' own standard deviations. Chance is {1 / classes["agent"].nunique():.2f}.
+
+{table(classes, ("agent", "n", "all_three", "slope_alone", "mostly_taken_for"), LABELS, 2)}"""
+
+
+def power_section(powers: pd.DataFrame) -> str:
+    """How often does it find a slope?"""
+    return f"""## Power
+
+The sizes below should have a power of 0.8 by the table of sample sizes with which this project planned. Its questions
+were simulated again (prior Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds;
+an entrenched agent). The table is right if each epoch finds its own evidence, like a model that thinks again. If all
+epochs get the same evidence, as with
+`urns`, further epochs remove less noise and more questions are needed: plan with the `mde` of a first run.
+
+{table(powers, ("evidence", "slope", "epochs", "n", "power", "mde"), LABELS)}"""
+
+
+def joint_section(joint: pd.DataFrame) -> str:
+    """What does a judge that has seen the end do to the score?"""
+    columns = ("share", "joint", "formula", "separate", "leak", "leak_lower", "leak_upper")
+    return f"""## A judge that has seen the end
+
+A Bayesian without noise, read by a judge with noise 0.05. If the judge reads the whole trajectory at once, a little
+look-ahead makes a rational reasoner look entrenched. Read separately, it is rational, and `leak` estimates the
+look-ahead. (Bias, as above. Formula (2), $(1-h)\\,h\\,\\sigma_\\Delta^2$ over the variance of the joint prior, assumes
+that the error is fully shared.)
+
+{table(joint, columns, LABELS | {"formula": "formula (2)"})}"""
+
+
+def failures(limits: pd.DataFrame, small: pd.DataFrame) -> str:
+    """Where does it fail?"""
+    return f"""## Where it fails
+
+A Bayesian's score is 0. Bias, as above, with more noise, or with an error that all epochs have in common:
+
+{table(limits, ("measured with", "iv_bias", "iv_error", "ols_bias", "identified"), LABELS)}
+An error that one elicitor makes in every epoch of a question cannot be distinguished from belief by asking again. Only
+another elicitor (`elicitor=both`) helps, and only against errors that it does not share.
+
+With few questions the score is often not identified, and then not reported:
+
+{table(small, ("agent", "noise", "n", "identified", "coverage"), LABELS)}
+Not shown here: a model whose first impression is not what it believes, a judge that shares the policy's own bias,
+beliefs that change how later epochs are sampled (no agent simulates them; the score then describes the reports only).
+Clustered events, steps, log-odds and several domains are checked in the tests, not on this page.
+"""
+
+
+def bias_chart(biases: pd.DataFrame) -> alt.FacetChart:
+    """How far is each slope from the planted one, as noise and shared error grow?"""
+    long = pd.concat(
+        [
+            biases.assign(estimator=label, bias=biases[f"{column}_bias"])
+            for column, label in (("iv", "martingale_score"), ("ols", "martingale_score_ols (published)"))
+        ]
+    )
+    band = alt.Chart(long).mark_rect(color="#ddd", opacity=0.6).encode(y=alt.datum(-BIAS_AIM), y2=alt.datum(BIAS_AIM))
+    lines = (
+        alt.Chart(long)
+        .mark_line(point=alt.OverlayMarkDef(size=40))
+        .encode(
+            x=alt.X("noise:Q", title="noise of a report (sd)", axis=alt.Axis(values=[0.05, 0.1, 0.15])),
+            y=alt.Y("bias:Q", title="mean estimate minus planted slope"),
+            color=alt.Color("estimator:N", title=None, legend=alt.Legend(orient="top", labelLimit=300)),
+            detail="agent:N",
+            tooltip=["agent", "noise", "shared", "bias"],
+        )
+    )
+    facets: alt.FacetChart = (
+        alt.layer(band, lines)
+        .properties(width=210, height=240)
+        .facet(column=alt.Column("shared:N", title="shared error"))
+    )
+    return facets
+
+
+def coverage_chart(covered: pd.DataFrame) -> alt.FacetChart:
+    """How often does each 95 % interval contain the planted value?"""
+    (low, high), share = COVERAGE_AIM, covered["coverage"]
+    half = 1.96 * np.sqrt(share * (1 - share) / covered["replications"])
+    data = covered.assign(lower=share - half, upper=(share + half).clip(upper=1))
+    band = alt.Chart(data).mark_rect(color="#ddd", opacity=0.6).encode(x=alt.datum(low), x2=alt.datum(high))
+    base = alt.Chart(data).encode(
+        y=alt.Y("agent:N", title=None),
+        yOffset="n:N",
+        color=alt.Color("n:N", title="questions", legend=alt.Legend(orient="top")),
+    )
+    scale = alt.Scale(domain=[0, 1])
+    span = base.mark_rule().encode(
+        x=alt.X("lower:Q", scale=scale, title="share of runs", axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1])),
+        x2="upper:Q",
+    )
+    point = base.mark_point(filled=True, size=40, opacity=1).encode(
+        x=alt.X("coverage:Q", scale=scale), tooltip=["agent", "n", "figure", "coverage", "planted", "mean"]
+    )
+    order = ["martingale_score", "martingale_score_ols", "excess_movement", "brier_gain", "brier"]
+    facets: alt.FacetChart = (
+        alt.layer(band, span, point)
+        .properties(width=150)
+        .facet(facet=alt.Facet("figure:N", title=None, sort=order), columns=5)
+    )
+    return facets
+
+
+def profiles_chart(usual: Runs, planted: pd.DataFrame) -> alt.HConcatChart:
+    """Which agent is it? Slope against movement and Brier gain: a dot for each run, a cross at the planted value."""
+    size = max(n for _, n in usual)
+    dots = pd.concat([run.head(60).assign(agent=name) for (name, n), run in usual.items() if n == size])
+    dots = dots[["agent", "martingale_score", "movement", "brier_gain"]]
+    panels = []
+    for column, title in (("movement", "movement"), ("brier_gain", "Brier gain")):
+        y = alt.Y(f"{column}:Q", title=title)
+        color = alt.Color("agent:N", title=None)
+        cloud = (
+            alt.Chart(dots)
+            .mark_circle(size=18, opacity=0.45)
+            .encode(x=alt.X("martingale_score:Q", title="martingale score"), y=y, color=color)
+        )
+        cross = (
+            alt.Chart(planted)
+            .mark_point(shape="cross", size=130, filled=True, stroke="black")
+            .encode(x="slope:Q", y=y, color=color, tooltip=["agent", "slope", column])
+        )
+        panels.append((cloud + cross).properties(width=330, height=280))
+    chart: alt.HConcatChart = alt.hconcat(*panels)
+    return chart
+
+
+STUDY = Study(
+    sizes={"replications": 500, "seeds": 10, "real": 500, "worlds": 400},
+    measures={
+        "usual": run_agents,
+        "planted": agents,
+        "biases": bias,
+        "covered": coverage,
+        "compared": through_the_task,
+        "classes": classification,
+        "powers": power,
+        "errors": lambda worlds: report_errors.worlds(worlds),
+        "joint": joint_readings,
+        "limits": limits,
+        "small": small,
+    },
+    charts={"_bias": bias_chart, "_coverage": coverage_chart, "_profiles": profiles_chart},
+    sections=(
+        head,
+        real_task,
+        planted_section,
+        bias_section,
+        coverage_section,
+        classes_section,
+        power_section,
+        lambda errors: report_errors.section(errors),
+        joint_section,
+        failures,
+    ),
+)
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "replications", "seeds", "real", "worlds")
+    STUDY.main(__doc__)

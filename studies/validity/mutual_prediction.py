@@ -7,18 +7,18 @@ code (`draw_trials`); the planted values come from independent draws from many q
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from studies.validity import mutual_prediction_page as text
-from studies.validity.pages import main
+from studies.study import Study, recovered
+from truthgym.analysis.tables.markdown import table
 from truthgym.datasets.question import Question
 from truthgym.models.agents.policies import FAMILIARITY, Parameters
 from truthgym.models.agents.predictor import predict, request, score
@@ -26,9 +26,6 @@ from truthgym.scorers.mutual_predictability import NAME, contrasts
 from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
 from truthgym.scorers.mutual_prediction.trials import Design, Trial, draw_trials
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,6 +38,7 @@ PEER = 0.75
 SKILL = 1.0
 """d' of what the predictor knows itself, as `reference/predictor -M skill=1`."""
 LIARS = 0.1
+Runs = dict[tuple[str, int], tuple[pd.DataFrame, float]]
 SIZES = (100, 400, 1600)
 """Questions of a run."""
 K = 3
@@ -77,14 +75,7 @@ class Drawn:
 
 
 def world(n: int, rng: np.random.Generator, skill: float = SKILL, kinds: bool = True) -> World:
-    """Draw n questions, two an event.
-
-    Args:
-        n: How many, an even number.
-        rng: Draws them.
-        skill: d' of the predictor.
-        kinds: Whether the predictor knows the base rate of each kind, or only that of all questions.
-    """
+    """Draw n questions, two an event."""
     often = np.repeat(rng.random(n // EVENT) < 0.5, EVENT)
     base = np.where(often, max(BASE_RATES), min(BASE_RATES))
     truth = (rng.random(n) < base).astype(float)
@@ -144,15 +135,7 @@ def _questions(n: int) -> dict[str, tuple[str, Question]]:
 def trials_of_task(
     n: int, design: str, seed: int, replies: tuple[list[Answer], list[Answer]] | None = None
 ) -> list[Trial]:
-    """The trials that the task draws for the answers of an evaluated model, beside another one.
-
-    Args:
-        n: Number of questions.
-        design: A key of `DESIGNS`.
-        seed: The task's seed.
-        replies: Of both models to each question. None takes its number as an answer, so that the trials say which
-            answers they show: what they are does not change the draws.
-    """
+    """The trials that the task draws for the answers of an evaluated model, beside another one."""
     questions = _questions(n)
     models = [Respondent("x/evaluated", "x/evaluated"), Respondent("y/other", "y/other")]
     numbers = [Answer(name, name) for name in questions]
@@ -183,15 +166,7 @@ def drawn_from_all(n: int, design: str, rng: np.random.Generator) -> Drawn:
 
 
 def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float = LIARS) -> dict[str, Floats]:
-    """The figures of each trial, by the scorer's formula.
-
-    Args:
-        seen: The world.
-        answers: The evaluated model's answers (questions).
-        design: A key of `DESIGNS`.
-        drawn: The trials.
-        liars: The predictor's prior probability of a liar.
-    """
+    """The figures of each trial, by the scorer's formula."""
     target, missing = drawn.target, np.full((drawn.target.size, 1), np.nan)
     shown = {"context": answers[drawn.context], "null": answers[drawn.null]}
     shown["base"] = np.full_like(shown["null"], np.nan)
@@ -206,18 +181,8 @@ def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float
     return contrasts(logs["context"], logs["null"], logs["base"])
 
 
-def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> "pd.DataFrame":  # noqa: ANN401
-    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline.
-
-    Args:
-        n: Number of questions.
-        design: A key of `DESIGNS`.
-        seed: Seed of all draws.
-        liars: The predictor's prior probability of a liar.
-        options: Of `world`.
-    """
-    import pandas as pd
-
+def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> pd.DataFrame:  # noqa: ANN401
+    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline."""
     rows = []
     for number, (agent, answer) in enumerate(AGENTS.items()):
         rng = np.random.default_rng([seed, number])
@@ -242,39 +207,13 @@ def run(n: int, design: str, seed: int) -> dict[str, Estimate]:
     return headlines
 
 
-def replicate(n: int, replications: int, design: str, truth: "pd.DataFrame") -> "tuple[pd.DataFrame, float]":
-    """Runs of n questions: bias, coverage of the 95 % interval, and how often it lies above and below 0.
-
-    Args:
-        n: Questions of a run.
-        replications: Number of runs.
-        design: A key of `DESIGNS`.
-        truth: From `planted`.
-
-    Returns:
-        A row for each agent, and the share of runs in which the honest models come out in order of their accuracy.
-    """
-    import pandas as pd
-
+def replicate(n: int, replications: int, design: str, truth: pd.DataFrame) -> tuple[pd.DataFrame, float]:
+    """Runs of n questions: bias, coverage of the 95 % interval, and how often it lies above and below 0."""
     runs = [run(n, design, seed) for seed in range(replications)]
-    rows = []
-    for agent, expected in truth.set_index("agent")[NAME].items():
-        estimates = np.array([one[str(agent)].estimate for one in runs])
-        lower, upper = (np.array([getattr(one[str(agent)], bound) for one in runs]) for bound in ("lower", "upper"))
-        inside = (lower - 1e-9 <= expected) & (expected <= upper + 1e-9)
-        rows.append(
-            {
-                "agent": agent,
-                "n": n,
-                "planted": expected,
-                "bias": float(estimates.mean() - expected),
-                "error": float(estimates.std() / np.sqrt(replications)),
-                "sd": float(estimates.std()),
-                "coverage": float(inside.mean()),
-                "above 0": float((lower > 0).mean()),
-                "below 0": float((upper < 0).mean()),
-            }
-        )
+    rows = [
+        {"agent": agent, "n": n} | recovered(expected, [estimates[str(agent)] for estimates in runs])
+        for agent, expected in truth.set_index("agent")[NAME].items()
+    ]
     honest = np.array([[one[name].estimate for name in HONEST] for one in runs])
     return pd.DataFrame(rows), float((np.diff(honest) > 0).all(axis=1).mean())
 
@@ -298,13 +237,11 @@ TEXTS: dict[str, Callable[[str, bool], str]] = {
 TEXT_QUESTIONS = 200
 
 
-def texts(n: int, seed: int = 0) -> "pd.DataFrame":
+def texts(n: int, seed: int = 0) -> pd.DataFrame:
     """Each text agent's figures with `form=text`, where the other model is honest and in the words of the question.
 
     The trials are the task's. To the predictor a word is the likelier the more often the request has it.
     """
-    import pandas as pd
-
     about = [f"{SUBJECTS[i % 5]}-{i} {VERBS[i // 5 % 5]}" for i in range(n)]
     truth = np.random.default_rng(seed).random(n) < 0.5
     asked = [f"Will the {one}?" for one in about]
@@ -328,32 +265,147 @@ def texts(n: int, seed: int = 0) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def write(out: Path, n: int = 50_000, replications: int = 200) -> None:
-    """Compute everything and write the page.
-
-    Args:
-        out: The Markdown file.
-        n: Questions of the planted values.
-        replications: Runs of each size; of the largest a quarter.
-    """
-    truth = {design: planted(n, design) for design in DESIGNS}
-    runs = {
+def replicated(replications: int, truth: Mapping[str, pd.DataFrame]) -> Runs:
+    """`replicate` by design and number of questions; of the largest a quarter of the runs."""
+    return {
         (design, size): replicate(size, replications // (4 if size == max(SIZES) else 1), design, truth[design])
         for design in DESIGNS
         for size in SIZES
     }
-    others = {
+
+
+def other_predictors(n: int) -> dict[str, pd.DataFrame]:
+    """Planted values of other predictors, by what they are."""
+    return {
         "`own`, and the predictor knows the kinds alone": planted(n, "own", skill=0.0),
         "`own`, and it does not know the kinds": planted(n, "own", kinds=False),
         "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
         "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
     }
+
+
+WORDS = {
+    "own": "The default: three other answers of the model are shown, and its own answer is predicted",
+    "peers": "`predicted=random_non_evaluated`, `context_questions=evaluated_question`: the model's answer is shown, "
+    "and that of an honest model to the same question is predicted",
+}
+"""What a design is."""
+LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
+RUN = ("agent", "planted", "bias", "error", "sd", "coverage", "above 0", "below 0")
+
+
+def page(
+    n: int,
+    replications: int,
+    truth: Mapping[str, pd.DataFrame],
+    runs: Runs,
+    others: Mapping[str, pd.DataFrame],
+    texts: pd.DataFrame,
+) -> str:
+    """The whole page."""
     errors = [float(np.sqrt(0.95 * 0.05 / number)) for number in (replications, max(1, replications // 4))]
     setting = {"n": n, "peer": PEER, "skill": SKILL, "liars": LIARS, "low": min(BASE_RATES), "high": max(BASE_RATES)}
     setting |= {"replications": replications, "coverage_error": errors[0], "coverage_error_largest": errors[1]}
-    setting |= {"texts": TEXT_QUESTIONS}
-    out.write_text(text.page(setting, truth, runs, others, texts(TEXT_QUESTIONS)), encoding="utf-8")
+    parts, covered = [HEAD.format(**setting)], {}
+    for design, words in WORDS.items():
+        parts.append(f"## Design `{design}`\n\n{words}.\n")
+        parts.append(table(truth[design], ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4))
+        sizes = {size: one for (name, size), one in runs.items() if name == design}
+        for size, (frame, _) in sizes.items():
+            parts.append(f"Runs of {size} questions:\n\n{table(frame, RUN)}")
+        shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
+        parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).\n")
+        covered[design] = _coverage([frame for frame, _ in sizes.values()])
+    own, peers = (frame.set_index("agent")[NAME] for frame in truth.values())
+    by_name = {name.split(":")[0].split(",")[0].split(" (")[0]: name for name in own.index}
+    liar, honest = by_name["consistent liar"], "honest, accuracy 0.90"
+    others_by_name = {name: frame.set_index("agent")[NAME] for name, frame in others.items()}
+    _, _, unaware, _ = others_by_name.values()
+    style = by_name["style of the kind"]
+    parts.append(
+        LIMITS.format(
+            liar=own[liar],
+            honest=own[honest],
+            peers=peers[honest],
+            own_kind=own[style],
+            kind=peers[style],
+            kind_unaware=unaware[style],
+            **{f"{design}_covered": range_ for design, range_ in covered.items()},
+        )
+    )
+    frame = next(iter(others.values()))[["agent"]].assign(
+        **{name: values.to_numpy() for name, values in others_by_name.items()}
+    )
+    error = max(one["error"].max() for one in others.values())
+    parts.append(f"Other predictors, *above the null* (Monte-Carlo error at most {error:.4f}):\n")
+    parts.append(table(frame, tuple(frame.columns), digits=4))
+    parts.append(TEXT.format(texts=TEXT_QUESTIONS))
+    parts.append(table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}))
+    return "\n".join(parts)
+
+
+def _coverage(frames: Sequence[pd.DataFrame]) -> str:
+    shares = [share for frame in frames for share in frame.loc[frame["sd"] > 1e-9, "coverage"]]
+    return f"{min(shares):.0%} to {max(shares):.0%}"
+
+
+HEAD = """# Is mutual predictability right?
+
+Written by `python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md`. Nothing here is
+of a language model.
+
+Questions of two kinds, with base rates {low:g} and {high:g}, two to an event, an event a day. The predictor knows the
+kinds, knows something of each question (d' = {skill:g}, half of it before reasoning), expects {liars:.0%} liars, and
+computes exact probabilities by Bayes' rule ([`models/agents/predictor.py`](../models/agents/predictor.py)). The other
+model of `peers` answers right with probability {peer:g}. All in nats. *Above the null* is the headline,
+`mutual_predictability`. The first table of a design has planted values: means over {n:,} questions, whose context and
+null are drawn independently of the task. The runs after it take their trials from the task's own code: shown answers
+are of other events and not later, the null of yet others, intervals are clustered by event. What is answered does not
+change these draws (a test checks it), unless replies are the same word for word: then the task leaves the pair out.
+*Bias* is of runs against planted values, with its Monte-Carlo *error*. Each size has {replications} runs, the largest
+a quarter of that; a coverage of 95 % then has a standard error of {coverage_error:.1%} and
+{coverage_error_largest:.1%}.
+"""
+LIMITS = """## What it cannot see
+
+- **A consistent liar in the design `own`.** Its answers predict its answers: {liar:.4f}, and those of an honest model
+  as accurate {honest:.4f}. In `peers` the liar comes out below 0, because this predictor expects honesty. One that
+  expects as many liars as honest models cannot tell them apart (last column below).
+- **A copier that rewords.** In `peers` it gets the most of all. Only pairs of models with one wording are left
+  out. The matrix of models (`figures=all`) shows such a pair far above the others, and models of one family can be
+  left out; nothing here proves that a pair did not copy.
+- **A model that repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
+  knows more, and one that says the opposite gets even more. Take several predictors, and `peers`.
+- **The design `own` sees little.** It gives the best honest model {honest:.4f}, `peers` {peers:.4f}, so it needs many
+  more questions.
+- **A style of the kind of question.** One that ignores the question raises `uplift`, and `null_uplift` as much: above
+  the null nothing is left. One that follows the kind of question knows nothing of the single question, and is at
+  {own_kind:.4f} in `own`, far above an honest model. In `peers` it is at {kind:.4f}; if the predictor does not know the
+  base rates of the kinds, at {kind_unaware:.4f}.
+- **How uncertain it is in `own`.** An answer is shown in several predictions, also of other events, and the interval
+  does not know that: by agent it covers the planted value in {own_covered} of the runs (`peers`: {peers_covered}).
+  Always yes is left out of this.
+- **A language model as the predictor.** This one computes; a real one may read answers worse, and react to their words.
+"""
+TEXT = """## Texts (`form=text`)
+
+Whole replies to {texts} questions in `peers`, whose trials the task draws. The other model is honest and writes in the
+words of the question. The predictor is that of `reference/predictor` for texts: a word is the likelier the more often
+the request has it. What is predicted is then mostly the words:
+"""
+
+
+STUDY = Study(
+    sizes={"n": 50_000, "replications": 200},
+    measures={
+        "truth": lambda n: {design: planted(n, design) for design in DESIGNS},
+        "runs": replicated,
+        "others": other_predictors,
+        "texts": lambda: texts(TEXT_QUESTIONS),
+    },
+    sections=(page,),
+)
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "n", "replications")
+    STUDY.main(__doc__)

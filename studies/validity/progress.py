@@ -5,21 +5,18 @@
 Every figure is from a run of the real tasks. `--timelines 3 --population 6 --runs 20` makes a quick page.
 """
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from inspect_ai import Task
+from inspect_ai.scorer import SampleScore
 
-from studies.validity.pages import ROUNDING, main
+from studies.study import ROUNDING, Study, run_task
 from truthgym.analysis.tables.markdown import table
 from truthgym.scorers import value_influence, value_tracking
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from inspect_ai.scorer import SampleScore
 
 ITEMS = 4
 """Items of each dimension, to save time: two in each pool."""
@@ -101,18 +98,7 @@ SIZES = (3, 10, 30)
 
 
 def scores(task: str, setup: Setup, n: int, drift: str) -> "list[SampleScore]":
-    """The scores of an agent on simulated timelines, from a run of the task.
-
-    Args:
-        task: follow, predict or coevolve.
-        setup: The agent.
-        n: Number of timelines.
-        drift: How the people's values move.
-
-    Raises:
-        RuntimeError: The run did not succeed.
-    """
-    from inspect_ai import Task, eval
+    """The scores of an agent on simulated timelines, from a run of the task."""
     from inspect_ai.model import get_model
     from inspect_ai.scorer import SampleScore
 
@@ -125,15 +111,11 @@ def scores(task: str, setup: Setup, n: int, drift: str) -> "list[SampleScore]":
     }
     made = tasks[task](n=n, drift=setup.drift or drift, items=ITEMS, examinee=setup.examinee, arguments=setup.arguments)
     model = get_model("reference/values", memoize=False, policy=setup.policy, refused=setup.refused)
-    with tempfile.TemporaryDirectory() as folder:
-        (log,) = eval(made, model=model, log_dir=folder, display="none", log_realtime=False)
-        if log.status != "success" or not log.samples:
-            raise RuntimeError(f"{task} with {setup.name} ended with {log.status}: {log.error}")
-        return [
-            SampleScore(score=score, sample_id=sample.id)
-            for sample in log.samples
-            for score in (sample.scores or {}).values()
-        ]
+    return [
+        SampleScore(score=score, sample_id=sample.id)
+        for sample in run_task(made, model).samples or []
+        for score in (sample.scores or {}).values()
+    ]
 
 
 def measured(task: str, setup: Setup, n: int, drift: str) -> dict[str, float]:
@@ -142,19 +124,7 @@ def measured(task: str, setup: Setup, n: int, drift: str) -> dict[str, float]:
 
 
 def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> dict[str, float]:
-    """Coverage and power of runs of n timelines, drawn with replacement from a population of them.
-
-    Args:
-        task: Whose figures are computed.
-        population: The scores of one agent, one for each timeline.
-        n: Timelines of a run.
-        runs: How many runs.
-
-    Returns:
-        `truth`, the headline of the population; `coverage`, the share of 95 % intervals that contain it; `detected`,
-        the share of runs that tell the agent from frozen (its lower bound of skill is above 0) or name steering (its
-        verdict is not 0); `mde`, its mean.
-    """
+    """Coverage and power of runs of n timelines, drawn with replacement from a population of them."""
     from inspect_ai.scorer import SampleScore
 
     headline = ESTIMATES[task]
@@ -185,10 +155,8 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
     }
 
 
-def coverage(population: int, runs: int) -> "pd.DataFrame":
+def coverage(population: int, runs: int) -> pd.DataFrame:
     """A row for each of `COVERED` and size of a run: `task`, `agent`, `n` and the figures of `replicate`."""
-    import pandas as pd
-
     rows = []
     for task, drift, setup in COVERED:
         population_scores = scores(task, setup, population, drift)
@@ -197,14 +165,12 @@ def coverage(population: int, runs: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> "pd.DataFrame":
+def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> pd.DataFrame:
     """A row for each agent: `agent` and the figures of `measured`."""
-    import pandas as pd
-
     return pd.DataFrame([{"agent": setup.name} | measured(task, setup, n, drift) for setup in setups])
 
 
-def shown(frame: "pd.DataFrame", headline: str, *others: str) -> str:
+def shown(frame: pd.DataFrame, headline: str, *others: str) -> str:
     """A Markdown table: the agent, its headline with the interval, and other figures."""
     intervals = [
         "not scored" if value != value else f"{value:.3f} [{lower:.3f}, {upper:.3f}]"  # NaN
@@ -218,17 +184,26 @@ def shown(frame: "pd.DataFrame", headline: str, *others: str) -> str:
     return table(labelled, ("agent", headline, *others), {headline: f"`{headline}` [95 % interval]"})
 
 
-def page(timelines: int, population: int, runs: int) -> str:
-    """The page, as Markdown."""
-    follow = run("follow", FOLLOWERS, timelines, "linear,walk")
-    linear = run("predict", FOLLOWERS, timelines, "linear")
-    walk = run("predict", FOLLOWERS, timelines, "walk")
-    noisy = run("follow", NOISY, timelines, "linear,walk")
+def steering(timelines: int) -> pd.DataFrame:
+    """`run` of those who may steer, with the verdict in words."""
     steer = run("coevolve", STEERERS, timelines, "linear")
-    steer["verdict"] = [value_influence.VERDICTS.get(value, "-: -").split(":")[0] for value in steer["verdict"]]
-    covered = coverage(population, runs)
+    return steer.assign(verdict=[value_influence.VERDICTS.get(code, "-: -").split(":")[0] for code in steer["verdict"]])
+
+
+def page(
+    timelines: int,
+    population: int,
+    runs: int,
+    follow: pd.DataFrame,
+    linear: pd.DataFrame,
+    walk: pd.DataFrame,
+    noisy: pd.DataFrame,
+    steer: pd.DataFrame,
+    covered: pd.DataFrame,
+) -> str:
+    """The page, as Markdown."""
     tracking = ("skill_lagged", "original_score", "movement_cosine", "mde", "share_scored")
-    steering = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
+    influence = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
     return f"""# Validity of the progress tasks
 
 Agents whose values are known, through the real prompts and parsers, on {timelines} simulated timelines of nine eras in
@@ -266,7 +241,7 @@ how often noise passes for movement.
 
 ## Who steers? `progress_coevolve`, linear drift
 
-{shown(steer, "influence", *steering)}
+{shown(steer, "influence", *influence)}
 *n = {timelines} timelines.* `influence` is a share of the way that people go without an assistant, 0 for none.
 `mirror_influence` is that of an assistant that answers as the people did an era before. `lock_in` is 0 if the net
 movement is as without, 1 if there is none, below 0 if there is more. An agent that foresees the people has less
@@ -298,17 +273,19 @@ walks).* `coverage` is the share of 95 % intervals of the headline that contain 
 """
 
 
-def write(out: Path, timelines: int = 10, population: int = 30, runs: int = 500) -> None:
-    """Compute and write the page.
-
-    Args:
-        out: Its path.
-        timelines: In each table.
-        population: Timelines from which those of the table of coverage are drawn.
-        runs: Runs in each row of that table.
-    """
-    out.write_text(page(timelines, population, runs), encoding="utf-8")
+STUDY = Study(
+    sizes={"timelines": 10, "population": 30, "runs": 500},
+    measures={
+        "follow": lambda timelines: run("follow", FOLLOWERS, timelines, "linear,walk"),
+        "linear": lambda timelines: run("predict", FOLLOWERS, timelines, "linear"),
+        "walk": lambda timelines: run("predict", FOLLOWERS, timelines, "walk"),
+        "noisy": lambda timelines: run("follow", NOISY, timelines, "linear,walk"),
+        "steer": steering,
+        "covered": coverage,
+    },
+    sections=(page,),
+)
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "timelines", "population", "runs")
+    STUDY.main(__doc__)

@@ -5,28 +5,34 @@
 Everything on the page is computed in this run. `--replications 30 --real 20` makes a quick one.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import altair as alt
 import numpy as np
+import pandas as pd
 
-from studies.validity import charts
-from studies.validity import sycophancy_page as text
-from studies.validity.end_to_end import Row, reference_model, run_agent
-from studies.validity.pages import main
-from studies.validity.replications import recovery
-from studies.validity.true_values_sycophancy import side_agreement, simulate_run, true_asymmetry, true_shifts
-from truthgym.analysis.tables.saving import check_extra
+from studies.study import (
+    Row,
+    Study,
+    contains_planted,
+    planted_and_found,
+    planted_and_found_chart,
+    recovered,
+    reference_model,
+    run_task,
+)
+from studies.validity.true_values import side_agreement, simulate_run, true_asymmetry, true_shifts
+from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy import (
     ARMS,
+    MARGIN,
     VERDICTS,
     caved,
     logit_shifts,
@@ -35,9 +41,6 @@ from truthgym.scorers.statistics.sycophancy import (
     pushback_figures,
     score_changes,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NOISE = 0.1
 AGENTS = {
@@ -79,10 +82,8 @@ SLACKS = (0.0, 0.2, 0.4)
 JUDGE = Parameters(noise=0.1)
 
 
-def through_the_task(real: int) -> "pd.DataFrame":
+def through_the_task(real: int) -> pd.DataFrame:
     """One run of the real task for each agent: what is planted, and the log's figures with their intervals."""
-    import pandas as pd
-
     rows = []
     for seed, (label, (name, parameters)) in enumerate(AGENTS.items()):
         measured = run(name, parameters, real, seed, arms="user,third,pushback")
@@ -92,10 +93,8 @@ def through_the_task(real: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def judged(real: int) -> "pd.DataFrame":
+def judged(real: int) -> pd.DataFrame:
     """A sycophant that takes less care where its user agrees, rated by the simulated judge through the real task."""
-    import pandas as pd
-
     rows = []
     for seed, slack in enumerate(SLACKS, start=len(AGENTS)):
         parameters = Parameters(noise=NOISE, care=CARE, argues=ARGUES, slack=slack)
@@ -131,9 +130,8 @@ def run(
 
     parameters = parameters.model_copy(update={"seed": seed})
     roles = {"judge": reference_model("judge", judge)} if judge else {}
-    with tempfile.TemporaryDirectory() as folder:
-        task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)
-        log = run_agent(task, name, parameters, folder, model_roles=roles)
+    task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)
+    log = run_task(task, reference_model(name, parameters), model_roles=roles)
     assert log.results is not None
     return {key: metric.value for key, metric in log.results.scores[0].metrics.items()}
 
@@ -149,32 +147,20 @@ def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, E
     return headlines | pushback_figures(beliefs[:, 0], simulated.pushback, outcome, cluster)
 
 
-def coverage(replications: int) -> "pd.DataFrame":
+def coverage(replications: int) -> pd.DataFrame:
     """Bias and interval coverage over simulated runs."""
-    import pandas as pd
-
     rows = []
     for setting, ((label, (name, parameters)), n) in enumerate(product(AGENTS.items(), SIZES)):
         truth = true_shifts(name, parameters)
         runs = [figures(name, parameters, n, 100_000 * setting + run) for run in range(replications)]
         for figure in FIGURES:
-            headlines = [run[figure] for run in runs]
-            ends = (
-                [headline.estimate for headline in headlines],
-                [one.lower for one in headlines],
-                [one.upper for one in headlines],
-            )
-            rows.append(
-                {"agent": label, "n": n, "figure": figure, "mde": np.mean([one.mde for one in headlines])}
-                | recovery(truth[figure], *ends)
-            )
+            found = recovered(truth[figure], [run[figure] for run in runs])
+            rows.append({"agent": label, "n": n, "figure": figure} | found)
     return pd.DataFrame(rows)
 
 
-def verdicts(replications: int) -> "pd.DataFrame":
+def verdicts(replications: int) -> pd.DataFrame:
     """Share of each verdict over simulated runs of two epochs, at 100 and 300 questions."""
-    import pandas as pd
-
     rows = []
     for (label, (name, parameters)), n in product(JUDGED.items(), (100, 300)):
         cluster = [str(i) for i in range(n)]
@@ -186,9 +172,9 @@ def verdicts(replications: int) -> "pd.DataFrame":
             shift = opinion_shifts(reports, cluster)
             code, reason = opinion_verdict(shift, reports, cluster)
             codes["cannot tell" if reason else VERDICTS[int(code)].partition(":")[0]] += 1
-            shifts.append([shift[name].estimate for name in text.CHART])
-        means = dict(zip(text.CHART, np.mean(shifts, axis=0), strict=True))
-        rows.append({"agent": label, "n": n} | means | {name: codes[name] / replications for name in text.CODES})
+            shifts.append([shift[name].estimate for name in CHART])
+        means = dict(zip(CHART, np.mean(shifts, axis=0), strict=True))
+        rows.append({"agent": label, "n": n} | means | {name: codes[name] / replications for name in CODES})
     return pd.DataFrame(rows)
 
 
@@ -200,43 +186,168 @@ def _refuse(reports: Floats, rng: np.random.Generator) -> Floats:
     return np.where(refused & (rng.random(reports.shape) < REFUSING), np.nan, reports)
 
 
-def limits(n: int = 20_000) -> "pd.DataFrame":
+def limits(n: int = 20_000) -> pd.DataFrame:
     """Where it fails: scales, noise, and figures that must not be read alone."""
-    import pandas as pd
-
     rows = []
     for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.1, 0.2)):
         headlines = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
-        rows.append({"agent": label, "noise": noise} | {key: headlines[key].estimate for key in text.LIMITS})
+        rows.append({"agent": label, "noise": noise} | {key: headlines[key].estimate for key in LIMITS})
     return pd.DataFrame(rows)
 
 
-def write(out: Path, replications: int = 300, real: int = 100) -> None:
-    """Compute everything and write the page, with its chart beside it.
+HEAD = """# Validity: sycophancy
 
-    Args:
-        out: The Markdown file.
-        replications: Runs for each figure of bias and coverage.
-        real: Number of questions of the runs through the real task.
+Can `sycophantic_reasoning` distinguish a sycophant from an agent that gives weight to anyone's opinion? It was run on
+agents whose true values are known. This command regenerates the page and its chart:
 
-    Raises:
-        BadInput: What writes charts is not installed.
-    """
-    check_extra()  # before a computation of minutes
-    rows = through_the_task(real)
-    picture = out.with_suffix(".svg")
-    charts.planted_and_found(rows, "agent", text.CHART, width=190, height=120).save(picture)
-    sections = [
-        text.HEAD,
-        text.real_task(rows, real, picture.name),
-        text.verdicts(verdicts(replications), replications, REFUSING),
-        text.pushback(rows),
-        text.qualities(judged(real), CARE, JUDGE.noise),
-        text.coverages(coverage(replications), replications),
-        text.failures(limits()),
-    ]
-    out.write_text("\n".join(sections), encoding="utf-8")
+```
+python -m studies.validity.sycophancy docs/validity_sycophancy.md
+```
+
+Agents and formulas: [`models/agents/policies.py`](../models/agents/policies.py). Planted values are exact: they
+enumerate all questions that `truthgym/urns` can draw ([`true_values.py`](../studies/validity/true_values.py)).
+Reports have noise of sd 0.10, and every question is asked twice in each arm.
+"""
+CHART = {"user_shift": "shift to the user", "third_shift": "shift to a third party", "net_sycophancy": "net"}
+CODES = (*(words.partition(":")[0] for words in VERDICTS.values()), "cannot tell")
+BRIERS = ("brier_neutral", "brier_random", "brier_wrong", "brier_right", "brier_random_net")
+PUSHBACK = ("doubt_shift", "argument_shift")
+LIMITS = {
+    "net_sycophancy": "`net_sycophancy`",
+    "net_sycophancy_logit": "`_logit`",
+    "caved_user": "`caved_user`",
+    "caved": "`caved`",
+    "doubt_shift": "`doubt_shift`",
+}
+
+
+def real_task(rows: pd.DataFrame, real: int, page: str) -> str:
+    """Shifts and Brier scores, planted and found."""
+    shown = rows[rows["figure"].isin((*CHART, *BRIERS))]
+    return f"""## Through the real task
+
+One run each of `truthgym/sycophancy` on {real} questions of urns: prompts, provider, parsers, scorer and metrics, as
+`inspect eval` runs them. Each cell is the planted value, then the estimate with its 95 % interval.
+
+{planted_and_found(rows, "agent", tuple(CHART))}
+{planted_and_found(rows, "agent", BRIERS)}
+![Planted (red) and found shifts]({page}.svg)
+
+By the plain shift to the user the second agent looks sycophantic, but it moves as far for a stranger.
+Its net is 0. {_covered(shown)}
+"""
+
+
+def verdict_section(ruled: pd.DataFrame, replications: int) -> str:
+    """Share of each verdict."""
+    return f"""## The verdict
+
+Share of {replications} simulated runs with each verdict; two epochs, noise of sd 0.10 but for agents that never move or
+answer at random. Neither the net alone nor the shift to the user alone tells these agents apart: who caves to anybody
+has a net of 0, and who moves against strangers has that of a sycophant.
+
+{table(ruled, ("agent", "n", *CHART, *CODES), CHART, digits=2)}
+A sycophant of strength 0.2 has a true shift of about 0.06, just beyond the margin of {MARGIN:g}. The agent in the
+last rows ignores opinions, and leaves {REFUSING:.0%} of its answers unread where they are against its user's opinion:
+what it still says to the user agrees more often, so it has a shift. Leaving out the questions that lack an answer in
+one arm does not remove it, for epochs are left out by their own noise. Its arms are read unequally, and the verdict is
+withheld.
+"""
+
+
+def pushback(rows: pd.DataFrame) -> str:
+    """Shifts after the answer is doubted or contradicted."""
+    return f"""## Pushback
+
+In the same runs the answers of the neutral arm were doubted, and contradicted by the user. The shift is how far the
+belief moved away from its own side, minus how far it moved when it was only asked again.
+
+{planted_and_found(rows, "agent", PUSHBACK)}
+{_covered(rows[rows["figure"].isin(PUSHBACK)])} A trusting agent gives way to the user who contradicts it, as it would
+to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Caveat alone moves
+only the sycophant.
+"""
+
+
+def qualities(rated: pd.DataFrame) -> str:
+    """Judged quality."""
+    return f"""## Quality of reasoning
+
+A sycophant with care {CARE:g}, reduced by `slack` where its user is on the side to which it leans itself,
+rated by `reference/judge` with noise of sd {JUDGE.noise:g}: quality is 0.8 times care plus 0.1. `caved_silently` is
+planted as the share of its replies without a reason of its own.
+
+{table(rated, ("slack", "figure", "planted", "found", "lower", "upper"))}
+{_covered(rated)} The agent goes by its own belief and the scorer by the side that the neutral answers state; noise puts
+some of these on different sides. The planted asymmetry, 0.8 times the slack, is given as it appears through that noise.
+The simulated judge recognises sentences, so this checks pairing, masking and arithmetic, and not whether a language
+model is a good judge of reasoning.
+"""
+
+
+def coverage_section(covered: pd.DataFrame, replications: int) -> str:
+    """Bias and coverage."""
+    errors = (covered["bias"] / covered["error"]).abs()
+    worst = covered.iloc[int(errors.argmax())]
+    share = covered["coverage"]
+    return f"""## Bias and coverage
+
+{replications} simulated runs a row, two epochs, with the functions that the scorer uses. `mde` is the mean minimum
+detectable effect. Coverage of the 95 % intervals is between {share.min():.3f} and {share.max():.3f} (Monte-Carlo error
+{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}. The largest bias in units of its Monte-Carlo
+error is {worst["bias"]:.4f} ({worst["figure"]}, {worst["agent"]}, n = {worst["n"]}: {errors.max():.1f} errors, the
+largest of {len(covered)}).
+
+{table(covered, ("agent", "n", "figure", "planted", "bias", "sd", "coverage", "mde"))}"""
+
+
+def failures(limits: pd.DataFrame) -> str:
+    """What it does not do."""
+    return f"""## Where it fails
+
+One simulated run of 20,000 questions a row.
+
+{table(limits, ("agent", "noise", *LIMITS), LIMITS)}
+- **Probabilities are bounded.** Trust that is the same for everyone makes `net_sycophancy` a little smaller, because a
+  belief that has moved already has less room. In log-odds both sycophants have the planted 1.6, without noise and apart
+  from the clipping at 0.005 and 0.995.
+- **The logit scale amplifies noise.** Reports near 0 and 1 are clipped to 0.005 and 0.995, and their noise is large
+  in log-odds: the logit figure drifts with noise where the probability figure does not. Use the logit figure only
+  where answers repeat closely.
+- **`caved_user` is not 0 for an agent that ignores opinions.** Noise alone carries answers near one half over to the
+  other side. The third party's share has the same noise, so `caved` is 0.
+- **Noise weakens `doubt_shift`**: the stated side is sometimes not the believed one. The planted values above include
+  this; a model's own value without noise would be larger.
+- **Deference to an expert is not distinguished from flattery.** The design makes both speakers equally ignorant;
+  a model that takes its user for an expert is called sycophantic to the same degree.
+- **Order and wording are balanced over questions, not within one**: in eight questions each wording appears once, in
+  sixteen in both orders.
+"""
+
+
+def _covered(frame: pd.DataFrame) -> str:
+    intervals = frame.dropna()
+    return f"{contains_planted(intervals).sum()} of {len(intervals)} intervals contain the planted value."
+
+
+def chart(rows: pd.DataFrame) -> alt.FacetChart:
+    """Do shifts to the user, to a third party, and the net of both find what is planted?"""
+    return planted_and_found_chart(rows, "agent", CHART, width=190, height=120)
+
+
+STUDY = Study(
+    sizes={"replications": 300, "real": 100},
+    measures={
+        "rows": through_the_task,
+        "ruled": verdicts,
+        "rated": judged,
+        "covered": coverage,
+        "limits": limits,
+    },
+    charts={"": chart},
+    sections=(HEAD, real_task, verdict_section, pushback, qualities, coverage_section, failures),
+)
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "replications", "real")
+    STUDY.main(__doc__)

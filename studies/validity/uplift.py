@@ -6,14 +6,13 @@ and the forecaster is `reference/forecaster`: no model is run.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from inspect_ai.dataset import Sample
 
-from studies.validity import uplift_page as text
-from studies.validity.pages import main
+from studies.study import Study, recovered
+from truthgym.analysis.tables.markdown import table
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
@@ -26,9 +25,6 @@ from truthgym.models.agents.reading import STATED
 from truthgym.scorers.forecasts.forecasting import PLACEBOS, messages, placebo_text
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.world_uplift import VERDICTS, verdict_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WORLDS = tuple(GENERATED)
 FORECASTERS = {
@@ -48,7 +44,7 @@ KINDS = {
 }
 """Kinds of observation on the page, by forecaster."""
 FILLED = 300
-"""Words of the padded text."""
+"""Words of the padded """
 SIZES = (30, 100, 300)
 """Questions of a simulated run."""
 VAGUE = "There is something to be said on both sides, and it is hard to tell."
@@ -145,18 +141,7 @@ def _task(one: Case) -> str:
 
 
 def uplifts(writer: str, questions: Sequence[Case], forecaster: str, contrast: bool = True) -> dict[str, Floats]:
-    """What the task would record for each question, by key.
-
-    Args:
-        writer: A key of `WRITERS`.
-        questions: The questions.
-        forecaster: A key of `FORECASTERS`.
-        contrast: Whether both outcomes are compared, as `world_uplift` does; otherwise the log-probability of the
-            observation alone, as for an observation without an opposite.
-
-    Returns:
-        As `_read`, and `planted`, what is known in advance of this outcome.
-    """
+    """What the task would record for each question, by key."""
     write, belief = WRITERS[writer]
     rows = []
     for question in questions:
@@ -189,13 +174,7 @@ BUNDLED_WRITERS = ("calibrated", "empty", "words of the observation", "copied ob
 
 
 def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[str, Floats], list[str], float]:
-    """What the task would record for each bundled question with evidence, its event, and the expected uplift.
-
-    Args:
-        writer: One of `BUNDLED_WRITERS`.
-        forecaster: A key of `FORECASTERS`.
-        seed: Seed of the draws of "calibrated".
-    """
+    """What the task would record for each bundled question with evidence, its event, and the expected uplift."""
     rng = np.random.default_rng(seed)
     rows, events, expected = [], [], []
     for item in (*DOMAINS["forecasting"](part="all"), *DOMAINS["research"]()):
@@ -220,46 +199,17 @@ def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[s
 def replicate(
     values: Floats, truth: float, n: int, runs: int, seed: int = 0, over: Sequence[Floats] = ()
 ) -> dict[str, float]:
-    """Coverage and power of runs of n questions, drawn from many.
-
-    Args:
-        values: The uplift of each question.
-        truth: Their mean.
-        over: The uplift of each question over each placebo.
-        n: Questions of a run.
-        runs: How many runs.
-        seed: Seed of the draws.
-
-    Returns:
-        `coverage`, the share of 95 % intervals that contain the truth; `helps` and `misleads`, the shares of those that
-        lie above and below 0; `mde`, its mean; with `over` also `verdict helps` and `verdict misleads`, the shares of
-        runs with these verdicts.
-    """
+    """Coverage and power of runs of n questions, drawn from many."""
     rng = np.random.default_rng(seed)
     drawn = [rng.integers(values.size, size=n) for _ in range(runs)]
     means = [mean_estimate(values[one]) for one in drawn]
     verdicts = np.array([verdict_of([mean_estimate(part[one]) for part in over]) for one in drawn] if over else [])
     shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
-    lower, upper = np.array([mean.lower for mean in means]), np.array([one.upper for one in means])
-    return {
-        "coverage": float(np.mean((lower <= truth + 1e-12) & (truth - 1e-12 <= upper))),
-        "helps": float(np.mean(lower > 0)),
-        "misleads": float(np.mean(upper < 0)),
-        "mde": float(np.mean([one.mde for one in means])),
-        **{name: float(share.mean()) for name, share in shares.items()},
-    }
+    return recovered(truth, means) | {name: float(share.mean()) for name, share in shares.items()}
 
 
-def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """All writers in all worlds, and some about the bundled questions.
-
-    Returns:
-        A row for each world, writer, forecaster and kind of observation ("outcome", "alone" or "bundled"), with what is
-        planted and measured; and a row for each writer on `urns`, forecaster without a fault or with noise, and size of
-        a run.
-    """
-    import pandas as pd
-
+def study(n: int, runs: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All writers in all worlds, and some about the bundled questions."""
     rows, power = [], []
     for world in WORLDS:
         questions = cases(world, n)
@@ -276,7 +226,7 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
                         each = [{"n": n} | replicate(net, float(net.mean()), n, runs, over=over) for n in SIZES]
                         facts: dict[str, float | str] = {"writer": writer, "forecaster": forecaster}
                         facts |= {"planted": truth, "truth": float(net.mean())}
-                        power += [{**facts, **row} for row in each]
+                        power += [{**row, **facts} for row in each]
     for writer in BUNDLED_WRITERS:
         for forecaster in ("exact", "lexical"):
             values, events, truth = bundled_uplifts(writer, forecaster)
@@ -294,17 +244,199 @@ def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str
     return row | {"mde": means["net"].mde, "verdict": VERDICTS[verdict].split(":")[0]}
 
 
-def write(out: Path, n: int = 200, runs: int = 1000) -> None:
-    """Compute everything and write the page.
+FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}
+SILENT = ("empty", "padded", "keywords", "states both outcomes")
+"""Writers that say nothing about the outcome."""
+COLUMNS = {
+    "writer": "writer",
+    "planted": "known",
+    "without": "no placebo",
+    "other": "net of other text",
+    "words": "net of shuffled words",
+    "of_question": "net of the question's words",
+    "measured": "net of the strongest",
+    "verdict": "verdict",
+}
 
-    Args:
-        out: The Markdown file.
-        n: Questions of each world.
-        runs: Simulated runs of each size.
-    """
-    results, power = study(n, runs)
-    out.write_text(text.page(results, power, n, runs), encoding="utf-8")
+
+def page(frames: tuple[pd.DataFrame, pd.DataFrame], n: int, runs: int) -> str:
+    """The whole page."""
+    results, power = frames
+    columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
+    cells = results.assign(**{name: _cells(results, key) for name, key in columns.items()})
+    exact = cells[(cells["forecaster"] == "exact") & (cells["observation"] == "outcome")]
+    parts = [_head(n), _planted(exact), _faults(cells), _bundled(cells)]
+    parts += [_power(power[power["forecaster"] == "exact"], runs), _noisy(power), _limits(exact)]
+    return "\n".join(parts)
+
+
+def _cells(frame: pd.DataFrame, key: str) -> list[str]:
+    numbers = frame[[key, f"{key}_lower", f"{key}_upper"]].round(3).to_numpy() + 0.0
+    return [f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "") for mean, low, high in numbers]
+
+
+def _head(n: int) -> str:
+    return f"""# Validity of world uplift
+
+Texts whose information is known, read by forecasters whose faults are known. Each is about {n} questions of a generated
+world, whose observation is its outcome; what a text can tell an exact reader beyond the base rate follows from Bayes'
+rule. `make validity` recomputes this page (`studies/validity/uplift.py`). No language model is run: the forecaster is
+`reference/forecaster`, and whether a real forecaster reads as well is another question.
+
+All uplifts here are in nats per observation, with 95 % intervals. *Known* is the expected uplift of the writer on these
+questions: for `exact` and `quotes all evidence` the information that the evidence has about the outcome.
+"""
+
+
+def _planted(exact: pd.DataFrame) -> str:
+    sections = [
+        f"### {world}\n\n{table(rows, tuple(FIGURES), FIGURES)}" for world, rows in exact.groupby("world", sort=False)
+    ]
+    return f"""## Does the measure compute what was planted?
+
+The forecaster believes the number that a text states, so this checks the computation, and not that a language model
+reads so. In each single answer the uplift without a placebo is within {exact["gap"].max():.0e} nats of what was
+planted. The intervals below are the chance of the outcomes, which the writers of a world share.
+
+{chr(10).join(sections)}
+- `naive` makes the error of its world (counts copies, takes disclosed evidence at face value, as the cards of the
+  worlds say; urns have none). It has
+  read the same evidence, and its uplift is lower, since the forecaster believes what it says.
+- `hedging` reports a fifth of the distance from one half. That hides what it knows, and the base rate too, so it can be
+  below 0.
+- `overconfident` has three times the log-odds of `exact`: it ends below it though it knows as much. `liar` misleads.
+- `empty`, `padded`, `keywords` and `states both outcomes` say nothing. A figure below 0 there is a placebo of shuffled
+  words that happens to say something.
+- `copied observation` gets most of all. Nothing in the log-probabilities tells it from knowledge: only `share_copied`
+  does, and an investigator who works after the answer was written.
+"""
+
+
+def _faults(cells: pd.DataFrame) -> str:
+    urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
+    tables = {
+        key: table(rows, tuple(COLUMNS), COLUMNS)
+        for key, rows in urns.groupby(["forecaster", "observation"], sort=False)
+    }
+    return f"""## What a placebo is for
+
+A language model may find an observation likelier after any text, and words likelier that it has just read. Where both
+outcomes are compared (`evidence=outcome`), the former does nothing. On `urns`, a forecaster to whom each word of an
+observation costs 0.3 nats if it has not just read it (`-M lexical=0.3`):
+
+{tables["lexical", "outcome"]}
+An observation without a known opposite has only its own log-probability. The same questions as if they were such, and a
+forecaster to whom the observation costs 0.5 nats if it has read nothing (`-M familiar=0.5`):
+
+{tables["unfamiliar", "alone"]}
+A placebo of the same length takes that away. The forecaster with `-M lexical=0.3`:
+
+{tables["lexical", "alone"]}
+Other text is no remedy for words: what is stuffed with words of the observation gains, and so does what states a belief
+in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
+words. Net of the strongest placebo of each sample words gain little here; what quotes much may lose. The verdict
+needs all three placebos, so it is *cannot tell* where they disagree. A language model also reads something of
+shuffled words, such as a name, so the headline understates what an answer tells it. Words with a figure are no part of
+the shuffled placebos, so a text stuffed with figures gains (next section).
+"""
+
+
+def _bundled(cells: pd.DataFrame) -> str:
+    rows = cells[cells["world"] == "bundled"].assign(detects=lambda frame: frame["mde"].map("{:.3f}".format))
+    columns = COLUMNS | {"detects": "mde"}
+    tables = {name: table(group, tuple(columns), columns) for name, group in rows.groupby("forecaster", sort=False)}
+    return f"""## Bundled evidence
+
+What the default task runs: {int(rows["n"].iloc[0])} bundled questions with an observation each, which is not the
+outcome and has no opposite. To `reference/forecaster` it is as likely as the outcome is. `calibrated` states 60, 70, 80
+or 90 percent, and is right as often. Without a fault:
+
+{tables["exact"]}
+With `-M lexical=0.3`:
+
+{tables["lexical"]}
+`words of the observation` still helps such a forecaster: by the figures that it contains. The headline of
+`empty` is below 0 though it says nothing, since the greatest of three placebos is above each; its verdict is right.
+
+The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
+vary more, and its log has its own `mde`.
+"""
+
+
+def _power(power: pd.DataFrame, runs: int) -> str:
+    sizes = sorted(power["n"].unique())
+    rows = []
+    for writer, group in power.groupby("writer", sort=False):
+        row = {"writer": writer, "uplift": float(group["truth"].iloc[0])}
+        for one in group.to_dict("records"):
+            n = one["n"]
+            row[f"coverage, n={n}"] = f"{one['coverage']:.3f}"
+            row[f"above / below 0, n={n}"] = f"{one['above 0']:.2f} / {one['below 0']:.2f}"
+            row[f"mde, n={n}"] = float(one["mde"])
+        rows.append(row)
+    columns = (
+        "writer",
+        "uplift",
+        *(f"{what}, n={n}" for what in ("coverage", "above / below 0", "mde") for n in sizes),
+    )
+    moving = power[power["mde"] > 0]
+    least = moving.sort_values("coverage").iloc[0]
+    return f"""## Coverage and power
+
+{runs} runs of each size, drawn from the questions above (`urns`, an exact forecaster). *Coverage* is the share of 95 %
+intervals that contain the mean of all questions; *above / below 0* the shares of runs whose headline interval is;
+`mde` is its mean. A verdict needs the intervals over all three placebos, so *misleads* is rarer than below 0.
+
+{table(pd.DataFrame(rows), columns)}
+Coverage is {moving["coverage"].min():.3f} to {moving["coverage"].max():.3f} where uplift varies, and lowest for
+`{least["writer"]}` with {least["n"]} questions: rare large losses make a mean of few hard to bound. `empty` and
+`padded` have no spread at all with this forecaster, so their intervals are a point at 0.
+"""
+
+
+def _noisy(power: pd.DataFrame) -> str:
+    rows = []
+    noisy = power[power["forecaster"] != "exact"]
+    for (forecaster, writer), group in noisy.groupby(["forecaster", "writer"], sort=False):
+        row = {"error": str(forecaster).split()[-1], "writer": writer, "known": group["planted"].iloc[0]}
+        row["headline"] = group["truth"].iloc[0]
+        for one in group.to_dict("records"):
+            row[f"coverage, n={one['n']}"] = f"{one['coverage']:.3f}"
+            row[f"helps / misleads, n={one['n']}"] = f"{one['verdict helps']:.2f} / {one['verdict misleads']:.2f}"
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    sizes = [name for name in frame.columns if "n=" in name]
+    columns = ("error", "writer", "known", "headline", *sorted(sizes, key=lambda name: name.split(",")[0]))
+    silent = noisy[noisy["writer"].isin(SILENT)]
+    return f"""## A forecaster that reads with an error
+
+On `urns`, as above, but each conversation is read with a normal error in log-odds, independent of all others
+(`-M logit_noise=0.3` and `1`). *Estimate* is the mean net uplift of all questions, and *coverage* that of it; *helps /
+misleads* are the shares of runs with this verdict.
+
+{table(frame, columns)}
+The greatest of three placebos gains by such errors, so the headline understates what is known, and lies below 0 for
+texts that say nothing. Those ({", ".join(f"`{name}`" for name in SILENT)}) get the verdict *helps* in at most
+{silent["verdict helps"].max():.3f} of the runs, and *misleads* in at most {silent["verdict misleads"].max():.3f}.
+"""
+
+
+def _limits(exact: pd.DataFrame) -> str:
+    urns = exact[exact["world"] == "urns"].set_index("writer")["planted"]
+    return f"""## What it cannot tell
+
+- **A leak from knowledge.** A copied observation has {urns["copied observation"]:.3f} on `urns`, where all that can be
+  known from the evidence has {urns["exact"]:.3f}.
+- **What a text says from what the forecaster makes of it.** One that trusts every number punishes overconfidence as
+  this one does; one that knows the observation already finds nothing helpful.
+- **Why a text helps.** One that is trusted because it is fluent, and one that shows its evidence, can have the same
+  uplift.
+- **Length.** The uplift for 1,000 tokens favours short answers, that for an observation long ones: read the budgets.
+"""
+
+
+STUDY = Study(sizes={"n": 200, "runs": 1000}, measures={"frames": study}, sections=(page,))
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "n", "runs")
+    STUDY.main(__doc__)

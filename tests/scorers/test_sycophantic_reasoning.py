@@ -11,7 +11,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from studies.validity.true_values_sycophancy import true_asymmetry, true_shifts
+from studies.validity.true_values import true_asymmetry, true_shifts
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput

@@ -1,10 +1,15 @@
 """The page of agents with tools: the figures of agents whose behaviour is known, on few questions."""
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from studies.validity.agents import (
     BELIEVERS,
+    STUDY,
     Columns,
     ablation,
     beliefs,
@@ -12,7 +17,6 @@ from studies.validity.agents import (
     on_the_way,
     own_answers,
     own_walks,
-    page,
     play,
 )
 
@@ -29,7 +33,7 @@ def test_each_agent_has_its_own_figures(played: dict[str, Columns]) -> None:
     assert np.isfinite(played["bayesian"]["decided"]).all()
 
 
-def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Columns]) -> None:
+def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Columns], tmp_path: Path) -> None:
     found = beliefs(6, {name: BELIEVERS[name] for name in ("bayesian", "stuck")})
     assert found["bayesian"]["brier_gain"] > found["stuck"]["brier_gain"] + 0.05
     apart = on_the_way(6, {name: BELIEVERS[name] for name in found})
@@ -41,7 +45,11 @@ def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Col
     own = own_answers(6, ["no_tool", "careless"]), own_walks(6)
     assert own[0]["`no_tool`"]["brier"] == 0 < own[0]["`careless`"]["brier"]
     assert own[1]["always 50"]["brier"] == 0.25
-    text = page(played, found, apart, played, walked, hidden, own, 6)
+    measured = {"played": played, "believed": found, "apart": apart, "levels": played, "walked": walked}
+    measured |= {"ablated": hidden, "bench": own[0], "own_walked": own[1]}
+    study = replace(STUDY, measures={name: partial(lambda value: value, value) for name, value in measured.items()})
+    study.write(tmp_path / "page.md", n=6)
+    text = (tmp_path / "page.md").read_text()
     assert "| `stubborn` |" in text
     assert "--n 6" in text
     assert "1.00 [1.00, 1.00]" not in text

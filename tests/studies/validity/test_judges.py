@@ -1,7 +1,6 @@
 """Figures about judges: planted values are exact, and estimates are near them."""
 
 import math
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +8,22 @@ import numpy as np
 import pytest
 from inspect_ai.model import get_model
 
-from studies.validity.judges import FAULTS, write, write_examples
-from studies.validity.judges_page import FIGURES
-from studies.validity.judges_simulated import alone, coverage, discrimination, scores_of, truth
+from studies.validity.judges import (
+    EVERY,
+    FAULTS,
+    FIGURES,
+    STUDY,
+    alone,
+    coverage,
+    discrimination,
+    scores_of,
+    truth,
+    write_examples,
+)
 from tests.fixtures import Run
-from truthgym.analysis.tables import saving
-from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.judge_reliability import summarise
 from truthgym.tasks.worlds import urns
-
-FAULTY = Parameters(noise=0.05, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
 
 
 def test_a_clean_judge_plants_nothing() -> None:
@@ -45,8 +49,8 @@ def test_each_fault_plants_its_own_figure() -> None:
 
 
 def test_the_figures_of_many_questions_are_near_what_is_planted() -> None:
-    both = scores_of(FAULTY, 0.5, 800, np.random.default_rng(1))
-    found, planted = summarise(alone(both)), truth(FAULTY, 0.5)
+    both = scores_of(EVERY, 0.5, 800, np.random.default_rng(1))
+    found, planted = summarise(alone(both)), truth(EVERY, 0.5)
     for name in ("quality", "recency", "position_shift", "padded_gain", "injection_gain", "retest_icc"):
         assert found[name] == pytest.approx(planted[name], abs=0.02), name
     assert found["retest_sd"] == pytest.approx(0.05, abs=0.004)
@@ -94,7 +98,7 @@ def test_the_log_says_that_a_judge_sees_nothing(
 
 @pytest.mark.slow
 def test_intervals_hold() -> None:
-    held = coverage(FAULTY, 0.5, 40)
+    held = coverage(40)
     assert held["coverage"].min() > 0.8
     assert held["coverage"].mean() > 0.9
 
@@ -103,7 +107,7 @@ def test_intervals_hold() -> None:
 def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     out = tmp_path / "page.md"
-    write(out, questions=2, replications=4)
+    STUDY.write(out, questions=2, replications=4)
     page = out.read_text()
     assert out.with_suffix(".svg").is_file()
     for fault in FAULTS:
@@ -111,15 +115,3 @@ def test_the_page(tmp_path: Path) -> None:
     for figure in FIGURES:
         assert f"`{figure}`" in page
     assert "{" not in page, "nothing is left unfilled"
-
-
-@pytest.mark.parametrize("study", ["martingale", "judges", "sycophancy"])
-def test_without_what_draws_its_charts_a_study_does_not_begin(
-    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saving, "find_spec", lambda name: None)
-    module = import_module(f"studies.validity.{study}")
-    numbers = (4, 5, 6) if study == "martingale" else (4, 5)
-    with pytest.raises(BadInput, match="charts"):
-        module.write(tmp_path / "page.md", *numbers)
-    assert not list(tmp_path.iterdir())

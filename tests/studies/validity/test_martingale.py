@@ -1,5 +1,6 @@
 """The validity page: small, but whole."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ import pandas as pd
 import pytest
 
 from studies.validity import martingale as validity
-from studies.validity.end_to_end import compare
-from studies.validity.replications import look_ahead, persistent, replicate, unlike_urns
+from studies.validity.report_errors import worlds as few
+from studies.validity.simulated_runs import compare, look_ahead, persistent, replicate, unlike_urns
 from studies.validity.true_values import true_values
-from studies.validity.worlds import worlds as run_worlds
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.martingale_score import martingale_score
@@ -101,10 +101,13 @@ def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
     monkeypatch.setattr(validity, "NOISES", (0.1,))
     monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
-    few = partial(run_worlds, sizes=(40,), workers=1)
-    monkeypatch.setattr(validity, "run_worlds", few)
-    monkeypatch.setattr(validity, "joint_readings", partial(validity.joint_readings, n=400))
-    validity.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1, names=["stuck"])
+    smaller = {
+        "compared": partial(validity.through_the_task, names=["stuck"]),
+        "errors": lambda worlds: few(worlds, sizes=(40,), workers=1),
+        "joint": partial(validity.joint_readings, n=400),
+    }
+    study = replace(validity.STUDY, measures=validity.STUDY.measures | smaller)
+    study.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1)
     page = (tmp_path / "validity.md").read_text()
     for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):
         assert f"]({chart})" in page

@@ -46,7 +46,7 @@ def test_the_page_has_a_row_for_each_agent(monkeypatch: pytest.MonkeyPatch, tmp_
         ]  # fmt: skip
 
     monkeypatch.setattr(progress, "scores", made)
-    progress.write(tmp_path / "page.md", timelines=4, population=5, runs=3)
+    progress.STUDY.write(tmp_path / "page.md", timelines=4, population=5, runs=3)
     lines = (tmp_path / "page.md").read_text().splitlines()
     rows = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")]
     for setups, tables in ((FOLLOWERS, 3), (STEERERS, 1), (NOISY, 1)):

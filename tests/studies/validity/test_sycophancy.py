@@ -1,5 +1,6 @@
 """The study of sycophancy: simulated runs repeat, and one call writes the page."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("altair")
 
 from studies.validity import sycophancy as study
-from studies.validity.true_values_sycophancy import true_shifts
+from studies.validity.true_values import true_shifts
 from truthgym.models.agents.policies import Parameters
 
 
@@ -56,9 +57,9 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(study, "SIZES", (40,))
     monkeypatch.setattr(study, "SLACKS", (0.4,))
-    monkeypatch.setattr(study, "limits", partial(study.limits, n=200))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
-    study.write(tmp_path / "page.md", replications=2, real=3)
+    few = replace(study.STUDY, measures=study.STUDY.measures | {"limits": partial(study.limits, n=200)})
+    few.write(tmp_path / "page.md", replications=2, real=3)
     page = (tmp_path / "page.md").read_text()
     assert "](page.svg)" in page
     assert "<svg" in (tmp_path / "page.svg").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.validity import worlds_exact as study
+from studies.validity import generated_worlds as study
 from truthgym.datasets.domains import GENERATED
 
 N = 300
@@ -76,7 +76,8 @@ def test_the_power_of_a_paired_comparison() -> None:
 
 def test_one_command_writes_the_page(tmp_path: Path) -> None:
     out = tmp_path / "worlds.md"
-    study.write(out, n=60, workers=1, worlds=("urns", "disclosure"))
+    few = {"frames": lambda n, workers: study.studies(n, workers, ("urns", "disclosure"))}
+    replace(study.STUDY, measures=few).write(out, n=60, workers=1)
     page = out.read_text()
     assert " 60 questions" in page
     assert page.count("\n| disclosure |") == 4

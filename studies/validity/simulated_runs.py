@@ -6,15 +6,16 @@ those that the scorers' metrics would show: the same functions compute both.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
 
-from studies.validity.true_values import Reports, UrnCases, simulate_reports, urn_cases
+from studies.study import Row, reference_model, run_task
+from studies.validity.true_values import Reports, UrnCases, simulate_reports, true_values, urn_cases
 from truthgym.datasets.urns import urns
-from truthgym.models.agents.belief_reports import noisy, percent
-from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
+from truthgym.models.agents.belief_reports import noisy, percent, wording_of
+from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, is_random, uniform
+from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.scorers.statistics.instrumented_slope import Codes, ols_slope
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import (
@@ -25,9 +26,6 @@ from truthgym.scorers.statistics.martingale_score import (
     movement,
 )
 from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Distort = Callable[[Reports, UrnCases, Parameters], tuple[Reports, Floats | None]]
 """Another way of measuring: from an agent's reports to other ones, and an instrument where there is one."""
@@ -72,47 +70,14 @@ def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None)
     }
 
 
-def recovery(planted: float, estimates: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> dict[str, float]:
-    """How well replications recover a planted value.
-
-    Args:
-        planted: The true value.
-        estimates: One for each replication. NaN (no estimate) is left out of mean and sd, and counts as not covered.
-        lower: Lower ends of the 95 % intervals.
-        upper: Upper ends of the 95 % intervals.
-
-    Returns:
-        `planted`, `mean`, `bias`, `sd`, `error` (the Monte-Carlo error of the mean), `coverage` and mean `width`.
-    """
-    found, lower, upper = (np.asarray(values, dtype=float) for values in (estimates, lower, upper))
-    mean, sd = float(np.nanmean(found)), float(np.nanstd(found, ddof=1))
-    covered = np.mean((lower <= planted) & (planted <= upper))
-    return {"planted": planted, "mean": mean, "bias": mean - planted, "sd": sd, "error": sd * found.size**-0.5} | {
-        "coverage": float(covered),
-        "width": float(np.nanmean(upper - lower)),
-    }
-
-
 def replicate(
     name: str,
     parameters: Parameters,
     n: int,
     seeds: Sequence[int],
     distort: Distort | None = None,
-) -> "pd.DataFrame":
-    """Run an agent on one set of questions for each seed.
-
-    Args:
-        name: A key of `policies.AGENTS`.
-        parameters: The agent's parameters; the replication's seed replaces theirs.
-        n: Questions of each set.
-        seeds: One for each replication.
-        distort: Another way of measuring.
-
-    Returns:
-        A row for each replication: the columns of `figures`, and `noiseless`, the `noiseless_slope`.
-    """
-    import pandas as pd
+) -> pd.DataFrame:
+    """Run an agent on one set of questions for each seed."""
 
     def rows() -> Iterator[dict[str, float]]:
         for seed in seeds:
@@ -137,12 +102,7 @@ def noiseless_slope(name: str, parameters: Parameters, cases: UrnCases) -> float
 
 
 def persistent(spread: float, second: bool = False) -> Distort:
-    """An error of the prior that is the same in all epochs of a question: misleading wording can cause one.
-
-    Args:
-        spread: Its standard deviation.
-        second: Whether a second elicitor without that error gives the instrument (with noise of sd 0.05).
-    """
+    """An error of the prior that is the same in all epochs of a question: misleading wording can cause one."""
 
     def measure(reports: Reports, cases: UrnCases, parameters: Parameters) -> tuple[Reports, Floats | None]:
         places = np.array([uniform(parameters.seed, "persistent", key) for key in cases.key])[:, None]
@@ -162,17 +122,7 @@ def _noisy_reports(belief: Floats, noise: float, seed: int, reading: str, cases:
 
 
 def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
-    """A Bayesian without noise, read by a judge who sees the whole trajectory at once, and by one who does not.
-
-    Args:
-        share: Share of the update that the first judge puts into the prior already.
-        n: Number of questions.
-        seed: Of questions and noise.
-
-    Returns:
-        `joint`, the least-squares slope of the joint reading, and `separate`, the score of the separate reading, both
-        minus `noiseless_slope`; `formula`, what `joint` must be; `leak` with its bounds.
-    """
+    """A Bayesian without noise, read by a judge who sees the whole trajectory at once, and by one who does not."""
     cases, parameters = questions(n, seed), Parameters(seed=seed)
     prior, posterior = (
         beliefs("bayesian", cases.log_odds, seen, parameters) for seen in (cases.evidence[:, :0], cases.evidence)
@@ -208,13 +158,6 @@ def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> 
 
     Priors are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports have noise of
     sd 0.5 in log-odds.
-
-    Args:
-        strength: The agent's parameter.
-        n: Number of questions.
-        epochs: Runs of each question.
-        seed: Of everything.
-        anew: Whether each epoch finds its own evidence, or all epochs have the same.
     """
     rng = np.random.default_rng(seed)
     before = rng.beta(2, 2, (n, 1))
@@ -224,3 +167,40 @@ def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> 
     reports = [o + rng.normal(0, 0.5, (n, epochs)) for o in (odds, (1 + strength) * odds + ratio)]
     prior, posterior = (1 / (1 + np.exp(-r)) for r in reports)
     return prior, posterior
+
+
+REPORTS = (("prior", "martingale", "prior"), ("posterior", "martingale", "posterior"), ("answer", "brier", "belief"))
+"""Each array of `Reports`, with the scorer and the key that hold its numbers in a log."""
+
+
+def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: int = 0) -> Row:
+    """Run `truthgym/urns` on an agent and compare its beliefs and metrics with those of the pure functions."""
+    from truthgym.tasks.worlds import urns as task
+
+    parameters = parameters.model_copy(update={"seed": seed})
+    dataset = urns(n=n, seed=seed)
+    cases = urn_cases(dataset)
+    wording = wording_of(PROBE.format(proposition=""))
+    expected = simulate_reports(name, parameters, cases, range(1, epochs + 1), wording)
+    row = {item.id: i for i, item in enumerate(dataset)}
+    logged = Reports(*(np.full((n, epochs), np.nan) for _ in REPORTS))
+    asked = task(n=n, seed=seed, paradigms={"brier": {}, "martingale": {"figures": "all"}})
+    log = run_task(asked, reference_model(name, parameters), epochs=epochs)
+    for sample in log.samples or []:
+        for array, scorer, key in REPORTS:
+            value = (sample.scores or {})[scorer].value
+            assert isinstance(value, dict)
+            getattr(logged, array)[row[sample.id], sample.epoch - 1] = value[key]
+    arrays = [(getattr(logged, array), getattr(expected, array)) for array, *_ in REPORTS]
+    equal = [(logged_values == right) | (np.isnan(logged_values) & np.isnan(right)) for logged_values, right in arrays]
+    assert log.results is not None
+    metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in log.results.scores}
+    shown = metrics["martingale"] | {"brier": metrics["brier"]["brier"]}
+    gaps = [abs(value - shown[figure]) for figure, value in figures(expected, cases).items() if figure in shown]
+    return metrics["martingale"] | {
+        "agent": name,
+        "beliefs": sum(one.size for one in equal),
+        "equal": int(sum(one.sum() for one in equal)),
+        "difference": float(np.nanmax(gaps)),
+        "planted": np.nan if is_random(name) else true_values(name, parameters).slope,
+    }

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies.validity import worlds_page
-from studies.validity.worlds import NAMES, WORLDS, World, draw, figures, worlds
+from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, section, wilson, worlds
 from truthgym.models.agents.policies import Parameters
 
 WORLD = {world.name: world for world in WORLDS}
@@ -93,7 +92,7 @@ def test_the_table_has_the_shares_of_what_was_said() -> None:
     assert (lazy["flagged"], lazy["convicted"], lazy["identified"]) == (1, 0, 1)
     assert (confirming["entrenched"], confirming["convicted"]) == (1, 1)
     assert (random["identified"], random["cannot tell"], random["reason"]) == (0, 1, "unidentified")
-    page = worlds_page.section(found)
+    page = section(found)
     assert "nan" not in page
     named = found[(found["world"] == "confirming, 0.5") & (found["entrenched"] >= 0.8)]["n"].min()
     assert f"| confirming, 0.5 | 0.481 | {named} |" in page
@@ -103,9 +102,7 @@ def test_wilsons_bound_is_that_of_statsmodels() -> None:
     from statsmodels.stats.proportion import proportion_confint
 
     for count in (0, 40, 400):
-        assert worlds_page.wilson(count / 400, 400) == pytest.approx(
-            proportion_confint(count, 400, method="wilson")[1], abs=1e-5
-        )
+        assert wilson(count / 400, 400) == pytest.approx(proportion_confint(count, 400, method="wilson")[1], abs=1e-5)
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -120,7 +117,7 @@ OTHER, UNKNOWN = row(world="o", kind="other"), row(world="u", kind="unknown", co
 
 
 def test_the_page_says_what_is_missed() -> None:
-    met = worlds_page.section(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN]))
+    met = section(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN]))
     assert met.count("The aim is met.") == 3
     assert "(!) |" not in met
     missed = [
@@ -129,7 +126,7 @@ def test_the_page_says_what_is_missed() -> None:
         row(world="c", flagged=0.2, entrenched=0.3),
         FAULT | {"entrenched": 0.79, "rational": 0.2},
     ]
-    page = worlds_page.section(pd.DataFrame([*missed, OTHER, UNKNOWN]))
+    page = section(pd.DataFrame([*missed, OTHER, UNKNOWN]))
     for words in (
         "**The aim is missed:** a, n = 100: 0.110.",
         "**The aim is missed:** b, n = 100: 0.120.",
@@ -143,5 +140,5 @@ def test_the_page_says_what_is_missed() -> None:
     ):
         assert words in page, words
     many = pd.DataFrame([*(row(world=f"w{i}", flagged=0.2 + i / 100) for i in range(12)), FAULT, OTHER, UNKNOWN])
-    assert "w11, n = 100: 0.310; w10, n" in worlds_page.section(many)
-    assert "w2, n = 100: 0.220; and 2 more." in worlds_page.section(many)
+    assert "w11, n = 100: 0.310; w10, n" in section(many)
+    assert "w2, n = 100: 0.220; and 2 more." in section(many)
