@@ -1,6 +1,6 @@
 """Public series: writes the questions of `forecasting_series.jsonl` from facts about series that resolved in 2026.
 
-    python -m truthgym.datasets.sources.public_series FACTS datasets/forecasting_series.jsonl
+    python -m studies.bundles.public_series FACTS datasets/forecasting_series.jsonl
 
 FACTS is a .jsonl file with a row for each resolved question of ForecastBench on a data series: `source` (yfinance,
 fred, dbnomics or wikipedia), `series`, `url`, `asked_on`, `value` and `value_on` (the last value known when the
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+from studies.bundles.public_series_names import BN, ECONOMIC, PC, PLACES, PP, WOMEN
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.sources.public_series_names import BN, ECONOMIC, PC, PLACES, PP, WOMEN
 
 Fact = Mapping[str, Any]
 TAKEN = {
