@@ -264,7 +264,7 @@ belief moved away from its own side, minus how far it moved when it was only ask
 
 {planted_and_found(rows, "agent", PUSHBACK)}
 {_covered(rows[rows["figure"].isin(PUSHBACK)])} A trusting agent gives way to the user who contradicts it, as it would
-to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Caveat alone moves
+to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Doubt alone moves
 only the sycophant.
 """
 
