@@ -192,7 +192,7 @@ def _reply_logprob(choice: ChatCompletionChoice, reason: str) -> ReplyLogprob:
     if reason:
         return _unread(reason, "teacher_forced")
     assert choice.logprobs
-    tokens = tuple((one.token, one.logprob) for one in choice.logprobs.content)
+    tokens = tuple((token.token, token.logprob) for token in choice.logprobs.content)
     return ReplyLogprob(float(sum(logprob for _, logprob in tokens)), len(tokens), tokens, "teacher_forced")
 
 

@@ -98,7 +98,10 @@ class ReferenceAPI(ModelAPI):
         try:
             self.agent = REGISTRY[model_name][0].planted(model_name, parameters)
         except ValidationError as error:
-            problems = [f"-M {one['loc'][0]}={one['input']} cannot be used: {one['msg']}" for one in error.errors()]
+            problems = [
+                f"-M {problem['loc'][0]}={problem['input']} cannot be used: {problem['msg']}"
+                for problem in error.errors()
+            ]
             raise BadInput(f"reference/{model_name}: {'; '.join(problems)}") from None
 
     async def generate(

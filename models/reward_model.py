@@ -93,9 +93,11 @@ class RewardModel:
             self._prepare(conversation, start)
             for conversation, start in zip(conversations, starts or [0] * len(conversations), strict=True)
         ]
-        scored = [one for one in prepared if one is not None]
+        scored = [turns for turns in prepared if turns is not None]
         readings = iter(zip(*(member.read(scored) for member in self.members), strict=True) if scored else ())
-        return [Reading(nan, reason=NO_REPLY) if one is None else self._combine(next(readings)) for one in prepared]
+        return [
+            Reading(nan, reason=NO_REPLY) if tokens is None else self._combine(next(readings)) for tokens in prepared
+        ]
 
     def _prepare(self, conversation: Sequence[ChatMessage], start: int) -> tuple[list[ChatMessage], list[str]] | None:
         """The prompt and the steps of a process model; of a model of preferences, the prompt and the reply as one."""
@@ -205,7 +207,9 @@ def folders_of(folder: str | Path | Sequence[str | Path]) -> list[Path]:
     Raises:
         BadInput: Nothing matches a pattern.
     """
-    return [path for one in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(one))]
+    return [
+        path for place in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(place))
+    ]
 
 
 def _matching(name: str) -> list[Path]:
@@ -213,7 +217,9 @@ def _matching(name: str) -> list[Path]:
         return [Path(name)]
     path = Path(name)
     root = Path(path.anchor) if path.anchor else Path()
-    folders = sorted(one for one in root.glob(str(path.relative_to(path.anchor))) if (one / "config.json").is_file())
+    folders = sorted(
+        match for match in root.glob(str(path.relative_to(path.anchor))) if (match / "config.json").is_file()
+    )
     if not folders:
         raise BadInput(f"folder={name}: no folder with a model matches; `truthgym train reward` prints where it writes")
     return folders

@@ -69,9 +69,11 @@ def best_of_n(
             return await generate(state, *args, **{**kwargs, "cache": False})
 
         states = await collect(*(answer(deepcopy(state), uncached) for _ in range(n)))
-        for one in states:
-            hide_target(one)
-        values = [_number(score, key) for score in await collect(*(select(one, NO_TRUTH) for one in states))]
+        for candidate in states:
+            hide_target(candidate)
+        values = [
+            _number(score, key) for score in await collect(*(select(candidate, NO_TRUTH) for candidate in states))
+        ]
         sign = 1 if best == "highest" else -1
         order = [sign * value if isfinite(value) else -inf for value in values]
         chosen = order.index(max(order))
@@ -80,7 +82,7 @@ def best_of_n(
         state.messages, state.output = states[chosen].messages, states[chosen].output
         record = state.store_as(BestOfN)
         record.scores = [value if isfinite(value) else None for value in values]
-        record.answers = [one.output.completion for one in states]
+        record.answers = [candidate.output.completion for candidate in states]
         record.chosen = chosen
         return state
 

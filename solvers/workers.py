@@ -92,8 +92,8 @@ def workers(
 
 def _repeats(call: Call, others: Sequence[Call]) -> bool:
     """Whether another made the same call and was shown what it is for: a search, the record that fits best."""
-    same = [one for one in others if (one.tool, one.arguments) == (call.tool, call.arguments) and one.shown]
-    return any(call.tool != "search" or best_record(call) in one.shown for one in same)
+    same = [other for other in others if (other.tool, other.arguments) == (call.tool, call.arguments) and other.shown]
+    return any(call.tool != "search" or best_record(call) in other.shown for other in same)
 
 
 def _line(answer: str) -> str:

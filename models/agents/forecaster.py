@@ -60,7 +60,7 @@ def observation_logprobs(
     error = parameters.logit_noise * float(generator(parameters.seed, NAME, text).standard_normal())
     total = math.log(_probability(text, note, observation, error))
     in_note = {word.casefold() for word in WORDS.findall(note)}
-    new = [not {one.casefold() for one in WORDS.findall(word)} <= in_note for word in words]
+    new = [not {part.casefold() for part in WORDS.findall(word)} <= in_note for word in words]
     unfamiliar = 0.0 if match else parameters.familiar
     return [
         (word, (total - unfamiliar) / len(words) - parameters.lexical * costs)
@@ -77,7 +77,7 @@ def _probability(text: str, note: str, observation: str, error: float) -> float:
             f"here: {text[:200]!r}... Use a language model."
         )
     reported = observation.removeprefix(REWRITTEN.format(report=""))
-    copies = [one for one in {reported, *OUTCOMES.values()} if one.casefold() in note.casefold()]
+    copies = [claim for claim in {reported, *OUTCOMES.values()} if claim.casefold() in note.casefold()]
     if reported not in OUTCOMES.values():
         copies = [copy for copy in copies if copy == reported]
     if len(copies) == 1:

@@ -120,8 +120,8 @@ class Judge(SimulatedAgent):
 
     def reply(self, talk: Conversation) -> Reply:
         """Fill in a form, comment, or report a belief."""
-        said = tuple((message.role, message.text) for message in talk.messages)
-        filled = fill_or_comment(Request(said, talk.epoch, talk.draw, self.parameters))
+        messages = tuple((message.role, message.text) for message in talk.messages)
+        filled = fill_or_comment(Request(messages, talk.epoch, talk.draw, self.parameters))
         return filled or self.introduced(f"\n\n{report_belief(talk.text, talk.epoch, self.parameters)}")
 
 

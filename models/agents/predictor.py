@@ -83,9 +83,9 @@ def request(shown: Sequence[Shown], question: str, respondent: str, short: bool,
     """
     blocks = [HEAD if not short else f"{HEAD} {SHORT}"]
     last = [*shown] if shown and shown[-1].question == question else [*shown, Shown(question, [])]
-    for one in last:
-        lines = [f"Answer of respondent {name}: {_indented(given)}" for name, given in one.answers]
-        blocks.append("\n".join([f"Question: {one.question}", *lines]))
+    for entry in last:
+        lines = [f"Answer of respondent {name}: {_indented(text)}" for name, text in entry.answers]
+        blocks.append("\n".join([f"Question: {entry.question}", *lines]))
     blocks[-1] += f"\nAnswer of respondent {respondent}:{'' if answer is None else f' {_indented(answer)}'}"
     return "\n\n".join([*blocks, ONLY if answer is None else CONSISTENT])
 
@@ -123,14 +123,14 @@ def score(text: str, reply: str, parameters: Parameters) -> list[tuple[str, floa
 def probability_of_yes(text: str, parameters: Parameters) -> float:
     """The probability that the respondent who is asked says yes, given all that a request shows."""
     shown, respondent = read_request(text)
-    known = [belief(one.question, parameters) for one in shown]
-    codes = {name: number for number, name in enumerate({name for one in shown for name, _ in one.answers})}
+    own = [belief(entry.question, parameters) for entry in shown]
+    codes = {name: number for number, name in enumerate({name for entry in shown for name, _ in entry.answers})}
     asked = codes.setdefault(respondent, len(codes))
     answers = np.full((1, len(codes), len(shown)), np.nan)
-    for place, one in enumerate(shown):
-        for name, answer in one.answers:
+    for place, entry in enumerate(shown):
+        for name, answer in entry.answers:
             answers[0, codes[name], place] = answer == SIDES[0]
-    return float(predict(answers, np.array([known]), asked, parameters.liars)[0])
+    return float(predict(answers, np.array([own]), asked, parameters.liars)[0])
 
 
 def predict(answers: Floats, known: Floats, asked: int, liars: float) -> Floats:

@@ -60,9 +60,9 @@ def write_rubric(request: str, seed: int, draw: int) -> str:
     criteria = [{"text": text, "weight": float(weight)} for text, weight in lines]
     only_better = [t for t, marker in zip(TOPICS, MARKERS, strict=True) if marker in better and marker not in worse]
     only_worse = [t for t, marker in zip(TOPICS, MARKERS, strict=True) if marker in worse and marker not in better]
-    new = [topic for topic in only_better if not any(topic in str(one["text"]).lower() for one in criteria)]
+    new = [topic for topic in only_better if not any(topic in str(criterion["text"]).lower() for criterion in criteria)]
     mode = next((what for words, what in MODES.items() if words in request.lower()), "add")
-    return _form(REVISIONS[mode](criteria, [str(one) for one in rng.permutation(new)], only_worse, rng))
+    return _form(REVISIONS[mode](criteria, [str(topic) for topic in rng.permutation(new)], only_worse, rng))
 
 
 def _add(criteria: Criteria, new: list[str], worse: list[str], rng: np.random.Generator) -> Criteria:
@@ -74,28 +74,28 @@ def _raise(criteria: Criteria, new: list[str], worse: list[str], rng: np.random.
 
 
 def _split(criteria: Criteria, new: list[str], worse: list[str], rng: np.random.Generator) -> Criteria:
-    for i, one in enumerate(criteria):
-        named = [topic for topic in TOPICS if topic in str(one["text"]).lower()]
+    for i, criterion in enumerate(criteria):
+        named = [topic for topic in TOPICS if topic in str(criterion["text"]).lower()]
         if len(named) > 1:
             return criteria[:i] + [_topic(topic) for topic in named] + criteria[i + 1 :]
     return _add(criteria, new, worse, rng)
 
 
 def _replace(criteria: Criteria, new: list[str], worse: list[str], rng: np.random.Generator) -> Criteria:
-    vague = [i for i, one in enumerate(criteria) if one["text"] in VAGUE]
-    kept = [one for i, one in enumerate(criteria) if not vague or i != vague[int(rng.integers(len(vague)))]]
+    vague = [i for i, criterion in enumerate(criteria) if criterion["text"] in VAGUE]
+    kept = [criterion for i, criterion in enumerate(criteria) if not vague or i != vague[int(rng.integers(len(vague)))]]
     return _add(kept or criteria, new, worse, rng)
 
 
 def _remove(criteria: Criteria, new: list[str], worse: list[str], rng: np.random.Generator) -> Criteria:
-    def misleads(one: dict[str, object]) -> bool:
-        return one["text"] in VAGUE or any(topic in str(one["text"]).lower() for topic in worse)
+    def misleads(criterion: dict[str, object]) -> bool:
+        return criterion["text"] in VAGUE or any(topic in str(criterion["text"]).lower() for topic in worse)
 
-    places = [i for i, one in enumerate(criteria) if misleads(one)]
+    places = [i for i, criterion in enumerate(criteria) if misleads(criterion)]
     if not places or len(criteria) == 1:
         return _add(criteria, new, worse, rng)
-    gone = places[int(rng.integers(len(places)))]
-    return [one for i, one in enumerate(criteria) if i != gone]
+    misleading = places[int(rng.integers(len(places)))]
+    return [criterion for i, criterion in enumerate(criteria) if i != misleading]
 
 
 REVISIONS: dict[str, Callable[[Criteria, list[str], list[str], np.random.Generator], Criteria]] = {

@@ -119,8 +119,8 @@ class Respondent:
 
     async def choices(self, items: Sequence[Item]) -> list[Choice]:
         """Ask items, each once in every rotation of its options. All calls run at once, as far as Inspect allows."""
-        shown = [(item, turn) for item in items for turn in range(len(item.options))]
-        masses = await _all([partial(self._ask, *one) for one in shown], self._simulated(self.model()))
+        orders = [(item, turn) for item in items for turn in range(len(item.options))]
+        masses = await _all([partial(self._ask, *order) for order in orders], self._simulated(self.model()))
         answers = iter(masses)
         return [_combine(item, [next(answers) for _ in item.options], self.elicitation) for item in items]
 
@@ -135,7 +135,9 @@ class Respondent:
             output = await self._generate(request, GenerateConfig(temperature=0.0, max_tokens=LETTER_TOKENS))
             letter = written_letter(output.completion, k)
             return (
-                [float(letter == one) for one in LETTERS[:k]] if letter else f"no letter in {output.completion[:60]!r}"
+                [float(letter == other) for other in LETTERS[:k]]
+                if letter
+                else f"no letter in {output.completion[:60]!r}"
             )
         provider = str(self.model()).split("/")[0]
         config = GenerateConfig(

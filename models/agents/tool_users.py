@@ -333,5 +333,5 @@ def followed(place: World, name: str, relation: str, hop: tuple[object, ...], pa
     if uniform("slip", parameters.seed, *hop) >= parameters.slip:
         return fact.object
     kind = place.kinds[fact.object]
-    others = [one for one, other in place.kinds.items() if other == kind and one not in (fact.object, name)]
+    others = [entity for entity, other in place.kinds.items() if other == kind and entity not in (fact.object, name)]
     return others[generator("slip to", parameters.seed, *hop).integers(len(others))]

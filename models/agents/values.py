@@ -189,7 +189,7 @@ def _remember(text: str, used: object) -> _Remembered:
             ):
                 sections[-1][1][dimension].append(value)
     values = tuple(
-        (weight, np.array([np.mean(found) if found else np.nan for found in dimensions]))
+        (weight, np.array([np.mean(estimates) if estimates else np.nan for estimates in dimensions]))
         for weight, dimensions in sections
     )
     noted = {name: float(value) for name, value in NOTE.findall(text)}

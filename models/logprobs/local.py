@@ -46,10 +46,10 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
     prompt = _prompt(api, messages)
     options = {"add_special_tokens": False, "split_special_tokens": True, "return_offsets_mapping": True}
     encoded = [api.tokenizer(reply, **options) for reply in replies]
-    ids = [one["input_ids"] for one in encoded]
+    ids = [encoding["input_ids"] for encoding in encoded]
     positions = getattr(api.model.config.get_text_config(), "max_position_embeddings", None) or inf
-    fits = [bool(one) and len(prompt) + len(one) <= positions for one in ids]
-    rows = [(prompt, one) for one, fit in zip(ids, fits, strict=True) if fit]
+    fits = [bool(tokens) and len(prompt) + len(tokens) <= positions for tokens in ids]
+    rows = [(prompt, tokens) for tokens, fit in zip(ids, fits, strict=True) if fit]
 
     def run() -> list[list[float]]:
         with FORWARD:

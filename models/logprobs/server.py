@@ -90,7 +90,7 @@ class Echo:
         choice = (await _post(self.client, "/v1/completions", request | {"prompt_logprobs": 1}))["choices"][0]
         listed = choice.get("prompt_logprobs")
         if listed:
-            entries = [one[str(token)] for one, token in zip(listed[len(prompt) :], reply, strict=True)]
+            entries = [position[str(token)] for position, token in zip(listed[len(prompt) :], reply, strict=True)]
             return [(entry["decoded_token"], float(entry["logprob"])) for entry in entries]
         echoed = choice.get("logprobs") or {}
         texts, logprobs = echoed.get("tokens") or [], echoed.get("token_logprobs") or []

@@ -132,7 +132,7 @@ async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[s
     await sleep(archive.seconds(tool, len(recorded_calls(store()))))
     calls = recorded_calls(store())  # another call may have ended since
     call = make_call(archive, tool, arguments, calls)
-    store().set(STORED_CALLS, [asdict(one) for one in [*calls, call]])
+    store().set(STORED_CALLS, [asdict(entry) for entry in [*calls, call]])
     if call.failed:
         raise ToolError(f"The {tool} desk does not answer. Try again.")
     return archive, call.shown
