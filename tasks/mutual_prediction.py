@@ -272,7 +272,7 @@ def _samples(answers: Answers, design: Design, scoring: Scoring, n: int | None, 
         if not drawn and not reason:
             continue
         text, question = answers.questions[name]
-        metadata = {
+        metadata: dict[str, Any] = {
             "source": source.name,
             "source_model": source.model,
             "log": source.asked_in[name].path,
@@ -286,7 +286,8 @@ def _samples(answers: Answers, design: Design, scoring: Scoring, n: int | None, 
             "trials": [trial.model_dump() for trial in drawn],
         }
         metadata |= {"unread": reason} if reason else {}
-        metadata |= {"priors": priors} if (priors := _priors(answers, drawn)) else {}
+        if priors := _priors(answers, drawn):
+            metadata["priors"] = priors
         identity = f"{source.name} | {name}"
         samples[int(index)] = Sample(
             id=identity, input=text, target=drawn[0].answer if drawn else "", metadata=metadata

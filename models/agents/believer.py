@@ -169,10 +169,10 @@ class Believer(SimulatedAgent):
         words = " ".join([*markers, *[remark] * bool(remark), words])
         if not answer:
             return f" {words}"
-        reported = self._report(reading, belief, talk, "marker")
-        if np.isnan(reported):
+        stated = self._report(reading, belief, talk, "marker")
+        if np.isnan(stated):
             return f" {' '.join([*markers, DECLINED])}"
-        return f" {words}\n\n\\{MARKER}{{{reported:.4f}}}"
+        return f" {words}\n\n\\{MARKER}{{{stated:.4f}}}"
 
     def _general(self, talk: Conversation) -> str:
         """Reply to a question without a proposition, with the planted care if it is the one that is worked on."""

@@ -1,7 +1,7 @@
 """A reference agent's reading of a conversation: the question, the evidence, stated beliefs and others' opinions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from truthgym.datasets.agent_worlds import answerable_path
@@ -102,6 +102,7 @@ def evidence_in(text: str, naive: bool = False) -> Evidence | None:
     asked, question = ASKED.get(), question_in(text)
     if asked is None:
         return None
+    pieces: Iterable[int]
     if question:
         calls, ends = calls_in(text, question)
         pieces, path, least = range(len(calls)), answerable_path(question, calls), 1e-6

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from truthgym.datasets import almanac as almanacs
 from truthgym.datasets import cruxes as exchanges
 from truthgym.datasets import disclosure as disclosures
 from truthgym.datasets import interventions as devices
@@ -20,7 +19,18 @@ from truthgym.datasets.almanac import WORDINGS as ALMANAC_WORDINGS
 from truthgym.datasets.cruxes import WORDINGS as CRUXES_WORDINGS
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.almanac import KINDS
-from truthgym.datasets.worlds.networks import Candidates, Part, Query, learned_paths, stated_paths
+from truthgym.datasets.worlds.almanac import paths as almanac_paths
+from truthgym.datasets.worlds.networks import (
+    COUNTERFACTUAL,
+    ROOT,
+    SEE,
+    SET,
+    Candidates,
+    Part,
+    Query,
+    learned_paths,
+    stated_paths,
+)
 
 NAME = r"[A-Z][a-z]+"
 NAMES = rf"{NAME}(?:, {NAME})* and {NAME}"
@@ -149,13 +159,13 @@ def interventions(lines: Sequence[str]) -> ReadBack | None:
 
 def _query(s: devices.Surface, asked: Fields, called: Sequence[str]) -> Query:
     parts, words = range(len(called)), {"deed": asked["deed"], "question": asked["question"]}
-    kinds = (devices.SET, devices.SEE, devices.COUNTERFACTUAL)
+    kinds = (SET, SEE, COUNTERFACTUAL)
     every = (Query(*one) for one in product(kinds, parts, (False, True), parts))
     return next(query for query in every if s.deed(query, called) == words)
 
 
 def _stated(s: devices.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:
-    rules = {rule: expression(getattr(s, rule), fields) for rule in (devices.ROOT, *devices.RULES)}
+    rules = {rule: expression(getattr(s, rule), fields) for rule in (ROOT, *devices.RULES)}
     lines = sorted((m.start(), rule, m) for rule, words in rules.items() for m in words.finditer(asked["mechanism"]))
     called: list[str] = []
     device: list[Part] = []
@@ -204,7 +214,7 @@ def almanac(lines: Sequence[str]) -> ReadBack | None:
         ]
         days = [_day(day) for day in (past[0]["day"], asked["opened"], asked["by"])]
         history, weeks = 1 + (days[1] - days[0]) // 7, 1 + (days[2] - days[0]) // 7
-        exact, naive = almanacs.paths(kind, {name: int(asked[name]) for name in kind.ranges}, readings, weeks)
+        exact, naive = almanac_paths(kind, {name: int(asked[name]) for name in kind.ranges}, readings, weeks)
         return ReadBack(wording.proposition.format(**asked), exact[history:], naive[history - 1 :])
     return None
 
