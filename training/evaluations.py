@@ -10,7 +10,7 @@ from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import repeated_scores, with_newest
 from truthgym.training.files import markdown_table
-from truthgym.training.statements import Status, digest_of, record, store_of
+from truthgym.training.lineage import Status, digest_of, record, store_of
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:

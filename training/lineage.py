@@ -1,22 +1,128 @@
-"""Lineage: what an artifact was made from, whether its records are intact, and what is missing.
+"""Lineage: what was made from what, by digest. Records are in-toto statements, one immutable file each.
+
+A statement's subjects are what was made and its `resolvedDependencies` what it was made from, all by SHA-256. It lies
+in `.lineage`, in the folder that it describes or beside the file, and is named by the digest of its own content.
 
 truthgym lineage show trained/urns-sft-0123456789ab
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import UTC, datetime
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import Any, Literal
 
+from truthgym.datasets.digests import canonical_json, file_digest
 from truthgym.evallog.errors import bad_input
-from truthgym.training.statements import FOLDER, TYPE, digest_of, root_of, store_of
+from truthgym.training.files import CARD, hash_model
 
+Event = Literal["search", "export", "deploy", "convert", "train", "eval"]
+Status = Literal["succeeded", "failed", "cancelled"]
+TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://github.com/truthgym/truthgym/lineage/{event}/v1"
+FOLDER = ".lineage"
 SHORT = 12
 NOT_RECORDED = "not recorded"
 """Of what is known by a name, such as a model at a provider. An artifact always has a statement of its export."""
+
+
+def record(
+    event: Event,
+    subjects: Sequence[str | Path] | Mapping[str, str],
+    parents: Sequence[str | Path] | Mapping[str, str] = (),
+    *,
+    store: Path | None = None,
+    status: Status = "succeeded",
+    parameters: Mapping[str, Any] | None = None,
+    figures: Mapping[str, Any] | None = None,
+    failure: Mapping[str, str] | None = None,
+    finished: str | None = None,
+) -> Path:
+    """Write a statement. Several processes may write into one store at once; no statement is ever replaced.
+
+    Args:
+        event: What happened.
+        subjects: What was made: files and folders, or digests by name.
+        parents: What it was made from, likewise.
+        store: Folder of the statement; by default that of the first subject.
+        status: How it ended.
+        parameters: The options that decide the result. Values that JSON does not know become text.
+        figures: What was measured.
+        failure: `type`, `message` and `stage` of what ended a run that did not succeed.
+        finished: When, in ISO format; by default now.
+
+    Returns:
+        The file `SHA256.json`. It is canonical JSON, in which NaN is null, and its name is its SHA-256.
+    """
+    store = store or store_of(Path(next(iter(subjects))))
+    base = _root_of(store)
+    statement = {
+        "_type": TYPE,
+        "subject": _descriptors(subjects, base),
+        "predicateType": PREDICATE.format(event=event),
+        "predicate": {
+            "buildDefinition": {
+                "buildType": event,
+                "externalParameters": dict(parameters or {}),
+                "resolvedDependencies": _descriptors(parents, base),
+            },
+            "runDetails": {
+                "builder": {"id": "truthgym", "version": {"truthgym": version("truthgym")}},
+                "metadata": {"finishedOn": finished or datetime.now(UTC).isoformat(timespec="seconds")},
+            },
+            "result": {"status": status, "figures": dict(figures or {}), "failure": dict(failure or {})},
+        },
+    }
+    plain = json.loads(json.dumps(statement, default=str), parse_constant=lambda _: None)
+    content = canonical_json(plain).encode()
+    path = store / f"{sha256(content).hexdigest()}.json"
+    store.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        with NamedTemporaryFile(prefix=".", suffix=".partial", dir=store, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    return path
+
+
+def digest_of(place: str | Path) -> str:
+    """SHA-256, in hex, of a file, or of a folder's files without cards and the history of training.
+
+    Of a model or dataset, which has a card or a `config.json`, the files at the top level count: below are its data and
+    checkpoints. Of any other folder, such as a checkpoint of verl, all files in it count, with their paths. Of a name
+    that is neither, such as a model's at a provider, it is the SHA-256 of the name.
+    """
+    path = Path(place)
+    if path.is_file():
+        return file_digest(path)
+    if not path.is_dir():
+        return sha256(str(place).encode()).hexdigest()
+    return hash_model(str(path), deep=not any((path / name).is_file() for name in (CARD, "config.json")))
+
+
+def store_of(place: Path) -> Path:
+    """The folder of the statements about a file or folder."""
+    return (place if place.is_dir() else place.parent) / FOLDER
+
+
+def _root_of(store: Path) -> Path:
+    """The folder to which the paths in a store's statements are relative: the one around the described folder."""
+    return store.resolve().parent.parent
+
+
+def _descriptors(places: Sequence[str | Path] | Mapping[str, str], base: Path) -> list[dict[str, Any]]:
+    """In-toto's resource descriptors. What is a path has a `uri`, relative to `base`, so that all may move together."""
+    digests = places if isinstance(places, Mapping) else {str(place): digest_of(place) for place in places}
+    descriptors = []
+    for name, digest in digests.items():
+        is_path = Path(name).exists()
+        text = os.path.relpath(Path(name).resolve(), base) if is_path else name
+        descriptors.append({"name": text, "digest": {"sha256": digest}} | ({"uri": f"file:{text}"} if is_path else {}))
+    return descriptors
 
 
 @dataclass(frozen=True)
@@ -25,19 +131,21 @@ class Resource:
 
     name: str
     digest: str
-    store: Path
-    """Folder of the statement that names it."""
-    is_path: bool
-    """Whether it was a file or folder; else it is known by its name, as a model at a provider is."""
-
-    @property
-    def path(self) -> Path:
-        """Where it was, if it is a file or folder."""
-        return (root_of(self.store) / self.name).resolve()
+    path: Path | None
+    """Where it was; None if it is known by its name, as a model at a provider is."""
 
     @property
     def text(self) -> str:
         return f"{self.name} {self.digest[:SHORT]}"
+
+    @property
+    def state(self) -> str:
+        """What is there now, compared with the digest."""
+        if self.path is None:
+            return NOT_RECORDED
+        if not self.path.exists():
+            return "missing"
+        return "as recorded" if digest_of(self.path) == self.digest else "changed"
 
 
 @dataclass(frozen=True)
@@ -45,43 +153,13 @@ class Statement:
     """A statement that was read from a store."""
 
     path: Path
-    content: dict[str, Any]
-
-    @property
-    def event(self) -> str:
-        return str(self._definition["buildType"])
-
-    @property
-    def status(self) -> str:
-        return str(self.content["predicate"]["result"]["status"])
-
-    @property
-    def finished(self) -> str:
-        return str(self.content["predicate"]["runDetails"]["metadata"]["finishedOn"])
-
-    @property
-    def failure(self) -> str:
-        """What ended a run that did not succeed; empty if it did."""
-        failure = self.content["predicate"]["result"].get("failure") or {}
-        return ": ".join(str(failure[key]) for key in ("stage", "type", "message") if failure.get(key))
-
-    @cached_property
-    def subjects(self) -> list[Resource]:
-        return self._resources(self.content["subject"])
-
-    @cached_property
-    def parents(self) -> list[Resource]:
-        return self._resources(self._definition["resolvedDependencies"])
-
-    @property
-    def _definition(self) -> dict[str, Any]:
-        definition: dict[str, Any] = self.content["predicate"]["buildDefinition"]
-        return definition
-
-    def _resources(self, given: list[dict[str, Any]]) -> list[Resource]:
-        return [
-            Resource(str(one["name"]), str(one["digest"]["sha256"]), self.path.parent, "uri" in one) for one in given
-        ]
+    event: str
+    status: str
+    finished: str
+    failure: str
+    """What ended a run that did not succeed; empty if it did."""
+    subjects: list[Resource]
+    parents: list[Resource]
 
 
 class Lineage:
@@ -101,14 +179,14 @@ class Lineage:
                 continue
             seen.add(store)
             for statement in self._read(store):
-                waiting += [store_of(parent.path) for parent in statement.parents if parent.is_path]
+                waiting += [store_of(parent.path) for parent in statement.parents if parent.path]
         if not self.statements and not self.damaged:
             raise bad_input(
                 f"There is no lineage of {', '.join(map(str, places))}; give a folder with {FOLDER} in or beside it"
             )
         self.makers: dict[str, list[Statement]] = {}
         """By the digest of a subject, the statements about it, oldest first."""
-        for statement in sorted(self.statements.values(), key=lambda one: (one.finished, one.path.name)):
+        for statement in sorted(self.statements.values(), key=lambda made: (made.finished, made.path.name)):
             for subject in statement.subjects:
                 self.makers.setdefault(subject.digest, []).append(statement)
 
@@ -119,16 +197,11 @@ class Lineage:
                 self.damaged.append(f"{path} was changed: its content has another digest than its name")
                 continue
             try:
-                statement = Statement(path, json.loads(content))
-                _ = statement.subjects, statement.parents, statement.status, statement.finished
-                known = statement.content["_type"] == TYPE
-            except (ValueError, LookupError, TypeError):
-                known = False
-            if not known:
+                self.statements[path.stem] = _parse(path, json.loads(content))
+            except (ValueError, LookupError, TypeError, AttributeError):
                 self.damaged.append(f"{path} is not a statement")
                 continue
-            self.statements[path.stem] = statement
-            yield statement
+            yield self.statements[path.stem]
 
     def find(self, what: str) -> str:
         """The digest of an artifact: of a path that exists, or the one digest that begins with `what`.
@@ -138,12 +211,12 @@ class Lineage:
         """
         path = Path(what)
         digest = digest_of(path) if path.exists() else what
-        found = sorted(maker for maker in self.makers if maker.startswith(digest))
-        if len(found) != 1:
+        matches = [maker for maker in self.makers if maker.startswith(digest)]
+        if len(matches) != 1:
             raise bad_input(
-                f"{what}: {len(found)} artifacts in the lineage have this digest; give a path, or more digits"
+                f"{what}: {len(matches)} artifacts in the lineage have this digest; give a path, or more digits"
             )
-        return found[0]
+        return matches[0]
 
     def tree(self, digest: str, indent: str = "", above: tuple[str, ...] = ()) -> Iterator[str]:
         """An artifact with what it was made from, a line each, and further in what that was made from."""
@@ -157,7 +230,7 @@ class Lineage:
                 elif parent.digest in self.makers:
                     yield from self.tree(parent.digest, indent + "  ", (*above, digest))
                 else:
-                    yield f"{indent}  {parent.text}: {self._unmade(parent)}"
+                    yield f"{indent}  {parent.text}: {parent.state}"
 
     def faults(self) -> list[str]:
         """Everything that is wrong, a sentence each: changed statements and artifacts, missing parents, cycles."""
@@ -165,17 +238,11 @@ class Lineage:
         for statement in self.statements.values():
             for subject in statement.subjects:
                 newest = self.makers[subject.digest][-1] is statement
-                if (
-                    newest
-                    and subject.is_path
-                    and subject.path.exists()
-                    and digest_of(subject.path) != subject.digest
-                    and not self._replaced(subject)
-                ):
+                # What another statement is about was replaced, and not changed.
+                if newest and subject.state == "changed" and digest_of(str(subject.path)) not in self.makers:
                     faults.append(f"{subject.path} was changed after the statement {statement.path.stem[:SHORT]}")
             for parent in statement.parents:
-                state = self._unmade(parent)
-                if parent.digest in self.makers or state == "as recorded":
+                if parent.digest in self.makers or (state := parent.state) == "as recorded":
                     continue
                 if state != NOT_RECORDED or parent.name.startswith("artifact:"):
                     faults.append(f"{statement.subjects[0].name} was made from {parent.text}, which is {state}")
@@ -187,15 +254,35 @@ class Lineage:
             ]
         return list(dict.fromkeys(faults))
 
-    def _replaced(self, subject: Resource) -> bool:
-        """Whether another statement is about what is now in the subject's place."""
-        return digest_of(subject.path) in self.makers
 
-    def _unmade(self, parent: Resource) -> str:
-        """The state of a parent that no statement is about."""
-        if not parent.is_path or not parent.path.exists():
-            return "missing" if parent.is_path else NOT_RECORDED
-        return "as recorded" if digest_of(parent.path) == parent.digest else "changed"
+def _parse(path: Path, content: dict[str, Any]) -> Statement:
+    """A statement from its JSON. What has another shape raises one of several errors."""
+    if content["_type"] != TYPE:
+        raise ValueError(content["_type"])
+    predicate = content["predicate"]
+    definition, result = predicate["buildDefinition"], predicate["result"]
+    failure = result.get("failure") or {}
+
+    def resources(descriptors: list[dict[str, Any]]) -> list[Resource]:
+        root = _root_of(path.parent)
+        return [
+            Resource(
+                str(descriptor["name"]),
+                str(descriptor["digest"]["sha256"]),
+                (root / descriptor["name"]).resolve() if "uri" in descriptor else None,
+            )
+            for descriptor in descriptors
+        ]
+
+    return Statement(
+        path=path,
+        event=str(definition["buildType"]),
+        status=str(result["status"]),
+        finished=str(predicate["runDetails"]["metadata"]["finishedOn"]),
+        failure=": ".join(str(failure[key]) for key in ("stage", "type", "message") if failure.get(key)),
+        subjects=resources(content["subject"]),
+        parents=resources(definition["resolvedDependencies"]),
+    )
 
 
 def _stores(place: Path) -> list[Path]:

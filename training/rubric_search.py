@@ -19,7 +19,6 @@ from truthgym.training.search.objective import objective, rounded
 from truthgym.training.search.proposer import changed, initial_rubric
 from truthgym.training.search.result import RESULT, Arm, run_manifest, verdict, write_result
 from truthgym.training.search.rubric_scores import Scores, candidate_scores, write_base_log
-from truthgym.training.statements import digest_of, record, store_of
 
 HUMAN = "truth_seeking"
 PROMPTS = "prompts.json"

@@ -16,8 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from truthgym.training.lineage import Lineage
-from truthgym.training.statements import digest_of
+from truthgym.training.lineage import Lineage, digest_of
 
 GRADER = """
 import time

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from truthgym.cli.lineage import command
 from truthgym.datasets.errors import BadInput
-from truthgym.training.lineage import Lineage
-from truthgym.training.statements import FOLDER, digest_of, record, write_statement
+from truthgym.training.lineage import FOLDER, Lineage, digest_of, record
 
 BYTES = b"weights"
 
@@ -119,9 +118,10 @@ def test_the_statements_of_two_writers_survive(tmp_path: Path) -> None:
 
 
 def test_a_statement_is_never_replaced(tmp_path: Path) -> None:
-    path = write_statement(tmp_path, {"a": 1})
+    subject = {"model": sha256(BYTES).hexdigest()}
+    path = record("train", subject, store=tmp_path, finished="2026-01-01")
     before = path.stat().st_ino
-    assert write_statement(tmp_path, {"a": 1}) == path
+    assert record("train", subject, store=tmp_path, finished="2026-01-01") == path
     assert path.stat().st_ino == before
     assert list(tmp_path.iterdir()) == [path]
 

@@ -13,7 +13,7 @@ from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.files import METADATA_KEY, check_new_folder, folder_lock
-from truthgym.training.statements import record
+from truthgym.training.lineage import record
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {

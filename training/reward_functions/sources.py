@@ -9,7 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_lookup
 from truthgym.scorers.rubrics.reward import read_artifact
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-from truthgym.training.statements import digest_of
+from truthgym.training.lineage import digest_of
 
 CODE = ""
 """In place of an argument's name: what the scorer's own code is found under."""

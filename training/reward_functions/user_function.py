@@ -18,10 +18,10 @@ from typing import Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.training.lineage import digest_of
 from truthgym.training.reward_functions.builtin import BUILTIN, share_read
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.statements import digest_of
 
 Function = Callable[..., Rewards | Awaitable[Rewards]]
 ROLLOUT_COLUMNS = ("task", "sample_id", "epoch", "target", "scores")

@@ -16,8 +16,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
 from truthgym.scorers.rubrics.rubric import Rubric, check_places, digest, model_from, rubric_json
 from truthgym.training.files import folder_lock, write_atomically
+from truthgym.training.lineage import digest_of, record, store_of
 from truthgym.training.search.result import RESULT, read_result
-from truthgym.training.statements import digest_of, record, store_of
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 RECORDS = Path("deployments")

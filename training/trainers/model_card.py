@@ -19,7 +19,7 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
-from truthgym.training.statements import digest_of, record
+from truthgym.training.lineage import digest_of, record
 
 HASH_LENGTH = 12
 HEX = re.compile(r"[0-9a-f]{64}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from truthgym.evallog.errors import bad_input
 from truthgym.models.reward_models.encoding import NOTE
 from truthgym.training.files import RESULTS_FILE, STATE_FILE, folder_lock, hash_model, write_atomically
-from truthgym.training.statements import digest_of, record, store_of
+from truthgym.training.lineage import digest_of, record, store_of
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.dataset import (

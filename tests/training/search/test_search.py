@@ -18,7 +18,7 @@ from truthgym.models.agents.quality_markers import TOPICS
 from truthgym.scorers.rubric import rubric
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
-from truthgym.training.lineage import Lineage
+from truthgym.training.lineage import Lineage, store_of
 from truthgym.training.rubric_search import rubric_search
 from truthgym.training.search.candidates import TRUE_WEIGHTS, Prompt, bundled, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import VERIFIER, SearchConfig, config_of, options_of
@@ -27,7 +27,6 @@ from truthgym.training.search.engine import Search
 from truthgym.training.search.objective import objective
 from truthgym.training.search.result import read_result
 from truthgym.training.search.rubric_scores import Scores
-from truthgym.training.statements import store_of
 
 SMALL = SearchConfig(generations=2, population=3, mutations=3, parents=2, protocol=Protocol(votes=1), held_out=0.5)
 
