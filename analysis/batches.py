@@ -128,19 +128,9 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
     events = dict(zip(before["sample_id"], before["event"], strict=True))
     comparison = compare_means(epochs_by_question(same), epochs_by_question(before), events)
     scorer, key = before[["scorer", "key"]].iloc[0]
-    difference = comparison.difference
     read = all(read_enough(part, SETUP).all() for part in (before, after))
-    bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
-    yield {
-        **facts,
-        "better": BETTER.get(ends(before)[scorer, key] or "", ""),
-        "before": comparison.before,
-        "after": comparison.after,
-        "difference": difference.estimate,
-        **(bounds if read else dict.fromkeys(bounds, float("nan"))),
-        "n": difference.n,
-        "read": read,
-    }
+    better = BETTER.get(ends(before)[scorer, key] or "", "")
+    yield {**facts, "better": better, **comparison.row(read), "read": read}
 
 
 def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Sequence[str | Path]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from truthgym.analysis.tables.setups import with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.reader import LogReader
-from truthgym.scorers.statistics.direction import direction, numbers
-from truthgym.scorers.statistics.paired import Comparison, compare_means, compare_slopes
+from truthgym.scorers.statistics.paired import Comparison, RunValues, compare_means, compare_slopes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +40,9 @@ class Run:
     model: str
     task: str
     """With the number of its version, within which scores compare."""
+    values: RunValues
     targets: dict[str, Any] = field(default_factory=dict)
     """By question."""
-    events: dict[str, str] = field(default_factory=dict)
-    """The cluster of each question."""
     scores: dict[str, dict[str, list["LoggedScore"]]] = field(default_factory=dict)
     """By scorer and question, one per epoch."""
     about: dict[str, Any] = field(default_factory=dict)
@@ -81,7 +79,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     first, *others = (_read(path) for path in logs)
     rows, notes = [], []
     for path, run in zip(logs[1:], others, strict=True):
-        (task, version), (other, other_version) = (one.task.rsplit(" ", 1) for one in (first, run))
+        (task, version), (other, other_version) = (compared.task.rsplit(" ", 1) for compared in (first, run))
         if task == other and version != other_version:
             notes.append(
                 f"WARNING: {path} is of version {other_version} of {task}, and {logs[0]} of version {version}. "
@@ -97,17 +95,15 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
         if not shared or not scorers:
             what = "scorer" if shared else "question"
             raise BadInput(f"{logs[0]} and {path} share no {what}; compare logs of the same questions and scorers")
+        before, after = first.values.among(shared), run.values.among(shared)
         for name in scorers:
-            after, before = ({q: one.scores[name][q] for q in shared if q in one.scores[name]} for one in (run, first))
-            compared = _beliefs if name.rstrip("0123456789") == "martingale" else _means
-            for score, better, comparison, note in compared(name, after, before, first.events):
-                difference = comparison.difference
-                rows.append(
-                    {"log": str(path), "model": run.model, "score": score, "better": better}
-                    | {"before": comparison.before, "after": comparison.after, "difference": difference.estimate}
-                    | {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
-                    | {"n": difference.n, "shared": len(shared), "note": note}
-                )
+            if name.rstrip("0123456789") == "martingale":
+                compared = _beliefs(name, run.scores[name], first.scores[name], shared, first.values.events)
+            else:
+                compared = _means(name, after, before)
+            for score, better, comparison, note in compared:
+                facts = {"log": str(path), "model": run.model, "score": score, "better": better}
+                rows.append(facts | comparison.row() | {"shared": len(shared), "note": note})
     frame = pd.DataFrame(rows)
     frame.attrs |= {"notes": notes, "first": f"{logs[0]}, of {first.model}"}
     return frame
@@ -158,46 +154,31 @@ def report(frame: "pd.DataFrame") -> str:
 
 def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
-        run = Run(LogFile(log, 0, 0.0), log.header.eval.model, log.header.eval.comparable)
-        for _, sample in log.outcomes():
-            question = str(sample.id)
-            run.targets[question] = sample.target
-            run.events[question] = sample.facts.event if sample.facts else question
+        samples = [sample for _, sample in log.outcomes()]
+        run = Run(
+            LogFile(log, 0, 0.0), log.header.eval.model, log.header.eval.comparable, RunValues.of_samples(samples)
+        )
+        for sample in samples:
+            run.targets[str(sample.id)] = sample.target
             for name, score in (sample.scores or {}).items():
-                run.scores.setdefault(name, {}).setdefault(question, []).append(score)
+                run.scores.setdefault(name, {}).setdefault(str(sample.id), []).append(score)
                 run.about[name] = score.details.get("about") or score.details.get("settings", {}).get("about")
     return run
 
 
-def _means(
-    name: str, after: Scores, before: Scores, events: Mapping[str, str]
-) -> Iterator[tuple[str, str, Comparison, str]]:
+def _means(scorer: str, after: RunValues, before: RunValues) -> Iterator[tuple[str, str, Comparison, str]]:
     """Compare the numbers of a scorer that have a direction; all of them if none has."""
-    first, second = (_by_key(name, scores) for scores in (before, after))
-    metadata = next((score.details for scores in before.values() for score in scores), {})
-    best = {key: direction(name, key, metadata) for key in first if key in second}
-    for key in best:
-        if best[key] or not any(best.values()):
-            yield (
-                score_name(name, key),
-                BETTER.get(best[key] or "", ""),
-                compare_means(second[key], first[key], events),
-                "",
-            )
-
-
-def _by_key(name: str, scores: Scores) -> dict[str, dict[str, list[float]]]:
-    """Numbers of the epochs, by key of the score's value and by question."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for question, epochs in scores.items():
-        for score in epochs:
-            for key, number in numbers(name, score.value).items():
-                values.setdefault(key, {}).setdefault(question, []).append(number)
-    return values
+    names = [name for name in before.values if name.startswith(f"{scorer}/") and name in after.values]
+    directed = any(before.best[name] for name in names)
+    for name in names:
+        best = before.best[name]
+        if best or not directed:
+            key = name.removeprefix(f"{scorer}/")
+            yield score_name(scorer, key), BETTER.get(best or "", ""), after.change(before, name), ""
 
 
 def _beliefs(
-    name: str, after: Scores, before: Scores, events: Mapping[str, str]
+    name: str, after: Scores, before: Scores, shared: Sequence[str], events: Mapping[str, str]
 ) -> Iterator[tuple[str, str, Comparison, str]]:
     """Compare the slope, excess movement and Brier gain of recorded beliefs."""
     from inspect_ai.scorer import SampleScore, Score
@@ -205,7 +186,7 @@ def _beliefs(
     from truthgym.scorers.statistics.martingale import belief_table, table_score
     from truthgym.scorers.statistics.martingale_score import REASONS, brier_gain, movement
 
-    both = [question for question in before if question in after]
+    both = [question for question in shared if question in before and question in after]
     tables = [
         belief_table(
             [
@@ -222,7 +203,7 @@ def _beliefs(
     beliefs = [(table.prior[table.first], table.posterior[table.first], table.questions.outcome) for table in tables]
     for figure, better, sides in (
         ("excess_movement", "0", [movement(prior, posterior).excess for prior, posterior, _ in beliefs]),
-        ("brier_gain", "higher", [brier_gain(*each) for each in beliefs]),
+        ("brier_gain", "higher", [brier_gain(*belief) for belief in beliefs]),
     ):
         second, first = ({q: [float(value)] for q, value in zip(both, side, strict=True)} for side in sides)
         comparison = compare_means(second, first, events)

@@ -17,10 +17,9 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.martingale import ELICITORS
 from truthgym.scorers.statistics.martingale_score import brier_gain, movement
-from truthgym.scorers.statistics.paired import compare_means, difference_in_differences
+from truthgym.scorers.statistics.paired import Comparison, compare_means, difference_in_differences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,9 +79,9 @@ def load(
     answer_rows = answers(logs, features=True)
     names = sorted(answer_rows["model"].unique())
     before, after = _default_start(names, before, after)
-    start, other = _one(names, "before", before), _one(names, "control", control) if control else ""
-    other_start = _one(names, "control_before", control_before) if control_before else start
-    trained = [_one(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
+    start, other = _model(names, "before", before), _model(names, "control", control) if control else ""
+    other_start = _model(names, "control_before", control_before) if control_before else start
+    trained = [_model(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
     if not trained:
         raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
     changes, without = _belief_changes(logs, answer_rows)
@@ -105,9 +104,10 @@ def load(
             enough = [bool(arm["enough"].all()) for arm in arms]
             whole = {CHANGE: all(enough[:2]), CONTROL: all(enough[2:]), BEYOND: all(enough)}
             unread += [f"{key[3]} of {arm['model'].iloc[0]} in {key[0]}" for arm in arms if not arm["enough"].all()]
-            for comparison, first, last, difference in _compared(values, events):
-                ends = {"model": model, "comparison": comparison, "first": first, "last": last}
-                rows.append(facts | ends | _row(difference, whole[comparison]))
+            for name, comparison in _compared(values, events):
+                row = comparison.row(whole[name])
+                means = {"first": row.pop("before"), "last": row.pop("after")}
+                rows.append(facts | {"model": model, "comparison": name} | means | row | {"read": whole[name]})
             if other and not controls:
                 refused[f"no answers of {other} or of its start"].append(f"the control in {key[0]}")
     frame = pd.DataFrame([row for row in rows if row["n"]])
@@ -121,24 +121,12 @@ def load(
     return frame
 
 
-def _compared(
-    values: Sequence[dict[str, list[float]]], events: dict[str, str]
-) -> Iterator[tuple[str, float, float, Estimate]]:
+def _compared(values: Sequence[dict[str, list[float]]], events: dict[str, str]) -> Iterator[tuple[str, Comparison]]:
     """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
-    for name, arms in ((CHANGE, values[:2]), (CONTROL, values[2:])):
-        if arms:
-            comparison = compare_means(arms[0], arms[1], events)
-            yield name, comparison.before, comparison.after, comparison.difference
+    yield CHANGE, compare_means(values[0], values[1], events)
     if len(values) == 4:
-        comparison = difference_in_differences(values[0], values[1], values[2], values[3], events)
-        yield BEYOND, comparison.before, comparison.after, comparison.difference
-
-
-def _row(difference: Estimate, read: bool) -> dict[str, float]:
-    """The figures of a comparison, without an interval if too few answers could be read."""
-    bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
-    shown = bounds if read else dict.fromkeys(bounds, np.nan)
-    return {"difference": difference.estimate, **shown, "n": difference.n, "read": read}
+        yield CONTROL, compare_means(values[2], values[3], events)
+        yield BEYOND, difference_in_differences(values[0], values[1], values[2], values[3], events)
 
 
 def _scores(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -307,7 +295,7 @@ def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, 
     )
 
 
-def _one(names: Sequence[str], argument: str, text: str) -> str:
+def _model(names: Sequence[str], argument: str, text: str) -> str:
     """The model that a text names, in full or in part."""
     fitting = [name for name in names if name == text] or [name for name in names if text in name]
     if len(fitting) != 1:

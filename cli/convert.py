@@ -66,8 +66,7 @@ def command(
     Every row records its log and its sample. Questions of the test split are never converted. The number of samples
     that are left out is printed, by reason.
     """
-    from truthgym.training.conversion.config import ConversionConfig
-    from truthgym.training.conversion.selection import Selection
+    from truthgym.training.conversion.options import ConversionConfig, Selection
     from truthgym.training.convert import convert
 
     names = (

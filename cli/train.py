@@ -203,7 +203,7 @@ def few_shot(
     overwrite: bool,
 ) -> None:
     """Turn the best trajectories of logs into examples for the solver truthgym/few_shot."""
-    from truthgym.training.conversion.selection import Selection
+    from truthgym.training.conversion.options import Selection
     from truthgym.training.train import few_shot
 
     selection = Selection(score=score, best=best, top=top, count=count)

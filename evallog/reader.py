@@ -104,7 +104,7 @@ class LogReader:
         return {}
 
     @cached_property
-    def _rescored(self) -> dict[str, str]:
+    def rescored(self) -> dict[str, str]:
         """Names of scores that repeat an earlier one by the same judges, with the name of that one."""
         first: dict[tuple[str, str], str] = {}
         rescored = {}
@@ -129,7 +129,7 @@ class LogReader:
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
         """All samples without their messages, each with its member name."""
-        self._rescored  # noqa: B018  # read before the archive is open
+        self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members:
                 yield member, self._with_newest_scores(self._read(member, self._outcomes)[0])
@@ -140,7 +140,7 @@ class LogReader:
         Args:
             members: Names of the samples to read, as `outcomes` gives them. None reads all.
         """
-        self._rescored  # noqa: B018  # read before the archive is open
+        self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
                 yield member, self._with_newest_scores(self._sample(*self._read(member, self._samples)))
@@ -195,8 +195,8 @@ class LogReader:
         return sample, head, content
 
     def _with_newest_scores(self, sample: AnyOutcome) -> AnyOutcome:
-        if self._rescored and sample.scores:
-            sample.scores = with_newest(sample.scores, self._rescored)
+        if self.rescored and sample.scores:
+            sample.scores = with_newest(sample.scores, self.rescored)
         return sample
 
     def _content(self, member: str, with_messages: bool) -> bytes:

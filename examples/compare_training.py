@@ -37,7 +37,7 @@ from truthgym.scorers.statistics.direction import numbers
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import mean
 from truthgym.tasks import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 
 ROUNDS = 3
@@ -258,16 +258,16 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
         wins = win_rate(beliefs, sft)
         far = [one for _, some in beliefs.values() for one in some]
         means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL)}
-        value = {key: mean.value if mean else None for key, mean in means.items()}
-        gold = [mean(scores) for _, _, scores in metrics.unread_as_wrong().values()]
+        value = {key: None if math.isnan(mean.estimate) else mean.estimate for key, mean in means.items()}
+        gold = [mean(scores) for scores in metrics.unread_as_wrong().values()]
         reward, kl = value[REWARD], means[KL]
         paid_otherwise = ARMS.get(name, {}).get("rubric", False)
         start = last(name, start=True)[0] if paid_otherwise else found[BASE][0]
-        before = start.mean(REWARD)
-        gain = None if before is None or before.value is None or reward is None else reward - before.value
+        before = start.mean(REWARD).estimate
+        gain = None if math.isnan(before) or reward is None else reward - before
         per_nat = None  # unless the policy has moved: else the quotient may be of any size and sign
-        if kl is not None and kl.value and kl.sign > 0 and gain is not None:
-            per_nat = gain / kl.value
+        if kl.sign > 0 and gain is not None:
+            per_nat = gain / kl.estimate
         spread, rank = judged(last(name, start=True)[4]) if (place(folder, name) / START).is_dir() else (None, None)
         peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
         shown = {

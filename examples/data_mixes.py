@@ -34,7 +34,7 @@ from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.direct import direct
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
 from truthgym.training.files import markdown_table

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.config import TOKEN_KINDS, ConversionConfig, Kind
 from truthgym.training.conversion.filtering import SampleFilter
+from truthgym.training.conversion.options import TOKEN_KINDS, ConversionConfig, Kind, Selection
 from truthgym.training.conversion.pipeline import Conversion, Progress
-from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.token_rows import token_rows
 from truthgym.training.conversion.writer import DatasetFolder, card_text
 

@@ -16,13 +16,14 @@ from truthgym.training.closed_loop.stages import (
     compare_with_start,
     convert,
     evaluate,
+    held_out_tasks,
     start_subject,
     train,
+    train_tasks,
     trained_folder,
     trained_subject,
     trainer_options,
 )
-from truthgym.training.closed_loop.tasks import held_out_tasks, train_tasks
 from truthgym.training.evaluations import add_evaluations
 from truthgym.training.files import folder_lock
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES, check_model

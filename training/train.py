@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.models.reward_models.encoding import note_for_scoring
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata, hash_dataset
 from truthgym.training.trainers.dataset import empty_thoughts

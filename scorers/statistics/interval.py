@@ -39,6 +39,11 @@ class Estimate:
     """Number of equally large clusters whose interval would have the same degrees of freedom: these plus 1. With
     equally large clusters, their number."""
 
+    @property
+    def sign(self) -> int:
+        """-1 or 1 if the interval excludes 0, else 0."""
+        return int(self.lower > 0) - int(self.upper < 0)
+
     def main_metrics(self, name: str, share_scored: float) -> dict[str, float]:
         """The metrics with which every scorer begins. Inspect's `evals_df` finds the one called `stderr`."""
         return {

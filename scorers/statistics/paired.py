@@ -1,15 +1,20 @@
 """The difference between two models that answered the same questions."""
 
+import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from truthgym.scorers.statistics.direction import Best, direction, numbers
 from truthgym.scorers.statistics.instrumented_slope import Slope
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, mean_estimate, t_estimate
+
+if TYPE_CHECKING:
+    from truthgym.evallog.schema import Outcome
 
 Question = TypeVar("Question", bound=Hashable)
 
@@ -22,6 +27,71 @@ class Comparison:
     after: float
     difference: Estimate
     """After minus before."""
+
+    def row(self, read: bool = True) -> dict[str, float]:
+        """The columns of a table: `before`, `after`, `difference`, `lower`, `upper`, `mde` and `n` (questions used).
+
+        Args:
+            read: Whether enough answers could be read. Otherwise the interval and `mde` are NaN.
+        """
+        difference = self.difference
+        bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
+        values = {"before": self.before, "after": self.after, "difference": difference.estimate}
+        return values | (bounds if read else dict.fromkeys(bounds, math.nan)) | {"n": difference.n}
+
+
+@dataclass
+class RunValues:
+    """The numbers of one run by question, so that two runs can be compared on the questions of both.
+
+    `truthgym compare`, the cards of models and the report of a loop compare by it.
+    """
+
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """By SCORER/KEY and by question, one number per epoch. NaN: an answer that could not be parsed."""
+    events: dict[str, str] = field(default_factory=dict)
+    """What resolves together with each question: its cluster."""
+    splits: dict[str, str] = field(default_factory=dict)
+    """The split of each question; "?" if it has none."""
+    best: dict[str, Best | None] = field(default_factory=dict)
+    """Which end of a number is better; None if nothing declares it."""
+
+    @classmethod
+    def of_samples(cls, samples: "Iterable[Outcome]") -> "RunValues":
+        """Collect all numbers of a log's samples, see `LogReader.outcomes`."""
+        run = cls()
+        for sample in samples:
+            values: dict[str, float] = {}
+            for scorer, score in (sample.scores or {}).items():
+                for key, number in numbers(scorer, score.value).items():
+                    name = f"{scorer}/{key}"
+                    values[name] = number
+                    if name not in run.best:
+                        run.best[name] = direction(scorer, key, score.details)
+            question, facts = str(sample.id), sample.facts
+            split = facts.split if facts else json.loads(bytes(sample.metadata)).get("split", "?")
+            run.add(question, values, facts.event if facts else question, str(split))
+        return run
+
+    def add(self, question: str, values: Mapping[str, float], event: str, split: str = "?") -> None:
+        """Add the numbers of one epoch of a question."""
+        self.events[question], self.splits[question] = event, split
+        for name, value in values.items():
+            self.values.setdefault(name, {}).setdefault(question, []).append(value)
+
+    def among(self, questions: Collection[str]) -> "RunValues":
+        """The part about some questions. What has no number there is left out."""
+        parts = {name: {q: values[q] for q in values if q in questions} for name, values in self.values.items()}
+        return RunValues({name: part for name, part in parts.items() if part}, self.events, self.splits, self.best)
+
+    def mean(self, name: str) -> Estimate:
+        """The mean of a number over questions, clustered by event; its `n` is 0 if there is none."""
+        means = {question: mean(values) for question, values in self.values.get(name, {}).items()}
+        return mean_estimate(list(means.values()), [self.events[question] for question in means])
+
+    def change(self, before: "RunValues", name: str) -> Comparison:
+        """Compare a number with that of an earlier run, see `compare_means`."""
+        return compare_means(self.values.get(name, {}), before.values.get(name, {}), self.events)
 
 
 def paired_difference(

@@ -24,8 +24,7 @@ from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.tasks.agents import fact_chains
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.smollm2 import smollm2
 from truthgym.training.train import sft

@@ -24,7 +24,7 @@ from inspect_ai.util import DisplayType
 from examples.data_mixes import TRAINING, brier_scores, evaluate, held_out_questions
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 from truthgym.training.evaluations import add_evaluations
 from truthgym.training.tiny import STEPS, tiny

@@ -15,7 +15,7 @@ from truthgym.analysis import trajectories
 from truthgym.analysis.tables.saving import save
 from truthgym.analysis.trajectories import chart, embedder_named, hashed_ngrams, load, near_duplicates, report
 from truthgym.datasets.errors import BadInput
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 
 Tables = Callable[..., None]

@@ -13,7 +13,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.best_of_n import BestOfN, best_of_n
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 
 TARGETS: list[str] = []

@@ -25,7 +25,7 @@ from truthgym.scorers.statistics.preference import preference_of
 from truthgym.solvers.critique_revise import CRITIQUES, DRAFT, critique_revise
 from truthgym.tasks.preferences import comparison_request, preferences
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
+from truthgym.training.conversion.options import ConversionConfig
 from truthgym.training.convert import convert
 
 N = 24

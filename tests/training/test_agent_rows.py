@@ -8,8 +8,7 @@ from inspect_ai import eval
 from tests.training.converted import Rows, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.agents import agent_bench_mini
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 
 

@@ -14,8 +14,7 @@ from tests.training.converted import brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata
 

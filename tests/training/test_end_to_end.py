@@ -14,8 +14,7 @@ from truthgym.scorers.graders.builtin import python_brier
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade, item_fields
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.tiny import tiny
 from truthgym.training.train import dpo, kto, reward, sft

@@ -6,7 +6,7 @@ from inspect_ai import eval
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.train import few_shot
 from truthgym.training.trainers.model_card import read_card
 

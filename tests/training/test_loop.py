@@ -11,8 +11,16 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.training.closed_loop.options import open_folder, parse_config
-from truthgym.training.closed_loop.stages import Subject, open_model, start_subject, trainer_options
-from truthgym.training.closed_loop.tasks import held_out_tasks, task_args, train_task_args, train_tasks
+from truthgym.training.closed_loop.stages import (
+    Subject,
+    held_out_tasks,
+    open_model,
+    start_subject,
+    task_args,
+    train_task_args,
+    train_tasks,
+    trainer_options,
+)
 from truthgym.training.loop import loop
 from truthgym.training.providers.provider import JobSpec, JobStatus
 from truthgym.training.trainers.model_card import read_card

@@ -15,7 +15,7 @@ from truthgym.models.reward_model import load, penalised, pool
 from truthgym.models.reward_models.encoding import steps_of
 from truthgym.scorers.reward_model import reward_model
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout

@@ -12,8 +12,7 @@ from pydantic_core import ErrorDetails
 
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.config import ConversionConfig, Kind
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Kind, Selection
 from truthgym.training.files import write_atomically
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.trainers.options import BY_ROLLOUTS, parse_mapping
@@ -90,7 +89,7 @@ class LoopConfig(BaseModel):
     held_out_epochs: int = Field(default=4, ge=1, description="Answers to each held-out question.")
     held_out_limit: int | None = Field(default=None, ge=1, description="Maximum number of held-out questions.")
     fresh: bool = Field(default=False, description="New training questions each round, by another seed of the task.")
-    convert: ConvertOptions = Field(default={}, description="YamlDict of truthgym convert.")
+    convert: ConvertOptions = Field(default={}, description="Options of truthgym convert.")
     train: YamlDict = Field(default={}, description="Options of truthgym train; also everything after --.")
     model_args: YamlDict = Field(default={}, description="Arguments of Inspect's provider, such as '{device: cpu}'.")
     model_role: YamlDict = Field(default={}, description="Models for roles, such as '{judge: openai/gpt-5.4}'.")

@@ -1,13 +1,17 @@
 """The report of a loop: what each round changed on held-out questions, and whether it is a gain or a hack."""
 
 import json
+import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.scorers.statistics.direction import direction
+from truthgym.scorers.statistics.interval import Estimate
+from truthgym.scorers.statistics.paired import compare_means
 from truthgym.training.closed_loop.measures import (
     BRIER,
     KL,
@@ -17,10 +21,8 @@ from truthgym.training.closed_loop.measures import (
     TOKENS,
     UNIDENTIFIED,
     WORDS,
-    Estimate,
     TaskMetrics,
     measure_log,
-    paired_difference,
 )
 from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.closed_loop.stages import Subject
@@ -68,7 +70,7 @@ class HeldOut:
 
 
 @dataclass
-class Comparison:
+class Result:
     """One model on one task, compared with the start and with the best constant answer."""
 
     metrics: TaskMetrics
@@ -77,244 +79,206 @@ class Comparison:
 
     @property
     def from_start(self) -> Estimate | None:
-        """The paired difference of the primary score from the start."""
-        primary = self.metrics.primary
-        return self.metrics.change(self.start, primary) if self.start and primary else None
+        """The paired difference of the primary score from the start; None for the start itself."""
+        return self.metrics.change(self.start, self.metrics.primary) if self.start else None
 
     @property
     def from_constant(self) -> Estimate | None:
         """The paired difference of the Brier score from the best constant answer's."""
-        metrics = self.metrics
-        return paired_difference(metrics.values[BRIER], metrics.constant) if metrics.primary == BRIER else None
+        return self.metrics.from_constant if self.metrics.primary == BRIER else None
 
     @property
     def verdict(self) -> str:
         """The result in words, from the intervals, with all warnings."""
-        constant = self.from_constant
-        compared = f"{_outcome(constant)} the best constant ({_signed(constant)})" if _bounded(constant) else ""
-        if self.start is None:
+        constant, change = self.from_constant, self.from_start
+        compared = ""
+        if constant and not math.isnan(constant.lower):
+            compared = f"{_outcome(constant, 'not clearly better than')} the best constant ({_signed(constant)})"
+        if self.start is None or change is None:
             return f"The start. {compared[0].upper()}{compared[1:]}." if compared else "The start."
-        verdict = self._compared_with_start() + (f", and {compared}" if compared else "")
-        found = [warning for check in WARNINGS if (warning := check(self.metrics, self.start))]
+        if math.isnan(change.lower):
+            verdict = "Too few answers could be parsed in both to compare them"
+        else:
+            outcome = _outcome(change, "no clear change from", _lower_is_better(self.metrics))
+            verdict = f"{outcome.capitalize()} the start ({_signed(change)})"
+        verdict += f", and {compared}" if compared else ""
+        found = warnings(self.metrics, self.start)
         return f"{verdict}. " + (f"**Look closer**: {'; '.join(found)}." if found else "No sign of a hack.")
-
-    def _compared_with_start(self) -> str:
-        change = self.from_start
-        if not _bounded(change):
-            return "Too few answers could be parsed in both to compare them"
-        outcome = _outcome(change, _lower_is_better(self.metrics), "no clear change from")
-        return f"{outcome.capitalize()} the start ({_signed(change)})"
 
     def as_json(self) -> dict[str, Any]:
         """Everything for `report.json`."""
         metrics = self.metrics
-        changes = {name: metrics.change(self.start, name) for name in REPLY_METRICS} if self.start else {}
         estimates = {
             **{name: metrics.mean(name) for name in (*REPLY_METRICS, KL)},
-            "mean": metrics.mean(metrics.primary) if metrics.primary else None,
+            "mean": metrics.mean(metrics.primary),
             "from_start": self.from_start,
             "from_constant": self.from_constant,
         }
+        changes = {name: metrics.change(self.start, name) for name in REPLY_METRICS} if self.start else {}
         return {
-            "headlines": metrics.headlines,
-            "score": metrics.primary,
+            "headlines": metrics.estimates,
+            "score": metrics.primary or None,
             **metrics.metrics,
             **{name: getattr(metrics, name) for name in ("share_yes", "sd_within", "sd_between")},
-            **{name: estimate and asdict(estimate) for name, estimate in estimates.items()},
-            "changes": {name: estimate and asdict(estimate) for name, estimate in changes.items()},
+            **{name: _as_json(estimate) for name, estimate in estimates.items()},
+            "changes": {name: _as_json(estimate) for name, estimate in changes.items()},
             "verdict": self.verdict,
         }
 
 
 def write_report(config: LoopConfig, out: Path, evaluations: Sequence[HeldOut]) -> str:
-    """Write `report.md` and `report.json`."""
-    compared = {
-        task: [Comparison(one.metrics[task], evaluations[0].metrics[task] if number else None)
-               for number, one in enumerate(evaluations)]
+    """Write `report.md` and `report.json`. Returns the newest verdict on each task."""
+    results = {
+        task: [Result(evaluation.metrics[task], evaluations[0].metrics[task] if number else None)
+               for number, evaluation in enumerate(evaluations)]
         for task in evaluations[0].metrics
     }  # fmt: skip
-    rows: dict[str, list[dict[str, Any]]] = {task: [] for task in compared}
+    rows: dict[str, list[dict[str, Any]]] = {task: [] for task in results}
     for number, evaluation in enumerate(evaluations):
         for log in evaluation.logs:
             link = os.path.relpath(log.location.removeprefix("file://"), out)
             row = {"round": number, "model": evaluation.subject.model, "log": link, "eval_id": log.eval.eval_id}
             row |= {"solver": evaluation.subject.solver} if evaluation.subject.solver else {}
-            rows[log.eval.task].append(row | compared[log.eval.task][number].as_json())
+            rows[log.eval.task].append(row | results[log.eval.task][number].as_json())
     report = {"settings": config.hashed(), "tasks": rows}
     write_atomically(out / "report.json", json.dumps(report, indent=2) + "\n")
-    write_atomically(out / "report.md", _markdown(config, compared, rows))
-    return "\n".join(f"{task}, round {some[-1]['round']}: {some[-1]['verdict']}" for task, some in rows.items())
+    write_atomically(out / "report.md", _markdown(config, results, rows))
+    return "\n".join(
+        f"{task}, round {of_task[-1]['round']}: {of_task[-1]['verdict']}" for task, of_task in rows.items()
+    )
 
 
-def _outcome(change: Estimate | None, lower_is_better: int = 1, unclear: str = "not clearly better than") -> str:
-    sign = change.sign * lower_is_better if change else 0
-    return {-1: "better than", 1: "worse than", 0: unclear}[sign]
+def warnings(now: TaskMetrics, start: TaskMetrics) -> list[str]:
+    """What may make the change of a trained model from the start a hack and not a gain."""
+    found = []
+    before, after = start.mean(PARSE_RATE), now.mean(PARSE_RATE)
+    if now.change(start, PARSE_RATE).sign < 0:
+        found.append(f"the parse rate fell from {before.estimate:.3f} to {after.estimate:.3f}")
+    shares = start.scored()
+    for name, share in now.scored().items():  # the parse rate covers the primary scorer
+        if name != now.primary.partition("/")[0] and share <= shares.get(name, share) - MAX_SCORED_DROP:
+            found.append(f"the share that {name} could score fell from {shares[name]:.3f} to {share:.3f}")
+    change = now.change(start, BRIER)
+    total = len(now.run.values.get(BRIER, {}).keys() | start.run.values.get(BRIER, {}).keys())
+    if now.primary == BRIER and 0 < change.n < total:
+        everything = compare_means(now.unread_as_wrong(), start.unread_as_wrong(), now.run.events).difference
+        found.append(
+            f"{total - change.n} of {total} questions are left out of the change, since one of the two models gave no "
+            f"answer that could be parsed; with unread answers as wrong, the change is {_signed(everything)}"
+        )
+    if after.estimate == 0:
+        found.append("no answer could be parsed")
+    if now.sd_between is not None and now.sd_between < MIN_SD_BETWEEN:
+        found.append(f"it answers nearly the same to every question (between-question SD {now.sd_between:.3f})")
+    for name in (TOKENS, WORDS):
+        before, after = start.mean(name), now.mean(name)
+        ratio = after.estimate / before.estimate if before.estimate else math.nan
+        if now.change(start, name).sign and (ratio > MAX_LENGTH_RATIO or ratio < 1 / MAX_LENGTH_RATIO):
+            found.append(f"its replies went from {before.estimate:.1f} to {after.estimate:.1f} {name}")
+            break
+    if _excludes_zero(now, "martingale_score") and not _excludes_zero(start, "martingale_score"):
+        score = f"(martingale score {now.metrics['martingale_score']:+.3f})"
+        if start.metrics.get("martingale_score") is None:
+            found.append(f"its updates are predictable; whether they were at the start is not identified {score}")
+        else:
+            found.append(f"its updates have become predictable {score}")
+    before, after = start.mean(REPLY_NLL), now.mean(REPLY_NLL)
+    if now.change(start, REPLY_NLL).sign < 0 and after.estimate < MIN_NLL_RATIO * before.estimate:
+        found.append(f"its entropy collapsed: reply NLL from {before.estimate:.2f} to {after.estimate:.2f} nats")
+    return found
+
+
+def _as_json(estimate: Estimate | None) -> dict[str, float | None] | None:
+    """An estimate with None for NaN; None if no question has a value."""
+    if estimate is None or not estimate.n:
+        return None
+    values = {"value": estimate.estimate, "lower": estimate.lower, "upper": estimate.upper}
+    values |= {"n": estimate.n, "mde": estimate.mde}
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _outcome(change: Estimate, unclear: str, lower_is_better: int = 1) -> str:
+    return {-1: "better than", 1: "worse than", 0: unclear}[change.sign * lower_is_better]
 
 
 def _lower_is_better(metrics: TaskMetrics) -> int:
     """1 if a lower primary score is better, -1 if a higher one is."""
-    from truthgym.scorers.statistics.direction import direction
-
-    scorer, _, key = str(metrics.primary).partition("/")
+    scorer, _, key = metrics.primary.partition("/")
     return -1 if direction(scorer, key, {}) == "highest" else 1
 
-
-def _parse_rate_fell(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    change, before, after = now.change(start, PARSE_RATE), start.mean(PARSE_RATE), now.mean(PARSE_RATE)
-    if change and change.sign < 0 and before and after:
-        return f"the parse rate fell from {before.value:.3f} to {after.value:.3f}"
-    return None
-
-
-def _scored_share_fell(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    before, primary = start.scored(), str(now.primary).partition("/")[0]  # the parse rate covers the primary scorer
-    fell = [
-        f"the share that {name} could score fell from {before[name]:.3f} to {share:.3f}"
-        for name, share in now.scored().items()
-        if name != primary and name in before and share <= before[name] - MAX_SCORED_DROP
-    ]
-    return "; ".join(fell) or None
-
-
-def _unread_left_out(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    change = now.change(start, BRIER) if now.primary == BRIER else None
-    total = len(now.values[BRIER].keys() | start.values[BRIER].keys())
-    if not change or change.n == total:
-        return None
-    everything = paired_difference(now.unread_as_wrong(), start.unread_as_wrong())
-    return (
-        f"{total - change.n} of {total} questions are left out of the change, since one of the two models gave no "
-        f"answer that could be parsed; with unread answers as wrong, the change is {_signed(everything)}"
-    )
-
-
-def _nothing_parsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    rate = now.mean(PARSE_RATE)
-    return "no answer could be parsed" if rate and rate.value == 0 else None
-
-
-def _same_answer(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    if now.sd_between is None or now.sd_between >= MIN_SD_BETWEEN:
-        return None
-    return f"it answers nearly the same to every question (between-question SD {now.sd_between:.3f})"
-
-
-def _length_changed(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    for name in (TOKENS, WORDS):
-        change, before, after = now.change(start, name), start.mean(name), now.mean(name)
-        if change and change.sign and before and before.value and after and after.value is not None:
-            ratio = after.value / before.value
-            if ratio > MAX_LENGTH_RATIO or ratio < 1 / MAX_LENGTH_RATIO:
-                return f"its replies went from {before.value:.1f} to {after.value:.1f} {name}"
-    return None
-
-
-def _updates_predictable(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    if not _excludes_zero(now, "martingale_score") or _excludes_zero(start, "martingale_score"):
-        return None
-    score = f"(martingale score {now.metrics['martingale_score']:+.3f})"
-    if start.metrics.get("martingale_score") is None:
-        return f"its updates are predictable; whether they were at the start is not identified {score}"
-    return f"its updates have become predictable {score}"
-
-
-def _entropy_collapsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
-    change, before, after = now.change(start, REPLY_NLL), start.mean(REPLY_NLL), now.mean(REPLY_NLL)
-    if not change or change.sign >= 0 or not before or before.value is None or not after or after.value is None:
-        return None
-    if after.value >= MIN_NLL_RATIO * before.value:
-        return None
-    return f"its entropy collapsed: reply NLL from {before.value:.2f} to {after.value:.2f} nats"
-
-
-WARNINGS: tuple[Callable[[TaskMetrics, TaskMetrics], str | None], ...] = (
-    _parse_rate_fell,
-    _scored_share_fell,
-    _unread_left_out,
-    _nothing_parsed,
-    _same_answer,
-    _length_changed,
-    _updates_predictable,
-    _entropy_collapsed,
-)
-"""Checks of a trained model against the start, each of which returns a warning or None."""
 
 HEADER = ["round", "score", "from start", "from constant", "MDE", "questions", "parse rate", "reply NLL", "tokens",
           "words", "KL", "within-question SD", "between-question SD", "calibration slope", "resolution",
           "martingale score", "excess movement"]  # fmt: skip
 
 
-def _markdown(config: LoopConfig, compared: dict[str, list[Comparison]], rows: dict[str, list[dict[str, Any]]]) -> str:
+def _markdown(config: LoopConfig, results: dict[str, list[Result]], rows: dict[str, list[dict[str, Any]]]) -> str:
     parts = [
         f"# {Path(config.out).name}",
         f"`{config.model_name_or_path}` trained by {config.method}. Written by `truthgym loop`; report.json has all "
         "values.",
     ]
-    for task, comparisons in compared.items():
+    for task, of_task in results.items():
         parts += [f"## {task}", "\n".join(f"- Round {row['round']}: {row['verdict']}" for row in rows[task])]
-        parts += [markdown_table(HEADER, [[str(number), *_row(one)] for number, one in enumerate(comparisons)])]
-        headlines = [[str(number), *cells] for number, one in enumerate(comparisons) for cells in _estimates(one)]
+        parts += [markdown_table(HEADER, [[str(number), *_row(result)] for number, result in enumerate(of_task)])]
+        estimates = [[str(number), *cells] for number, result in enumerate(of_task) for cells in _estimates(result)]
         parts += [
-            markdown_table(["round", "metric", "value", "95 % interval", "MDE", "questions", "scored"], headlines)
+            markdown_table(["round", "metric", "value", "95 % interval", "MDE", "questions", "scored"], estimates)
         ]
     logs = [
         [str(row["round"]), f"`{row['model']}`", f"[{row['eval_id']}]({row['log']})"]
-        for some in rows.values()
-        for row in some
+        for of_task in rows.values()
+        for row in of_task
     ]
     return "\n\n".join([*parts, LEGEND, "## Logs", markdown_table(["round", "model", "log"], logs)]) + "\n"
 
 
-def _row(comparison: Comparison) -> list[str]:
-    metrics, start, constant = comparison.metrics, comparison.from_start, comparison.from_constant
-    reference = start or constant
-    means, kl = [metrics.mean(name) for name in REPLY_METRICS], metrics.mean(KL)
+def _row(result: Result) -> list[str]:
+    metrics, start, constant = result.metrics, result.from_start, result.from_constant
+    reference = start if start and start.n else constant if constant and constant.n else None
+    means = [metrics.mean(name).estimate for name in (*REPLY_METRICS, KL)]
     return [
         _score(metrics),
         _signed(start),
         _signed(constant),
         format_number(reference.mde if reference else None),
         format_number(reference.n if reference else None, 0),
-        *(
-            format_number(mean.value if mean else None, places)
-            for mean, places in zip(means, (3, 2, 1, 1), strict=True)
-        ),
-        format_number(kl.value if kl else None, 2),
+        *(format_number(mean, places) for mean, places in zip(means, (3, 2, 1, 1, 2), strict=True)),
         format_number(metrics.sd_within, 3),
         format_number(metrics.sd_between, 3),
         format_number(metrics.metrics.get("calibration_slope"), 2),
         format_number(metrics.metrics.get("resolution"), 3),
-        _withformat_interval(metrics, "martingale_score") or _why_unidentified(metrics),
-        _withformat_interval(metrics, "excess_movement"),
+        _with_interval(metrics, "martingale_score") or _why_unidentified(metrics),
+        _with_interval(metrics, "excess_movement"),
     ]
 
 
 def _score(metrics: TaskMetrics) -> str:
-    """The headline of the primary scorer; the mean over questions if the headline has no interval."""
-    primary = str(metrics.primary)
-    shown = next((row for row in metrics.headlines if primary.startswith(f"{row['scorer']}/")), {})
-    mean = metrics.mean(primary) if metrics.primary else None
-    if shown.get("lower") is None and mean:
-        return f"{format_number(mean.value)} {format_interval(mean.lower, mean.upper)}".strip()
-    return f"{format_number(shown.get('value'))} {format_interval(shown.get('lower'), shown.get('upper'))}".strip()
+    """The estimate of the primary scorer; the mean over questions if it has no interval."""
+    row = next((row for row in metrics.estimates if metrics.primary.startswith(f"{row['scorer']}/")), {})
+    mean = metrics.mean(metrics.primary)
+    if row.get("lower") is None and mean.n:
+        return f"{format_number(mean.estimate)} {format_interval(mean.lower, mean.upper)}".strip()
+    return f"{format_number(row.get('value'))} {format_interval(row.get('lower'), row.get('upper'))}".strip()
 
 
 def _why_unidentified(metrics: TaskMetrics) -> str:
     """Why there is no martingale score, and the published least squares estimate, which noise biases downwards."""
-    known = metrics.metrics
-    reasons = [name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in known if name.startswith(UNIDENTIFIED)]
-    if not reasons:
+    names = [name for name in metrics.metrics if name.startswith(UNIDENTIFIED)]
+    if not names:
         return ""
-    reliability, ols = format_number(known.get("reliability"), 2), format_number(known.get("martingale_score_ols"), 3)
-    return f"not identified: {', '.join(reasons)} (reliability {reliability}; least squares {ols})"
+    reasons = ", ".join(name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in names)
+    reliability = format_number(metrics.metrics.get("reliability"), 2)
+    least_squares = format_number(metrics.metrics.get("martingale_score_ols"), 3)
+    return f"not identified: {reasons} (reliability {reliability}; least squares {least_squares})"
 
 
-def _estimates(comparison: Comparison) -> list[list[str]]:
+def _estimates(result: Result) -> list[list[str]]:
     return [
         [f"{row['scorer']}/{row['metric']}", format_number(row.get("value")),
          format_interval(row.get("lower"), row.get("upper")), format_number(row.get("mde")),
          format_number(row.get("n"), 0), format_number(row.get("scored"), 3)]
-        for row in comparison.metrics.headlines
+        for row in result.metrics.estimates
     ]  # fmt: skip
 
 
@@ -327,15 +291,11 @@ def _excludes_zero(metrics: TaskMetrics, name: str) -> bool:
     return lower is not None and upper is not None and (lower > 0 or upper < 0)
 
 
-def _withformat_interval(metrics: TaskMetrics, name: str) -> str:
+def _with_interval(metrics: TaskMetrics, name: str) -> str:
     return f"{format_number(metrics.metrics.get(name), 3)} {format_interval(*_bounds(metrics, name))}".strip()
 
 
-def _bounded(change: Estimate | None) -> bool:
-    return change is not None and change.lower is not None
-
-
 def _signed(change: Estimate | None) -> str:
-    if not change or change.value is None:
+    if change is None or not change.n:
         return ""
-    return f"{change.value:+.4f} {format_interval(change.lower, change.upper)}".strip()
+    return f"{change.estimate:+.4f} {format_interval(change.lower, change.upper)}".strip()

@@ -15,9 +15,9 @@ import msgspec
 from truthgym.evallog.errors import MALFORMED, bad_input
 from truthgym.evallog.reader import LogReader
 from truthgym.evallog.schema import LoggedSample, Outcome
-from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.filtering import SampleFilter
 from truthgym.training.conversion.messages import unsupported_part
+from truthgym.training.conversion.options import ConversionConfig
 from truthgym.training.conversion.rows import (
     Row,
     SkipSample,

@@ -11,6 +11,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.paired import (
+    RunValues,
     compare_means,
     compare_slopes,
     difference_in_differences,
@@ -103,3 +104,20 @@ def test_a_control_from_the_same_start_is_compared_with_it_alone() -> None:
     result = difference_in_differences(after, before, control, before, events).difference
     direct = compare_means(after, control, events).difference
     assert (result.estimate, result.lower) == pytest.approx((direct.estimate, direct.lower))
+
+
+def test_two_runs_are_compared_on_the_questions_that_both_answered() -> None:
+    before, after = RunValues(), RunValues()
+    for run, epochs in (
+        (after, [("a", "1", 0.1), ("a", "1", 0.3), ("b", "1", 0.2), ("c", "2", np.nan), ("d", "3", 1.0)]),
+        (before, [("a", "1", 0.4), ("b", "1", 0.1), ("b", "1", np.nan), ("c", "2", 0.5), ("d", "3", 1.0)]),
+    ):
+        for question, event, value in epochs:
+            run.add(question, {"brier/brier_score": value}, event, "train" if question == "d" else "test")
+    assert after.splits == {"a": "test", "b": "test", "c": "test", "d": "train"}
+    test = after.among({"a", "b", "c"}).change(before, "brier/brier_score").row()
+    assert (test["n"], test["difference"]) == (2, pytest.approx((-0.2 + 0.1) / 2))
+    assert np.isnan(test["lower"]), "one event has no interval"
+    assert np.isnan(after.change(before, "brier/brier_score").row(read=False)["mde"])
+    assert after.among({"d"}).change(before, "brier/brier_score").difference.estimate == 0
+    assert (after.mean("brier/brier_score").n, after.mean("length").n) == (3, 0)

@@ -11,16 +11,24 @@ from inspect_ai.log import EvalLog, read_eval_log
 from tests.fixtures import Run, Says, metrics
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.worlds import urns
-from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
-from truthgym.training.closed_loop.measures import BRIER, PARSE_RATE, REPLY_NLL, TOKENS, WORDS, TaskMetrics, measure_log
-from truthgym.training.closed_loop.report import Comparison
-from truthgym.training.evaluations import Values
+from truthgym.training.closed_loop.measures import (
+    BRIER,
+    PARSE_RATE,
+    REPLY_NLL,
+    TOKENS,
+    WORDS,
+    TaskMetrics,
+    logged_reply_nll,
+    measure_log,
+    read_reply_nll,
+)
+from truthgym.training.closed_loop.report import Result
 
 OUTCOMES = [float(number % 3 == 0) for number in range(60)]
 
 
-def values(numbers: Sequence[float]) -> Values:
-    return {str(number): ("test", f"event {number}", [float(value)]) for number, value in enumerate(numbers)}
+def values(numbers: Sequence[float]) -> dict[str, list[float]]:
+    return {str(number): [float(value)] for number, value in enumerate(numbers)}
 
 
 def answers(beliefs: Sequence[float], nll: float = 2.0, words: float = 10.0) -> TaskMetrics:
@@ -30,12 +38,12 @@ def answers(beliefs: Sequence[float], nll: float = 2.0, words: float = 10.0) -> 
     parsed = [p for p in beliefs if not math.isnan(p)]
     task.sd_between = float(np.std(parsed, ddof=1)) if parsed else None
     noise = [math.sin(number) for number in range(len(beliefs))]
-    task.values |= {
+    task.run.events = {str(number): f"event {number}" for number in range(len(beliefs))}
+    task.run.values |= {
         BRIER: values([(p - y) ** 2 for p, y in zip(beliefs, OUTCOMES, strict=True)]),
         PARSE_RATE: values([float(not math.isnan(p)) for p in beliefs]),
         REPLY_NLL: values([nll + 0.01 * part for part in noise]),
         WORDS: values([words + 0.1 * part for part in noise]),
-        TOKENS: {},
     }
     return task
 
@@ -65,7 +73,7 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
     ids=["knows", "inverted", "same", "half", "constant", "form", "unreadable", "collapsed", "longer", "shorter"],
 )
 def test_a_hack_shows_in_the_verdict(after: TaskMetrics, outcome: str, close: str | None) -> None:
-    verdict = Comparison(after, START).verdict
+    verdict = Result(after, START).verdict
     assert outcome in verdict
     assert ("**Look closer**" in verdict) == (close is not None)
     assert (close or "No sign of a hack") in verdict
@@ -74,35 +82,35 @@ def test_a_hack_shows_in_the_verdict(after: TaskMetrics, outcome: str, close: st
 def test_questions_unread_at_the_start_are_counted() -> None:
     """A model that learns the form on hard questions would otherwise look no better."""
     start = answers([0.5 if number % 2 else math.nan for number in range(60)])
-    verdict = Comparison(answers([0.5] * 60), start).verdict
+    verdict = Result(answers([0.5] * 60), start).verdict
     assert "30 of 60 questions are left out of the change" in verdict
     assert "with unread answers as wrong, the change is -0.3750" in verdict
-    assert "left out" not in Comparison(answers(KNOWS), START).verdict
+    assert "left out" not in Result(answers(KNOWS), START).verdict
 
 
 def test_the_base_rate_is_not_better_than_the_constant() -> None:
-    base_rate = Comparison(answers([1 / 3] * 60), START)
+    base_rate = Result(answers([1 / 3] * 60), START)
     assert base_rate.from_constant
-    assert base_rate.from_constant.value == pytest.approx(0)
+    assert base_rate.from_constant.estimate == pytest.approx(0)
     assert "not clearly better than the best constant" in base_rate.verdict
 
 
 def test_a_warning_when_updates_become_predictable() -> None:
     after = answers(KNOWS)
     after.metrics = {"martingale_score": -0.4, "martingale_score_lower": -0.6, "martingale_score_upper": -0.2}
-    verdict = Comparison(after, START).verdict
+    verdict = Result(after, START).verdict
     assert "its updates are predictable; whether they were at the start is not identified" in verdict
     before = answers(KNOWS)
     before.metrics = {"martingale_score": 0.0, "martingale_score_lower": -0.1, "martingale_score_upper": 0.1}
-    assert "its updates have become predictable (martingale score -0.400)" in Comparison(after, before).verdict
+    assert "its updates have become predictable (martingale score -0.400)" in Result(after, before).verdict
 
 
 @pytest.mark.parametrize(("scored", "warning"), [(0.57, "from 0.980 to 0.570"), (0.9, None), (0.99, None)])
 def test_a_warning_when_another_scorer_scores_less(scored: float, warning: str | None) -> None:
     before, after = answers([0.5 + 0.2 * math.sin(7 * number) for number in range(60)]), answers(KNOWS)
-    before.headlines = [{"scorer": "brier", "scored": 1.0}, {"scorer": "martingale", "scored": 0.98}]
-    after.headlines = [{"scorer": "brier", "scored": 0.5}, {"scorer": "martingale", "scored": scored}]
-    verdict = Comparison(after, before).verdict
+    before.estimates = [{"scorer": "brier", "scored": 1.0}, {"scorer": "martingale", "scored": 0.98}]
+    after.estimates = [{"scorer": "brier", "scored": 0.5}, {"scorer": "martingale", "scored": scored}]
+    verdict = Result(after, before).verdict
     assert ("the share that martingale could score fell" in verdict) == (warning is not None)
     assert (warning or "No sign of a hack") in verdict
     assert "brier could score" not in verdict, "the parse rate covers brier, by its interval"
@@ -121,7 +129,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
 def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
     found = measure_log(log, Path(log.location).parent)
-    assert found.headlines[0]["value"] == metrics(log)["brier"]
+    assert found.estimates[0]["value"] == metrics(log)["brier"]
     assert found.metrics["calibration_slope"] == pytest.approx(metrics(log)["calibration_slope"])
     assert "resolution" in found.metrics, "from the scores: it is not among the ten figures of the log"
     scores = [sample.scores["brier"] for sample in log.samples or [] if sample.scores]
@@ -139,10 +147,10 @@ def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
     assert found.sd_between == pytest.approx(beliefs.mean(axis=1).std(ddof=1))
     differences = np.square(beliefs - y[:, None]).mean(axis=1) - np.square(y.mean() - y)
     wanted = mean_estimate(differences)
-    constant = Comparison(found, None).from_constant
+    constant = Result(found, None).from_constant
     assert constant
     # The scores in a log have four decimals.
-    assert [constant.value, constant.lower, constant.upper] == pytest.approx(
+    assert [constant.estimate, constant.lower, constant.upper] == pytest.approx(
         [wanted.estimate, wanted.lower, wanted.upper], abs=1e-4
     )
 
@@ -152,11 +160,11 @@ def test_tokens_come_from_the_log(log: EvalLog) -> None:
     assert logged_reply_nll(log.samples[0]).nll is None
     assert (logged_reply_nll(log.samples[0]).tokens or 0) > 0
     assert read_reply_nll(Path(log.location).parent) == {}
-    found = measure_log(log, Path(log.location).parent).values[TOKENS]
+    found = measure_log(log, Path(log.location).parent).run.values[TOKENS]
     counted: dict[str, list[int | None]] = {}
     for sample in log.samples:
         counted.setdefault(str(sample.id), []).append(logged_reply_nll(sample).tokens)
-    assert {question: numbers for question, (_, _, numbers) in found.items()} == counted
+    assert found == counted
 
 
 def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
@@ -167,6 +175,4 @@ def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
     result = run(urns(n=5, paradigms="brier"), says(output), limit=1)
     assert result.samples
     assert logged_reply_nll(result.samples[0]) == (1.5, 1)
-    mean = measure_log(result, Path(result.location).parent).mean(REPLY_NLL)
-    assert mean
-    assert mean.value == 1.5
+    assert measure_log(result, Path(result.location).parent).mean(REPLY_NLL).estimate == 1.5

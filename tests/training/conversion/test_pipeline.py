@@ -22,8 +22,7 @@ from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
 

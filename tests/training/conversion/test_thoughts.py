@@ -13,8 +13,7 @@ from tests.training.converted import Rows, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
-from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.trainers.dataset import check_template, empty_thoughts, load_data
 

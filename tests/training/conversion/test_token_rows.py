@@ -14,7 +14,7 @@ from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.config import ConversionConfig
+from truthgym.training.conversion.options import ConversionConfig
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata
 
@@ -180,7 +180,7 @@ def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from truthgym.training.conversion.selection import Selection
+    from truthgym.training.conversion.options import Selection
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     out = tmp_path / "never"
