@@ -1,21 +1,55 @@
 """Converts Inspect logs to a dataset for a trainer.
 
 truthgym convert LOGS --to sft --score brier_score --top 0.1 --out data/sft
-
 """
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from truthgym.evallog.discovery import LogFile, find_logs
-from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.filtering import SampleFilter
+from truthgym.evallog.errors import MALFORMED, bad_input
+from truthgym.evallog.reader import LogReader
+from truthgym.evallog.schema import LoggedSample, Outcome
 from truthgym.training.conversion.options import TOKEN_KINDS, ConversionConfig, Kind, Selection
-from truthgym.training.conversion.pipeline import Conversion, Progress
+from truthgym.training.conversion.rows import (
+    Row,
+    SkipSample,
+    example_row,
+    labelled_row,
+    outcome_columns,
+    preference_row,
+    prompt_row,
+    sft_rows,
+    step_row,
+    unpaired_rows,
+    unsupported_part,
+    with_image_column,
+)
+from truthgym.training.conversion.selection import (
+    Candidate,
+    Pair,
+    SampleFilter,
+    choose,
+    good_candidates,
+    pair_up,
+    split_validation,
+)
 from truthgym.training.conversion.token_rows import token_rows
 from truthgym.training.conversion.writer import DatasetFolder, card_text
+
+Progress = Callable[[float], None]
+"""Called repeatedly with the share of the work that is done, from 0 to 1."""
+PROGRESS_INTERVAL = 200
+"""Samples between two calls of `Progress`: drawing a bar takes longer than reading a sample."""
+
+MANY_LABELS = 12
+"""Labels from which on all of one side are no chance: 1 in 2,000."""
 
 UNSCORED_KINDS = ("prompts", "steps")
 """Kinds whose trajectories are selected by a score only on request."""
@@ -29,6 +63,10 @@ BEST_BY_DEFAULT = (
 )
 FEW_SHOT_COUNT = 100
 """The most examples for few_shot if no count is given, as in TruthSeekingGym."""
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+RowsOfSplit = Iterator[tuple[str, Row]]
+"""Rows, each with the split of the dataset that it belongs to: `train` or `validation`."""
 
 
 @dataclass
@@ -201,3 +239,260 @@ def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:
             "give other logs"
         )
     return bad_input(problem)
+
+
+class Conversion:
+    """One conversion of logs.
+
+    Args:
+        samples: The filter of the logs' samples. It counts what is left out here as well.
+        config: How trajectories become rows.
+        progress: Called with the share of the work that is done.
+    """
+
+    def __init__(self, samples: SampleFilter, config: ConversionConfig, progress: Progress) -> None:
+        self.samples, self.config, self.progress = samples, config, progress
+        self.fallbacks: Counter[str] = Counter()
+        """Samples that Inspect's own reader read, by reason."""
+        self._place = ""
+        """The sample that is being converted, for errors."""
+        self._sizes = [max(1, log.size) for log in samples.logs]
+        # For labels, the threshold separates good from bad: trajectories on both sides are kept.
+        labels = config.row_kind == "unpaired"
+        self._conditions = replace(samples.selection, threshold=None) if labels else samples.selection
+
+    def rows(self) -> RowsOfSplit:
+        """All rows."""
+        one_pass = self.config.row_kind in ("sft", "steps") and self.config.validation == "none"
+        try:
+            yield from self.single_pass() if one_pass and not self.samples.selection.ranks else self.two_pass()
+        except MALFORMED as error:
+            raise bad_input(
+                f"{self._place} has a value that cannot be used ({type(error).__name__}: {error}); remove the sample, "
+                "or convert other logs"
+            ) from error
+        finally:
+            for log in self.samples.logs:
+                log.reader.close()
+
+    def single_pass(self) -> RowsOfSplit:
+        """Filter each sample and emit its rows at once."""
+        for sample, candidate in self._candidates(LogReader.samples):
+            if self.filter([candidate], self._passes):
+                yield from self.emit("train", candidate, sample)
+
+    def two_pass(self) -> RowsOfSplit:
+        """Read all scores first, then the text of the selected trajectories."""
+        selection, validation_kind = self.samples.selection, self.config.validation
+        candidates = [candidate for _, candidate in self._candidates(LogReader.outcomes)]
+        # `gt` validates on correct trajectories, whatever their score.
+        by_truth = validation_kind == "gt"
+        candidates = self.filter(candidates, lambda c: self._passes(c) or (by_truth and bool(c.aligned)))
+        train, validation = candidates, list[Candidate]()
+        if validation_kind != "none" and candidates:
+            train, validation = split_validation(candidates, selection.splits)
+        train = self.filter(train, self._passes)
+        if not train:
+            return
+        if by_truth:
+            validation = self.filter(validation, lambda c: bool(c.aligned), "held out, and not on the outcome's side")
+
+        if self.config.row_kind == "preference":
+            emit = self._emit_labelled if self.samples.labelled else self._emit_pairs
+            yield from emit("train", train)
+            validation_rows = emit("validation", validation)
+        else:
+            unpaired = self.config.row_kind == "unpaired"
+            good = good_candidates(train, validation, selection, self.samples.score.best) if unpaired else None
+            yield from self._emit_all("train", self._choose(train, selection), good)
+            if by_truth and not selection.everything:
+                selection = replace(selection, top=1.0, count=None, threshold=None, best_per_question=False)
+            validation_rows = self._emit_all("validation", self._choose(validation, selection), good)
+
+        if validation_kind == "none":
+            return
+        first = next(validation_rows, None)
+        if first is None:
+            raise bad_input(
+                f"--validation {validation_kind}: the {len(validation)} trajectories that were held out give no row to "
+                "validate on; add logs, or use --validation none"
+            )
+        yield first
+        yield from validation_rows
+
+    def filter(
+        self, candidates: list[Candidate], passes: Callable[[Candidate], bool], reason: str = "not selected"
+    ) -> list[Candidate]:
+        """The candidates that pass. The others are counted as left out."""
+        passed = [candidate for candidate in candidates if passes(candidate)]
+        self.samples.left_out[reason] += len(candidates) - len(passed)
+        return passed
+
+    def emit(self, split: str, candidate: Candidate, sample: LoggedSample, good: bool = False) -> RowsOfSplit:
+        """The rows of one trajectory. One of which no row can be made is counted as left out."""
+        self._place = self._name(candidate.log, candidate.member)
+        try:
+            self._check_parts(sample)
+            rows = self._rows_of(candidate, sample, good)
+        except SkipSample as reason:
+            self.samples.left_out[str(reason)] += 1
+            return
+        columns = self._columns(candidate, sample)
+        for row in rows:
+            yield split, self._finish(row, columns, candidate, sample)
+
+    def _rows_of(self, candidate: Candidate, sample: LoggedSample, good: bool) -> list[Row]:
+        match self.config.row_kind:
+            case "unpaired":
+                return list(unpaired_rows(sample, good, self.config.reasoning))
+            case "prompts":
+                return [prompt_row(sample)]
+            case "steps":
+                return [step_row(sample)]
+            case "few_shot":
+                return [example_row(sample, candidate)]
+            case _:
+                return list(sft_rows(sample, self.config.form, self.config.reasoning))
+
+    def _candidates(
+        self, read: Callable[[LogReader], Iterable[tuple[str, AnyOutcome]]]
+    ) -> Iterator[tuple[AnyOutcome, Candidate]]:
+        """All eligible samples, as `read` reads them."""
+        for log, file in enumerate(self.samples.logs):
+            reader = file.reader
+            for done, (member, sample) in enumerate(read(reader)):
+                if not done % PROGRESS_INTERVAL:
+                    self._report(log, done / len(reader))
+                self._place = self._name(log, member)
+                candidate = self.samples.candidate(log, member, sample)
+                if candidate is not None:
+                    yield sample, candidate
+            self.fallbacks.update(reader.fallbacks)
+
+    def _passes(self, candidate: Candidate) -> bool:
+        return self._conditions.passes(candidate.score, candidate.aligned, self.samples.score.best)
+
+    def _choose(self, candidates: list[Candidate], selection: Selection) -> list[Candidate]:
+        """Select among candidates what becomes rows. The others are counted as left out."""
+        best = self.samples.score.best
+        match self.config.row_kind:
+            case "unpaired":
+                return candidates
+            case "prompts":
+                first = {candidate.question_key: candidate for candidate in reversed(candidates)}
+                chosen = [*first.values()][::-1]
+                self.samples.left_out["samples of a question that is already included"] += len(candidates) - len(chosen)
+                return chosen
+            case _:
+                chosen = choose(candidates, selection, best)
+                self.samples.left_out["not selected"] += len(candidates) - len(chosen)
+        if self.config.row_kind == "few_shot":  # the best first, because the solver takes as many as fit
+            chosen.sort(key=lambda c: c.score, reverse=best == "highest")
+        return chosen
+
+    def _emit_all(self, split: str, chosen: list[Candidate], good: set[Candidate] | None) -> RowsOfSplit:
+        by_log: dict[int, dict[str, Candidate]] = {}
+        for candidate in chosen:
+            by_log.setdefault(candidate.log, {})[candidate.member] = candidate
+        for log, members in by_log.items():
+            for member, sample in self.samples.logs[log].reader.samples(list(members)):
+                candidate = members[member]
+                yield from self.emit(split, candidate, sample, good is not None and candidate in good)
+        self.progress(1.0)
+
+    def _emit_pairs(self, split: str, candidates: list[Candidate]) -> RowsOfSplit:
+        config, best = self.config, self.samples.score.best
+        assert best is not None  # the score selector has found it
+        used, skipped = set[Candidate](), dict[Candidate, str]()
+        for pair in pair_up(candidates, best, config.pair_by, config.pairs, config.margin):
+            better, worse = (self._sample(one) for one in (pair.chosen, pair.rejected))
+            try:
+                row = self._pair_row(better, worse)
+            except SkipSample as reason:
+                skipped |= {pair.chosen: str(reason), pair.rejected: str(reason)}
+                continue
+            used |= {pair.chosen, pair.rejected}
+            columns = self._columns(pair.chosen, better) | self._rejected_columns(pair, worse)
+            yield split, self._finish(row, columns, pair.chosen, better)
+        # Samples are counted, not pairs: each is used, or left out for one reason.
+        rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
+        self.samples.left_out.update(rest)
+        self.progress(1.0)
+
+    def _emit_labelled(self, split: str, candidates: list[Candidate]) -> RowsOfSplit:
+        """The rows of pairs that a judge labelled, whose score is the signed margin of the first reply."""
+        winners = self.filter(candidates, lambda c: c.score != 0, "pairs without a winner")
+        if len(winners) >= MANY_LABELS and len({c.score > 0 for c in winners}) == 1:
+            side = "first" if winners[0].score > 0 else "second"
+            raise bad_input(
+                f"All {len(winners)} labels prefer the {side} reply, although the order of the pairs is random: they "
+                "say nothing of the replies; label the pairs again with another judge"
+            )
+        for candidate in self.filter(winners, lambda c: abs(c.score) >= self.config.margin, "labels below --margin"):
+            sample = self._sample(candidate)
+            row = labelled_row(sample, candidate.score > 0)
+            columns = self._columns(candidate, sample) | {"margin": abs(candidate.score)}
+            yield split, self._finish(row, columns, candidate, sample)
+        self.progress(1.0)
+
+    def _sample(self, candidate: Candidate) -> LoggedSample:
+        self._place = self._name(candidate.log, candidate.member)
+        ((_, sample),) = self.samples.logs[candidate.log].reader.samples([candidate.member])
+        return sample
+
+    def _pair_row(self, better: LoggedSample, worse: LoggedSample) -> Row:
+        self._check_parts(better)
+        self._check_parts(worse)
+        row = preference_row(better, worse, self.config.reasoning)
+        if self.config.to == "openai" and not (row["chosen"][0]["content"] and row["rejected"][0]["content"]):
+            raise SkipSample("pairs that diverge at a tool call, which OpenAI does not compare")
+        return row
+
+    def _rejected_columns(self, pair: Pair, worse: LoggedSample) -> Row:
+        rejected = {f"rejected_{name}": getattr(pair.rejected, name) for name in ("score", "model", "solver")}
+        return {"margin": round(pair.margin, 6), **rejected, "rejected_uuid": worse.uuid}
+
+    def _check_parts(self, sample: LoggedSample) -> None:
+        if kind := unsupported_part(sample):
+            raise SkipSample(f"trajectories with a {kind} in them")
+
+    def _columns(self, candidate: Candidate, sample: LoggedSample) -> Row:
+        """The columns that trace a row to its log, and the outcome if every trajectory is taken."""
+        run = self.samples.logs[candidate.log].header.eval
+        outcome = outcome_columns(sample) if self.samples.selection.everything else {}
+        return outcome | {
+            "log": self.samples.logs[candidate.log].path,
+            "eval_id": run.eval_id,
+            "task": run.task,
+            "sample_id": str(sample.id),
+            "sample_uuid": sample.uuid,
+            "epoch": sample.epoch,
+            "model": candidate.model,
+            "solver": candidate.solver,
+            "score": None if math.isnan(candidate.score) else candidate.score,
+            "split": candidate.split,
+            "event": candidate.event,
+        }
+
+    def _finish(self, row: Row, columns: Row, candidate: Candidate, sample: LoggedSample) -> Row:
+        """A row in the format of its reader."""
+        match self.config.to:
+            case "few_shot":
+                return row
+            case "openai":
+                from truthgym.training.conversion.openai_format import preference, reinforcement, supervised
+
+                formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
+                decoded = msgspec.json.decode(msgspec.json.encode({**row, "sample_id": str(sample.id)}))
+                return formats[self.config.method](decoded, self._place)
+            case "openrlhf":
+                return {"input": row["prompt"], "target": row["target"], "datasource": columns["task"]} | columns
+            case _:
+                return (row if sample.plain else with_image_column(row)) | columns
+
+    def _name(self, log: int, member: str) -> str:
+        return f"{self.samples.logs[log].path}: its member {member}"
+
+    def _report(self, log: int, share: float) -> None:
+        """Report progress: the logs before this one are done, and a share of this one."""
+        self.progress((sum(self._sizes[:log]) + share * self._sizes[log]) / sum(self._sizes))

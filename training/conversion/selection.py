@@ -1,31 +1,29 @@
-"""Selects which of the trajectories in logs to learn from, and pairs them for preference training."""
+"""Decides which samples of logs are eligible for training, and which of them are selected, by their score."""
 
 import csv
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from truthgym.datasets.digests import text_share
+from truthgym.datasets.splits import split_of
+from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.statistics.direction import Best
+from truthgym.evallog.schema import Outcome, QuestionFacts
+from truthgym.scorers.statistics.direction import LETTERS, Best, direction, fault_of, worst
+from truthgym.training.conversion.options import PairBy, Pairs, Selection, Validation, as_good
 
-DEFAULT_TOP = 0.1
-"""The share of trajectories that is selected by default, as in TruthSeekingGym."""
+DEFAULT_KEY = "brier_score"
 VALIDATION_SHARE = 0.1
 """Share of the events that are used for validation if a log has no validation split."""
-SPLITS = ("train", "validation", "test")
-
-Validation = Literal["none", "train", "gt"]
-PairBy = Literal["epoch", "solver", "model"]
-Pairs = Literal["widest", "all"]
 
 
 class Candidate(NamedTuple):
@@ -51,83 +49,268 @@ class Candidate(NamedTuple):
         return self.event, self.question
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which trajectories to select. A trajectory must meet every condition.
+class SampleFilter:
+    """Checks every sample once, across all logs, and counts the samples that it leaves out.
 
-    Raises:
-        BadInput: A value or a combination that is not allowed.
+    An eligible sample is a question of a requested split (never the test split). It has no error, limit, invalidation
+    or early end, and its answer was not cut off. It was not told an opinion (`truthgym/sycophancy`), and it has a
+    number for the score if one is needed. With `selection.everything`, only the split is checked.
+
+    With `unread_as_worst` an answer that was scored stays, however it ended, and one that could not be read has the
+    worst number of its score: left out, it would cost nothing to write what cannot be read.
     """
 
-    score: str | None = None
-    """"KEY", "SCORER" or "SCORER/KEY" of a number in the log."""
-    best: Best | None = None
-    """Which end of the score is better. None uses the scorer's own direction."""
-    top: Annotated[float, Meta(gt=0, le=1)] | None = None
-    """The share of trajectories with the best scores, in (0, 1]."""
-    count: Annotated[int, Meta(ge=1)] | None = None
-    """At most this many of them."""
-    threshold: float | None = None
-    """Only scores at least as good as this."""
-    best_per_question: bool = False
-    """Only the best trajectory of each question."""
-    aligned: bool = False
-    """Only trajectories whose stated belief is on the side of the outcome."""
-    everything: bool = False
-    """All trajectories, scored or not, with columns that describe their outcome."""
-    trajectories: str | None = None
-    """Only those that a .csv file lists by `eval_id`, `sample_id` and `epoch`: see `truthgym.analysis.trajectories`."""
-    splits: tuple[str, ...] = ("train",)
-    seed: int = 0
-    """Seed of the draw among trajectories with equal scores."""
+    def __init__(
+        self,
+        logs: Sequence[LogFile],
+        selection: Selection,
+        needs_score: bool,
+        validation: Validation = "none",
+        any_task: bool = False,
+        unread_as_worst: bool = False,
+    ) -> None:
+        self.logs = logs
+        self.selection = selection
+        self.score = ScoreSelector(selection.score, selection.best)
+        self.left_out: Counter[str] = Counter()
+        """Samples that were left out, by reason."""
+        self.unread = 0
+        """Samples that have the worst number, since their answer could not be read."""
+        self.read = 0
+        """Samples that were checked."""
+        self.labelled = any(log.header.eval.task.endswith("preferences") for log in logs)
+        """Whether the samples are pairs that a judge labelled."""
+        self.selected_by_outcome = 0
+        """Candidates whose questions were chosen with their outcomes in view."""
+        self._listed = read_trajectories(selection.trajectories) if selection.trajectories else None
+        self.missing = set(self._listed or ())
+        """Trajectories that the selection lists and no log had so far."""
+        self._needs_score = needs_score
+        self._validates = validation != "none"
+        self._needs_side = selection.aligned or validation == "gt"
+        self._any_task, self._unread_as_worst = any_task, unread_as_worst
+        self._seen: set[int] = set()
+        self._texts: dict[str, str] = {}
+        self._runs = [(self._intern(log.header.eval.model), self._intern(log.solver)) for log in logs]
 
-    def __post_init__(self) -> None:
-        problems = []
-        if "test" in self.splits:
-            problems.append(
-                "--split test: questions of the test split are reserved for evaluation and are never trained on; use "
-                "train, or train,validation"
+    def candidate(self, log: int, member: str, sample: Outcome) -> Candidate | None:
+        """The sample as a candidate for selection. None if it is not eligible, which is counted."""
+        self.read += 1
+        if self._listed is not None:
+            key = (self.logs[log].header.eval.eval_id, str(sample.id), sample.epoch)
+            self.missing.discard(key)
+            if key not in self._listed:
+                self.left_out["trajectories that --trajectories does not list"] += 1
+                return None
+        keys = self._keys(log, sample)
+        facts = sample.facts
+        event, split = self._split(log, sample, facts)
+        everything = self.selection.everything
+        if not self._seen.isdisjoint(keys):
+            reason: str | None = "samples that another log also holds"
+        else:
+            ended = not (self._unread_as_worst and sample.scores)
+            reason = self._wrong_split(split) or (None if everything else _unusable(sample, facts, ended))
+        score = self.score.value(sample) if self._needs_score and not reason else math.nan
+        if not reason and self._unread_as_worst and math.isnan(score):
+            score = self.score.worst(sample)
+            self.unread += not math.isnan(score)
+        if not reason and self._needs_score and math.isnan(score) and not everything:
+            # Not marked as seen: another copy of the log may have the number, if `inspect score` was run on it.
+            self.left_out["samples without a number for the score"] += 1
+            return None
+        self._seen.update(keys)
+        side = on_correct_side(sample) if self._needs_side else None
+        if not reason and self.selection.aligned and side is None:
+            reason = "samples with an unknown belief or outcome"
+        if reason:
+            self.left_out[reason] += 1
+            return None
+        question = (facts.question if facts else None) or str(sample.id)
+        self.selected_by_outcome += bool(facts and facts.selected_by_outcome)
+        model, solver = self._runs[log]
+        return Candidate(log, member, self._intern(question), self._intern(event), split, score, side, model, solver)
+
+    def _keys(self, log: int, sample: Outcome) -> tuple[int, ...]:
+        """Identify a sample across logs, by hashes to save memory."""
+        run_key = hash((self.logs[log].header.eval.task_id, sample.id, sample.epoch))
+        return (run_key, hash(sample.uuid)) if sample.uuid else (run_key,)
+
+    def _split(self, log: int, sample: Outcome, facts: QuestionFacts | None) -> tuple[str, str]:
+        """The sample's event and split. A split that was edited in the log cannot free a test question for training."""
+        if facts:
+            return facts.event, "test" if _split_of(facts.event) == "test" else facts.split
+        task = self.logs[log].header.eval.task
+        if not self._any_task:
+            raise bad_input(
+                f"{self.logs[log].path}: its task {task} is not a Truthgym task, so its samples may have no split that "
+                "reserves questions for evaluation; give logs of Truthgym's tasks, or add --any-task to split samples "
+                "without one by a hash of their ids"
             )
-        elif not self.splits or not {*self.splits} <= {*SPLITS}:
-            problems.append(f"--split {','.join(self.splits)}: unknown split; use train, or train,validation")
-        if self.threshold is not None and not math.isfinite(self.threshold):
-            problems.append(f"--threshold {self.threshold} is not finite; give a number")
-        conditions = (self.top, self.count, self.threshold)
-        if self.everything and (any(c is not None for c in conditions) or self.best_per_question or self.aligned):
-            problems.append("--all takes every trajectory; omit --all, or omit the options that select among them")
-        check_fields(self, problems)
+        event = f"{task} {sample.id}"
+        return event, str(msgspec.json.decode(sample.metadata).get("split") or split_of(event))
+
+    def _wrong_split(self, split: str) -> str | None:
+        if split == "test":
+            return "questions of the test split, which are reserved for evaluation"
+        if split not in self.selection.splits and not (self._validates and split == "validation"):
+            return f"questions of the {split} split, which was not requested"
+        return None
+
+    def _intern(self, text: str) -> str:
+        """The same object for equal texts, to save memory: the epochs of a question share theirs."""
+        return self._texts.setdefault(text, text)
+
+
+_split_of = cache(split_of)
+
+
+def _unusable(sample: Outcome, facts: QuestionFacts | None, ended: bool = True) -> str | None:
+    """Why a sample cannot be learned from. `ended`: also if it ended without an answer, or was cut off."""
+    if sample.error:
+        return "samples that failed with an error"
+    if sample.invalidation is not None:
+        return "samples that were invalidated"
+    if sample.limit and ended:
+        return "samples that a limit cut short"
+    if sample.store.ended and ended:
+        return "samples whose reasoning ended before its answer"
+    if sample.stop_reason in ("max_tokens", "model_length") and ended:
+        return "samples whose answer was cut off (max_tokens)"
+    if facts and (facts.arm or "neutral") != "neutral":
+        return "samples that were told an opinion"
+    return None
+
+
+class ScoreSelector:
+    """Finds the score of a given name in the samples of all logs.
+
+    Args:
+        name: "KEY", "SCORER" or "SCORER/KEY". None is `DEFAULT_KEY`, or the only number that there is.
+        best: Which end of the score is better. None uses the scorer's own direction.
+    """
+
+    def __init__(self, name: str | None, best: Best | None) -> None:
+        self.name = name
+        self.best = best
+        self._known: Counter[str] = Counter()
+        self._found: tuple[str, str] | None = None
+        self._scorers: set[tuple[str, ...]] = set()
+
+    def value(self, sample: Outcome) -> float:
+        """The sample's number, NaN if it has none."""
+        scores = sample.scores or {}
+        scorers = tuple(scores)
+        if self._found is not None and scorers in self._scorers:  # the scorers of an earlier sample: a fast path
+            value = scores[self._found[0]].value
+            number = value.get(self._found[1]) if isinstance(value, dict) else None
+            if type(number) is float and math.isfinite(number):
+                return number
+        all_numbers = _all_numbers(sample)
+        self._known.update(name for name, number in all_numbers.items() if math.isfinite(number))
+        name = self._match(all_numbers)
+        if name is None or not math.isfinite(all_numbers[name]):
+            return math.nan
+        scorer, key = name.split("/", 1)
+        if self._found != (scorer, key):
+            self._settle(scorer, key, scores[scorer].details)
+        self._scorers.add(scorers)
+        return all_numbers[name]
+
+    def worst(self, sample: Outcome) -> float:
+        """The worst number of the score, for a sample whose answer could not be read."""
+        name = self._match(_all_numbers(sample))
+        scorer, _, key = (name or "").partition("/")
+        details = sample.scores[scorer].details if name and sample.scores else {}
+        if not details.get("reason") or fault_of(details) != "answer":
+            return math.nan
+        end = self.best or direction(scorer, key, details)
+        least = worst(scorer, key, end, details) if end else None
+        if least is None:
+            raise bad_input(
+                f"--score {name}: the answer of sample {sample.id}, epoch {sample.epoch}, could not be read, and the "
+                "score has no worst number to give it; choose another --score, such as brier/brier_score"
+            )
+        return least
+
+    def _match(self, all_numbers: dict[str, float]) -> str | None:
+        """The name of the score among those of a sample."""
+        wanted = self.name or DEFAULT_KEY
+        matches = [name for name in all_numbers if wanted in (name, *name.split("/", 1))]
+        if not matches and self.name is None and len(all_numbers) == 1:
+            # The only number, unless earlier samples had another one.
+            matches = [name for name in all_numbers if self._found in (None, tuple(name.split("/", 1)))]
+        matches = [name for name in matches if wanted in (name, name.split("/", 1)[1])] or matches
+        if len(matches) > 1:
+            raise bad_input(f"--score {wanted} is ambiguous: it may be {', '.join(sorted(matches))}; give one of them")
+        return matches[0] if matches else None
+
+    def _settle(self, scorer: str, key: str, metadata: dict[str, Any]) -> None:
+        """Record which score was found, and which end of it is better."""
+        end = direction(scorer, key, metadata)
+        if self.best is None and end is None:
+            raise bad_input(
+                f"--score {scorer}/{key}: the scorer does not say which end is better; add --best lowest or --best "
+                "highest"
+            )
+        if self._found is not None:
+            raise bad_input(
+                f"--score {self.name or DEFAULT_KEY} is {'/'.join(self._found)} in one log and {scorer}/{key} in "
+                "another; give one of them as SCORER/KEY"
+            )
+        self.best = self.best or end
+        self._found = (scorer, key)
 
     @property
-    def ranks(self) -> bool:
-        """Whether trajectories are compared with one another, so that all must be read before one is selected."""
-        return not self.everything and (self.share < 1 or self.count is not None or self.best_per_question)
+    def full_name(self) -> str | None:
+        """The score that was found, as "SCORER/KEY"."""
+        return "/".join(self._found) if self._found else self.name
 
-    @property
-    def needs_score(self) -> bool:
-        """Whether a score is needed."""
-        conditions = (self.top, self.threshold, self.score)
-        return not self.everything and (self.ranks or any(condition is not None for condition in conditions))
+    def not_found(self) -> str:
+        """The error message if no sample has the score: lists those that there are."""
+        known = ", ".join(sorted(self._known)) or "none; run `inspect score` on the log, or convert it with --all"
+        return f"--score {self.name or DEFAULT_KEY}: no sample has a number of that name. Scores in the logs: {known}"
 
-    @property
-    def share(self) -> float:
-        """The share to select: `DEFAULT_TOP` unless another condition is set."""
-        if self.top is not None:
-            return self.top
-        selects = self.everything or self.aligned or self.best_per_question or self.trajectories
-        return 1.0 if selects or self.count is not None or self.threshold is not None else DEFAULT_TOP
 
-    def passes(self, score: float, aligned: bool | None, best: Best | None) -> bool:
-        """Whether a trajectory meets the conditions that do not depend on other trajectories."""
-        if self.aligned and not aligned:
-            return False
-        return self.threshold is None or as_good(score, self.threshold, best)
+def finite_numbers(sample: Outcome) -> dict[str, float]:
+    """All finite numbers among a sample's scores, by "SCORER/KEY". The key of a single number is its scorer."""
+    return {name: number for name, number in _all_numbers(sample).items() if math.isfinite(number)}
 
-    def non_default(self) -> dict[str, object]:
-        """The options that differ from their defaults, and the splits and the share in any case, for the card."""
-        default = Selection()
-        options = {name: value for name, value in vars(self).items() if value != getattr(default, name)}
-        share = {"top": self.share} if self.ranks and self.share < 1 else {}
-        return options | share | {"splits": list(self.splits)}
+
+def _all_numbers(sample: Outcome) -> dict[str, float]:
+    """Like `finite_numbers`, including NaN: the scorer ran on the sample and has no number for it."""
+    found: dict[str, float] = {}
+    for scorer, score in (sample.scores or {}).items():
+        for key, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():
+            number = LETTERS.get(value) if isinstance(value, str) else math.nan if value is None else value
+            if isinstance(number, int | float):
+                found[f"{scorer}/{key}"] = float(number)
+    return found
+
+
+class Recorded(msgspec.Struct, gc=False):
+    """What a scorer's metadata say of a belief."""
+
+    belief: Any = None
+    outcome: Any = None
+
+
+RECORDED = msgspec.json.Decoder(Recorded | None)
+
+
+def on_correct_side(sample: Outcome) -> bool | None:
+    """Whether the belief stated in the answer is on the side of the outcome. A belief of 0.5 is on neither.
+
+    None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
+    """
+    for score in (sample.scores or {}).values():
+        recorded = RECORDED.decode(score.metadata)
+        belief, outcome = (recorded.belief, recorded.outcome) if recorded else (None, None)
+        if belief is None and isinstance(score.value, dict):
+            belief = score.value.get("belief")
+        if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):
+            return bool(abs(belief - outcome) < 0.5)
+    return None
 
 
 def read_trajectories(path: str) -> set[tuple[str, str, int]]:
@@ -144,30 +327,6 @@ def read_trajectories(path: str) -> set[tuple[str, str, int]]:
     if not listed:
         raise bad_input(f"--trajectories {path} lists nothing; write it again with another --filter")
     return listed
-
-
-def check_fields(options: object, problems: Sequence[str] = ()) -> None:
-    """Check the fields of a dataclass against their annotations: `Literal` lists allowed values, `Meta` a range.
-
-    By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
-    """
-    found = []
-    for name, annotation in get_type_hints(type(options), include_extras=True).items():
-        value = getattr(options, name)
-        try:
-            msgspec.convert(value, annotation)
-        except msgspec.ValidationError as error:
-            kinds = [kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal]
-            allowed = [str(value) for kind in kinds for value in get_args(kind)]
-            expected = f"give one of {', '.join(allowed)}" if allowed else str(error).lower()
-            found.append(f"{name}={value!r} cannot be used; {expected}")
-    if found or problems:
-        raise bad_input(". ".join([*found, *problems]))
-
-
-def as_good(score: float, limit: float, best: Best | None) -> bool:
-    """Whether a score is at least as good as a limit."""
-    return score <= limit if best == "lowest" else score >= limit
 
 
 def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | None) -> list[Candidate]:

@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from truthgym.datasets.digests import file_digest
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
+from truthgym.training.conversion.options import FileFormat
 from truthgym.training.files import METADATA_KEY, check_new_folder, folder_lock
 from truthgym.training.lineage import record
 
-FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
     **dict.fromkeys(
         ("log", "eval_id", "task", "sample_id", "sample_uuid", "model", "solver", "split", "event", "target", "error",

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from truthgym.datasets.errors import BadInput
+from truthgym.training.conversion.options import Selection
 from truthgym.training.conversion.selection import (
     Candidate,
-    Selection,
     better_half,
     choose,
     is_validation_event,
