@@ -119,13 +119,13 @@ def convert(
         from truthgym.scorers.graders.openai_export import grader
 
         grader_json = grader(config.grader or "python_brier")  # before any log is read: the name may be unknown
-    found, skipped_logs = find_logs(logs, unfinished)
-    selection = _of_labels(found, config, selection)
+    log_files, skipped_logs = find_logs(logs, unfinished)
+    selection = _of_labels(log_files, config, selection)
     on_request = selection.ranks or selection.threshold is not None or selection.score is not None
     needs_score = on_request or config.to in TOKEN_KINDS
     needs_score |= config.row_kind not in UNSCORED_KINDS and selection.needs_score
     by_tokens = config.to in TOKEN_KINDS
-    samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task, by_tokens)
+    samples = SampleFilter(log_files, selection, needs_score, config.validation, config.any_task, by_tokens)
     conversion = Conversion(samples, config, progress or (lambda share: None))
     with folder:
         rows = conversion.rows()
@@ -149,7 +149,7 @@ def convert(
                 "left_out": dict(+samples.left_out),
                 "selection": selection.non_default() | score,
                 "settings": config.non_default(),
-                "logs": [log.card_entry() for log in found],
+                "logs": [log.card_entry() for log in log_files],
             }
             | ({"warning": warning} if warning else {})
             | ({"unread_as_worst": samples.unread} if by_tokens else {})
@@ -175,10 +175,10 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
         "--best-per-question": selection.best_per_question or None,
         "--all": selection.everything or None,
     }
-    given = {name for name, value in conditions.items() if value is not None}
+    conditions_set = {name for name, value in conditions.items() if value is not None}
     if config.to in TOKEN_KINDS:
-        if given:
-            names = ", ".join(sorted(given))
+        if conditions_set:
+            names = ", ".join(sorted(conditions_set))
             raise bad_input(f"--to {config.to}: an advantage compares all trajectories of a question; omit {names}")
         return replace(selection, top=1.0)
     excluded, reason = {
@@ -187,10 +187,10 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
         "unpaired": ({"--best-per-question", "--all"}, "--threshold, or --top and --count, separate good from bad"),
         "few_shot": ({"--all"}, "examples are selected by a score"),
     }.get(config.row_kind, (set[str](), ""))
-    if config.row_kind == "unpaired" and "--threshold" in given:
+    if config.row_kind == "unpaired" and "--threshold" in conditions_set:
         excluded |= {"--top", "--count"}
-    if given & excluded:
-        raise bad_input(f"--to {config.to}: {reason}; omit {', '.join(sorted(given & excluded))}")
+    if conditions_set & excluded:
+        raise bad_input(f"--to {config.to}: {reason}; omit {', '.join(sorted(conditions_set & excluded))}")
     takes_all = config.row_kind in ("unpaired", "preference", "steps", "prompts") and not selection.everything
     if takes_all and selection.top is None and selection.count is None:
         return replace(selection, top=1.0)
@@ -360,9 +360,9 @@ class Conversion:
         """All eligible samples, as `read` reads them."""
         for log, file in enumerate(self.samples.logs):
             reader = file.reader
-            for done, (member, sample) in enumerate(read(reader)):
-                if not done % PROGRESS_INTERVAL:
-                    self._report(log, done / len(reader))
+            for number, (member, sample) in enumerate(read(reader)):
+                if not number % PROGRESS_INTERVAL:
+                    self._report(log, number / len(reader))
                 self._place = self._name(log, member)
                 candidate = self.samples.candidate(log, member, sample)
                 if candidate is not None:
@@ -375,24 +375,21 @@ class Conversion:
     def _choose(self, candidates: list[Candidate], selection: Selection) -> list[Candidate]:
         """Select among candidates what becomes rows. The others are counted as left out."""
         best = self.samples.score.best
-        match self.config.row_kind:
-            case "unpaired":
-                return candidates
-            case "prompts":
-                first = {candidate.question_key: candidate for candidate in reversed(candidates)}
-                chosen = [*first.values()][::-1]
-                self.samples.left_out["samples of a question that is already included"] += len(candidates) - len(chosen)
-                return chosen
-            case _:
-                chosen = choose(candidates, selection, best)
-                self.samples.left_out["not selected"] += len(candidates) - len(chosen)
+        if self.config.row_kind == "unpaired":
+            return candidates
+        if self.config.row_kind == "prompts":
+            first = {candidate.question_key: candidate for candidate in reversed(candidates)}
+            selected, reason = [*first.values()][::-1], "samples of a question that is already included"
+        else:
+            selected, reason = choose(candidates, selection, best), "not selected"
+        self.samples.left_out[reason] += len(candidates) - len(selected)
         if self.config.row_kind == "few_shot":  # the best first, because the solver takes as many as fit
-            chosen.sort(key=lambda c: c.score, reverse=best == "highest")
-        return chosen
+            selected.sort(key=lambda c: c.score, reverse=best == "highest")
+        return selected
 
-    def _emit_all(self, split: str, chosen: list[Candidate], good: set[Candidate] | None) -> RowsOfSplit:
+    def _emit_all(self, split: str, candidates: list[Candidate], good: set[Candidate] | None) -> RowsOfSplit:
         by_log: dict[int, dict[str, Candidate]] = {}
-        for candidate in chosen:
+        for candidate in candidates:
             by_log.setdefault(candidate.log, {})[candidate.member] = candidate
         for log, members in by_log.items():
             for member, sample in self.samples.logs[log].reader.samples(list(members)):
@@ -405,7 +402,7 @@ class Conversion:
         assert best is not None  # the score selector has found it
         used, skipped = set[Candidate](), dict[Candidate, str]()
         for pair in pair_up(candidates, best, config.pair_by, config.pairs, config.margin):
-            better, worse = (self._sample(one) for one in (pair.chosen, pair.rejected))
+            better, worse = (self._sample(candidate) for candidate in (pair.chosen, pair.rejected))
             try:
                 row = self._pair_row(better, worse)
             except SkipSample as reason:

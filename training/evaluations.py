@@ -62,7 +62,7 @@ def _read(log: LogReader, card: ModelCard, folder: Path) -> tuple[dict[str, Any]
     path, run = Path(log.path), log.header.eval
     role = _role(log, card, folder)
     values = RunValues.of_samples(sample for _, sample in log.outcomes())
-    task, shown = run.task_registry_name or run.task, list(figures(log))
+    task, estimates = run.task_registry_name or run.task, list(figures(log))
     entry = {
         "log": str(path),
         "sha256": file_digest(path),
@@ -73,7 +73,7 @@ def _read(log: LogReader, card: ModelCard, folder: Path) -> tuple[dict[str, Any]
         "solver_args": run.solver_args or {},
         "task_args": {key: value for key, value in run.task_args.items() if key != "split"},
         "split": ", ".join(sorted(set(values.splits.values()))),
-        "figures": shown,
+        "figures": estimates,
     }
     record(
         "eval",
@@ -82,7 +82,7 @@ def _read(log: LogReader, card: ModelCard, folder: Path) -> tuple[dict[str, Any]
         store=store_of(folder),
         status=STATUSES.get(log.header.status, "failed"),
         parameters={"task": task, "version": run.task_version, "solver": run.solver, "role": role},
-        figures={f"{figure['scorer']}/{figure['metric']}": figure.get("value") for figure in shown},
+        figures={f"{figure['scorer']}/{figure['metric']}": figure.get("value") for figure in estimates},
         finished=log.header.completed_at,
     )
     return entry, values

@@ -32,9 +32,6 @@ def folder_lock(folder: Path) -> Iterator[None]:
     """Lock a folder, so that no second command pays for the same job or mixes its checkpoints with ours.
 
     The lock file is `.NAME.lock` beside the folder; it is removed at the end.
-
-    Raises:
-        BadInput: Another process holds the lock.
     """
     from filelock import FileLock, Timeout
 
@@ -55,9 +52,6 @@ def write_atomically(path: Path, text: str) -> Path:
     """Write a UTF-8 file completely or not at all: a temporary file beside it (`.NAME.partial`) replaces it.
 
     Its folder is created if it does not exist.
-
-    Returns:
-        The path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
@@ -66,17 +60,7 @@ def write_atomically(path: Path, text: str) -> Path:
 
 
 def check_new_folder(folder: Path, kinds: Collection[str], what: str, overwrite: bool) -> None:
-    """Check that something can be written to a folder: it is new or empty, or has the like to be replaced.
-
-    Args:
-        folder: The folder.
-        kinds: What the cards of such folders may name as their kind.
-        what: What the folder is to contain, for the error.
-        overwrite: Whether it may be replaced.
-
-    Raises:
-        BadInput: The folder exists and `overwrite` is not set, or it is something else.
-    """
+    """Check that `what` can be written to a folder: it is new or empty, or has a card of these kinds to be replaced."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
@@ -99,11 +83,7 @@ def save_model(folder: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTok
 
 
 def hash_dataset(folder: Path) -> dict[str, str]:
-    """SHA-256 of each data file in a dataset's folder, by the file's path relative to the folder.
-
-    Raises:
-        BadInput: The folder does not exist, or contains no data file.
-    """
+    """SHA-256 of each data file in a dataset's folder, by the file's path relative to the folder."""
     if not folder.is_dir():
         raise bad_input(
             f"{folder} does not exist; create a dataset with `truthgym convert LOGS --to KIND --out {folder}`."
@@ -138,14 +118,7 @@ def hash_model(name: str, revision: str | None = None, deep: bool = False) -> st
 
 
 def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
-    """Read a Markdown file's YAML front matter and its text.
-
-    Returns:
-        The front matter, empty if there is none or it is not a mapping; and the text below it.
-
-    Raises:
-        BadInput: The front matter is not YAML.
-    """
+    """A Markdown file's YAML front matter, empty if there is none or it is not a mapping, and the text below it."""
     import yaml
 
     text = path.read_text(encoding="utf-8-sig")
@@ -160,11 +133,7 @@ def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def write_markdown(path: Path, metadata: Mapping[str, Any], text: str) -> Path:
-    """Write a Markdown file with YAML front matter, atomically. Values that JSON does not know become strings.
-
-    Returns:
-        The path.
-    """
+    """Write a Markdown file with YAML front matter, atomically. Values that JSON does not know become strings."""
     import yaml
 
     plain = json.loads(json.dumps(metadata, default=str))
@@ -173,14 +142,7 @@ def write_markdown(path: Path, metadata: Mapping[str, Any], text: str) -> Path:
 
 
 def card_metadata(folder: Path) -> dict[str, Any]:
-    """Truthgym's metadata in the card of a dataset's or model's folder: `truthgym:` in the front matter of README.md.
-
-    Returns:
-        The metadata, empty if there is no card or Truthgym did not write it.
-
-    Raises:
-        BadInput: The front matter is not YAML.
-    """
+    """Truthgym's metadata in a folder's card: `truthgym:` in the front matter of README.md. Empty if there are none."""
     card = folder / CARD
     metadata = read_markdown(card)[0].get(METADATA_KEY) if card.is_file() else None
     return metadata if isinstance(metadata, dict) else {}

@@ -123,8 +123,8 @@ def plan(
         steps = parsed.steps_per_generation or parsed.gradient_accumulation_steps
         total = parsed.generation_batch_size or parsed.per_device_train_batch_size * steps * gpus
         sampled = min(MAX_BATCH, max(1, total // gpus))
-    asked = {"gradient_checkpointing", "activation_checkpointing"} & parsed.user_set
-    checkpointing = bool(parsed.gradient_checkpointing or parsed.activation_checkpointing) if asked else True
+    explicit = {"gradient_checkpointing", "activation_checkpointing"} & parsed.user_set
+    checkpointing = bool(parsed.gradient_checkpointing or parsed.activation_checkpointing) if explicit else True
     mixed = bool(parsed.bf16 or parsed.fp16) if {"bf16", "fp16"} & parsed.user_set else True
     load = workload(method, parsed, length, checkpointing, mixed, sampled)
     lines = [Line(name, predict(shape, load, *way[:1], gpus, way[1])) for name, way in WAYS.items()]
@@ -175,7 +175,7 @@ def _deepspeed(shape: Shape, lines: list[Line], gpus: int) -> list[Line]:
     from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs as three
     from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs as two
 
-    found = []
+    estimates = []
     for line in lines:
         configuration, offload = WAYS.get(line.name, ("", "none"))
         if configuration == "zero2":
@@ -186,10 +186,10 @@ def _deepspeed(shape: Shape, lines: list[Line], gpus: int) -> list[Line]:
         else:
             continue
         states = Need(device, 0, 0, 0, 0, 0, host=host if offload != "none" else 0)
-        found.append(
+        estimates.append(
             Line(f"{line.name}: weights, gradients and optimiser", states, f"DeepSpeed {version('deepspeed')}")
         )
-    return found
+    return estimates
 
 
 def _text(

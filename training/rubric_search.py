@@ -12,6 +12,7 @@ from truthgym.scorers.rubrics.grading import repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
 from truthgym.training.files import folder_lock, write_atomically
+from truthgym.training.lineage import digest_of, record, store_of
 from truthgym.training.search.candidates import Prompt, Prompts, check_labels, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.engine import GENERIC, Search, generic_rubric

@@ -134,6 +134,7 @@ def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Pat
     assert everything.rows["train"] == len(every) == result.rows["train"] + 7
     assert sum("error" in row for row in every) == 2
     assert sum(row["truncated"] for row in every) == 2
+    assert sum(row["invalidated"] for row in every) == 1
     assert sum(row.get("arm") == "user" for row in every) == 1
     assert sum(not row["scores"] for row in every) == 1
 
@@ -176,6 +177,7 @@ def test_a_log_that_was_never_scored(edited: Callable[..., Path], tmp_path: Path
         convert([log], "sft", tmp_path / "d")
     assert not (tmp_path / "d").exists()
     assert convert([log], "sft", tmp_path / "d", Selection(everything=True)).rows["train"] > 30
+    assert convert([log], "prompts", tmp_path / "p").rows["train"] > 3, "prompts need no score"
 
 
 def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:

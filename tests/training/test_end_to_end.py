@@ -21,12 +21,7 @@ from truthgym.training.train import dpo, kto, reward, sft
 from truthgym.training.trainers.model_card import read_card
 
 COLUMNS = ("domain", "form", "proposition", "evidence", "base_rate", "event", "split", "posterior")
-FEW = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_checkpointing": False, "learning_rate": 1e-3}
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny(tmp_path_factory.mktemp("base") / "tiny", steps=0)
+FEW = {"max_steps": 1, "per_device_train_batch_size": 2, "gradient_checkpointing": False, "learning_rate": 1e-3}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +78,7 @@ def test_each_trainer_trains_on_its_dataset(
 def test_another_model_can_be_the_reference(base: Path, log: Path, tmp_path: Path) -> None:
     """In the first step the model still equals its base: the margin is 0 against the base, and not against another."""
     convert([log], "preference", tmp_path / "data")
-    other = tiny(tmp_path / "other", steps=0, seed=1)
+    other = tiny(tmp_path / "other", steps=0, hidden=32, layers=2, seed=1)
     given = {"model_name_or_path": str(base), "dataset_name": str(tmp_path / "data"), "output_dir": str(tmp_path / "t")}
     folders = [dpo(given | FEW | options) for options in ({}, {"reference_model": str(other)})]
     first = [json.loads((folder / "trainer_state.json").read_text())["log_history"][0] for folder in folders]

@@ -24,7 +24,7 @@ def base_logs(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
     from truthgym.tasks import urns
 
     place = str(tmp_path_factory.mktemp("logs"))
-    task = urns(n=40, paradigms="brier")
+    task = urns(n=24, paradigms="brier")
     return eval(task, model=["reference/random", "reference/bayesian"], epochs=2, log_dir=place, **QUIET)
 
 

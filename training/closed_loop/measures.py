@@ -131,9 +131,9 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
         for scorer, score in (sample.scores or {}).items():
             if scorer in LOG_METRICS:
                 scored[scorer].append(SampleScore(score=score, sample_id=sample.id))
-    for scorer, shown in LOG_METRICS.items():
+    for scorer, names in LOG_METRICS.items():
         for name, metric in SCORER_BY_NAME[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
-            if name in shown or name.startswith(UNIDENTIFIED):
+            if name in names or name.startswith(UNIDENTIFIED):
                 task.metrics[name] = None if math.isnan(metric) else float(metric)
     if scored["brier"]:
         _measure_beliefs(task, scored["brier"])

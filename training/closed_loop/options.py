@@ -43,9 +43,9 @@ def _convert_options(value: object) -> dict[str, Any]:
     """Options of `truthgym convert` under the names of `Selection` and `ConversionConfig`."""
     options = {str(name).replace("-", "_"): entry for name, entry in parse_mapping(value).items()}
     options = {ALIASES.get(name, name): entry for name, entry in options.items()}
-    known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(ConversionConfig))}
+    names = {*SELECTION_OPTIONS, *(entry.name for entry in fields(ConversionConfig))}
     for name in options:
-        one_of("option of --convert", name, sorted(known))
+        one_of("option of --convert", name, sorted(names))
     if isinstance(options.get("splits"), str):
         options["splits"] = options["splits"].split(",")
     return options
@@ -158,11 +158,12 @@ def parse_config(options: Mapping[str, Any]) -> LoopConfig:
             one_of("option of --generate", name, list(GenerateConfig.model_fields))
         GenerateConfig(**config.generate)
         selection, conversion = config.selection, config.conversion
-    except (TypeError, ValidationError) as error:
-        problems = [_describe(one) for one in error.errors()] if isinstance(error, ValidationError) else [str(error)]
-        raise bad_input(f"truthgym loop: {'; '.join(problems)}") from None
-    if found := list(_contradictions(config)):
-        raise bad_input(f"truthgym loop: {'; '.join(found)}")
+    except ValidationError as error:
+        raise bad_input(f"truthgym loop: {'; '.join(map(_describe, error.errors()))}") from None
+    except TypeError as error:
+        raise bad_input(f"truthgym loop: {error}") from None
+    if contradictions := list(_contradictions(config)):
+        raise bad_input(f"truthgym loop: {'; '.join(contradictions)}")
     resolve_selection(conversion, selection or Selection())
     return config
 

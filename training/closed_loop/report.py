@@ -102,8 +102,8 @@ class Result:
             outcome = _outcome(change, "no clear change from", _lower_is_better(self.metrics))
             verdict = f"{outcome.capitalize()} the start ({_signed(change)})"
         verdict += f", and {compared}" if compared else ""
-        found = warnings(self.metrics, self.start)
-        return f"{verdict}. " + (f"**Look closer**: {'; '.join(found)}." if found else "No sign of a hack.")
+        reasons = warnings(self.metrics, self.start)
+        return f"{verdict}. " + (f"**Look closer**: {'; '.join(reasons)}." if reasons else "No sign of a hack.")
 
     def as_json(self) -> dict[str, Any]:
         """Everything for `report.json`."""
@@ -150,42 +150,42 @@ def write_report(config: LoopConfig, out: Path, evaluations: Sequence[HeldOut]) 
 
 def warnings(now: TaskMetrics, start: TaskMetrics) -> list[str]:
     """What may make the change of a trained model from the start a hack and not a gain."""
-    found = []
+    reasons = []
     before, after = start.mean(PARSE_RATE), now.mean(PARSE_RATE)
     if now.change(start, PARSE_RATE).sign < 0:
-        found.append(f"the parse rate fell from {before.estimate:.3f} to {after.estimate:.3f}")
+        reasons.append(f"the parse rate fell from {before.estimate:.3f} to {after.estimate:.3f}")
     shares = start.scored()
     for name, share in now.scored().items():  # the parse rate covers the primary scorer
         if name != now.primary.partition("/")[0] and share <= shares.get(name, share) - MAX_SCORED_DROP:
-            found.append(f"the share that {name} could score fell from {shares[name]:.3f} to {share:.3f}")
+            reasons.append(f"the share that {name} could score fell from {shares[name]:.3f} to {share:.3f}")
     change = now.change(start, BRIER)
     total = len(now.run.values.get(BRIER, {}).keys() | start.run.values.get(BRIER, {}).keys())
     if now.primary == BRIER and 0 < change.n < total:
         everything = compare_means(now.unread_as_wrong(), start.unread_as_wrong(), now.run.events).difference
-        found.append(
+        reasons.append(
             f"{total - change.n} of {total} questions are left out of the change, since one of the two models gave no "
             f"answer that could be parsed; with unread answers as wrong, the change is {_signed(everything)}"
         )
     if after.estimate == 0:
-        found.append("no answer could be parsed")
+        reasons.append("no answer could be parsed")
     if now.sd_between is not None and now.sd_between < MIN_SD_BETWEEN:
-        found.append(f"it answers nearly the same to every question (between-question SD {now.sd_between:.3f})")
+        reasons.append(f"it answers nearly the same to every question (between-question SD {now.sd_between:.3f})")
     for name in (TOKENS, WORDS):
         before, after = start.mean(name), now.mean(name)
         ratio = after.estimate / before.estimate if before.estimate else math.nan
         if now.change(start, name).sign and (ratio > MAX_LENGTH_RATIO or ratio < 1 / MAX_LENGTH_RATIO):
-            found.append(f"its replies went from {before.estimate:.1f} to {after.estimate:.1f} {name}")
+            reasons.append(f"its replies went from {before.estimate:.1f} to {after.estimate:.1f} {name}")
             break
     if _excludes_zero(now, "martingale_score") and not _excludes_zero(start, "martingale_score"):
         score = f"(martingale score {now.metrics['martingale_score']:+.3f})"
         if start.metrics.get("martingale_score") is None:
-            found.append(f"its updates are predictable; whether they were at the start is not identified {score}")
+            reasons.append(f"its updates are predictable; whether they were at the start is not identified {score}")
         else:
-            found.append(f"its updates have become predictable {score}")
+            reasons.append(f"its updates have become predictable {score}")
     before, after = start.mean(REPLY_NLL), now.mean(REPLY_NLL)
     if now.change(start, REPLY_NLL).sign < 0 and after.estimate < MIN_NLL_RATIO * before.estimate:
-        found.append(f"its entropy collapsed: reply NLL from {before.estimate:.2f} to {after.estimate:.2f} nats")
-    return found
+        reasons.append(f"its entropy collapsed: reply NLL from {before.estimate:.2f} to {after.estimate:.2f} nats")
+    return reasons
 
 
 def _as_json(estimate: Estimate | None) -> dict[str, float | None] | None:

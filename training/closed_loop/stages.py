@@ -194,9 +194,9 @@ def finished_logs(folder: Path, tasks: "Sequence[Task]") -> "list[EvalLog] | Non
     if not folder.is_dir():
         return None
     headers = [read_eval_log(log, header_only=True) for log in list_eval_logs(str(folder))]
-    finished = {log.eval.task: log for log in headers if log.status == "success"}
+    by_task = {log.eval.task: log for log in headers if log.status == "success"}
     names = [task.name for task in tasks]
-    return [finished[name] for name in names] if set(names) <= finished.keys() else None
+    return [by_task[name] for name in names] if set(names) <= by_task.keys() else None
 
 
 @contextmanager

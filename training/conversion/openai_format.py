@@ -57,13 +57,13 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
         raise bad_input(f"{where}: the prompt does not end with a user or tool message to answer; remove the row")
     answers = []
     for field in ("chosen", "rejected"):
-        found = conversation(_list(row, field, where), f"{where}, {field}", images)
-        if len(found) != 1 or found[0]["role"] != "assistant" or not found[0].get("content"):
+        replies = conversation(_list(row, field, where), f"{where}, {field}", images)
+        if len(replies) != 1 or replies[0]["role"] != "assistant" or not replies[0].get("content"):
             raise bad_input(
                 f"{where}: {field} is not a single assistant message with text, which providers compare; make pairs "
                 "of last answers"
             )
-        answers.append([_unweighted(found[0])])
+        answers.append([_unweighted(replies[0])])
     if answers[0] == answers[1]:
         raise bad_input(f"{where}: chosen and rejected are the same; remove the row")
     tools = {"tools": [], "parallel_tool_calls": True} | _tools(row)

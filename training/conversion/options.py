@@ -186,7 +186,7 @@ def check_fields(options: object, problems: Sequence[str] = ()) -> None:
 
     By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
     """
-    found = []
+    invalid = []
     for name, annotation in get_type_hints(type(options), include_extras=True).items():
         value = getattr(options, name)
         try:
@@ -195,9 +195,9 @@ def check_fields(options: object, problems: Sequence[str] = ()) -> None:
             kinds = [kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal]
             allowed = [str(value) for kind in kinds for value in get_args(kind)]
             expected = f"give one of {', '.join(allowed)}" if allowed else str(error).lower()
-            found.append(f"{name}={value!r} cannot be used; {expected}")
-    if found or problems:
-        raise bad_input(". ".join([*found, *problems]))
+            invalid.append(f"{name}={value!r} cannot be used; {expected}")
+    if invalid or problems:
+        raise bad_input(". ".join([*invalid, *problems]))
 
 
 def as_good(score: float, limit: float, best: Best | None) -> bool:

@@ -198,11 +198,11 @@ def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator
     if form == "messages":
         yield with_tools({"messages": _conversation(turns, reasoning)}, sample)
         return
-    found = False
+    any_reply = False
     for prompt, completion in replies(turns, reasoning):
-        found = True
+        any_reply = True
         yield with_tools({"prompt": prompt, "completion": [completion], **_thinking(completion)}, sample)
-    if not found:
+    if not any_reply:
         raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
 
 
@@ -345,19 +345,21 @@ def _thinking(*replies: TrlMessage) -> Row:
 
 def _divergence(first: Sequence[Turn], second: Sequence[Turn], reasoning: Reasoning) -> int | None:
     """Index of the first turn at which two trajectories differ. None if the shorter one is a prefix of the other."""
-    for i, (one, other) in enumerate(zip(first, second, strict=False)):
-        if not _same(one.reply, other.reply):
+    for i, (turn, other) in enumerate(zip(first, second, strict=False)):
+        if not _same(turn.reply, other.reply):
             return i
         # Equal messages may still come with different reasoning.
-        trainable = one.trainable and other.trainable
-        if trainable and not _same(reply_message(one, reasoning), reply_message(other, reasoning)):
+        trainable = turn.trainable and other.trainable
+        if trainable and not _same(reply_message(turn, reasoning), reply_message(other, reasoning)):
             return i
     return None
 
 
-def _same(one: TrlMessage | None, other: TrlMessage | None) -> bool:
+def _same(message: TrlMessage | None, other: TrlMessage | None) -> bool:
     """Whether two messages differ in nothing but the ids of their tool calls, which are random."""
-    return one == other or (one is not None and other is not None and _without_ids(one) == _without_ids(other))
+    return message == other or (
+        message is not None and other is not None and _without_ids(message) == _without_ids(other)
+    )
 
 
 def _without_ids(message: TrlMessage) -> TrlMessage:
@@ -414,8 +416,8 @@ def with_image_column(row: Mapping[str, Any]) -> Row:
     columns: Row = {}
     for column, value in row.items():
         if column in MESSAGES:
-            value, found = separate_images(value)
-            images += found
+            value, of_column = separate_images(value)
+            images += of_column
         columns[column] = value
     return columns | ({"images": images} if images else {})
 

@@ -268,8 +268,8 @@ class ScoreSelector:
 
     def not_found(self) -> str:
         """The error message if no sample has the score: lists those that there are."""
-        known = ", ".join(sorted(self._known)) or "none; run `inspect score` on the log, or convert it with --all"
-        return f"--score {self.name or DEFAULT_KEY}: no sample has a number of that name. Scores in the logs: {known}"
+        names = ", ".join(sorted(self._known)) or "none; run `inspect score` on the log, or convert it with --all"
+        return f"--score {self.name or DEFAULT_KEY}: no sample has a number of that name. Scores in the logs: {names}"
 
 
 def finite_numbers(sample: Outcome) -> dict[str, float]:
@@ -279,13 +279,13 @@ def finite_numbers(sample: Outcome) -> dict[str, float]:
 
 def _all_numbers(sample: Outcome) -> dict[str, float]:
     """Like `finite_numbers`, including NaN: the scorer ran on the sample and has no number for it."""
-    found: dict[str, float] = {}
+    all_numbers: dict[str, float] = {}
     for scorer, score in (sample.scores or {}).items():
         for key, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():
             number = LETTERS.get(value) if isinstance(value, str) else math.nan if value is None else value
             if isinstance(number, int | float):
-                found[f"{scorer}/{key}"] = float(number)
-    return found
+                all_numbers[f"{scorer}/{key}"] = float(number)
+    return all_numbers
 
 
 class Recorded(msgspec.Struct, gc=False):
@@ -407,10 +407,10 @@ def split_validation(candidates: Sequence[Candidate], splits: Sequence[str]) -> 
             f"--validation: all {len(candidates)} trajectories are of {len(events)} event, and validation needs "
             "questions of another one; add logs, or use --validation none"
         )
-    chosen = {event for event in events if is_validation_event(event)}
-    if not chosen or chosen == events:
-        chosen = {min(events, key=_hash_share)}
-    return [c for c in candidates if c.event not in chosen], [c for c in candidates if c.event in chosen]
+    held_out = {event for event in events if is_validation_event(event)}
+    if not held_out or held_out == events:
+        held_out = {min(events, key=_hash_share)}
+    return [c for c in candidates if c.event not in held_out], [c for c in candidates if c.event in held_out]
 
 
 def _hash_share(event: str) -> float:
@@ -440,9 +440,9 @@ def pair_up(candidates: Sequence[Candidate], best: Best, by: PairBy, pairs: Pair
 
 
 def _pairs_within(group: Sequence[Candidate], best: Best, by: PairBy) -> Iterator[Pair]:
-    for one, other in combinations(group, 2):
-        if (by == "solver" and one.solver == other.solver) or (by == "model" and one.model == other.model):
+    for first, second in combinations(group, 2):
+        if (by == "solver" and first.solver == second.solver) or (by == "model" and first.model == second.model):
             continue
-        difference = one.score - other.score if best == "highest" else other.score - one.score
+        difference = first.score - second.score if best == "highest" else second.score - first.score
         if difference:
-            yield Pair(one, other, difference) if difference > 0 else Pair(other, one, -difference)
+            yield Pair(first, second, difference) if difference > 0 else Pair(second, first, -difference)

@@ -50,8 +50,8 @@ def token_rows(rows: Sequence[tuple[str, Row]], kind: str, name: str, best: Best
     shape = {"verl": _verl, "prime-rl": _prime_rl, "tinker": _tinker}[kind]
     for start in range(0, len(kept), BATCH):
         part = kept[start : start + BATCH]
-        found = _score(tokenizer, model, [row for _, row in part])
-        for at, ((split, row), tokens) in enumerate(zip(part, found, strict=True), start):
+        scored = _score(tokenizer, model, [row for _, row in part])
+        for at, ((split, row), tokens) in enumerate(zip(part, scored, strict=True), start):
             turns = len(row.pop("prompt")) + len(row.pop("completion"))
             row.pop("chat_template_kwargs", None)
             yield split, {**shape(tokens, rewards[at], advantages[at], turns), **row}
@@ -101,7 +101,7 @@ def _encode(tokenizer: Any, row: Row) -> tuple[list[int], list[int]]:  # noqa: A
         text = whole[len(before) :]
     else:  # the template writes an earlier turn differently once there is a later one
         text = str(row["completion"][0]["content"]) + tokenizer.eos_token
-    prompt, reply = (tokenizer(one, add_special_tokens=False)["input_ids"] for one in (before, text))
+    prompt, reply = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, text))
     if tokenizer.eos_token_id in reply:
         reply = reply[: reply.index(tokenizer.eos_token_id) + 1]
     if not prompt or not reply:

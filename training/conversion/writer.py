@@ -20,33 +20,19 @@ TYPES: dict[str, object] = {
     **dict.fromkeys(
         ("log", "eval_id", "task", "sample_id", "sample_uuid", "model", "solver", "split", "event", "target", "error",
          "limit", "stop_reason", "rejected_uuid", "rejected_model", "rejected_solver", "proposition", "opened_on",
-         "domain", "form", "id", "chosen_model", "chosen_uuid"),
+         "domain", "form", "id", "chosen_model", "chosen_uuid", "datasource"),
         "string",
     ),
     **dict.fromkeys(("score", "margin", "base_rate", "crowd", "rejected_score"), "float64"),
     **dict.fromkeys(("label", "truncated", "aligned", "correct"), "bool"),
-    "completions": ["string"],
-    "evidence": ["string"],
-    "options": ["string"],
-    "epoch": "int64",
-    "labels": ["bool"],
-    "step_scores": ["float64"],
-    "prompt_ids": ["int64"],
-    "response_ids": ["int64"],
-    "response_mask": ["int64"],
-    "response_logprobs": ["float64"],
-    "prompt_mask": ["bool"],
-    "completion_ids": ["int64"],
-    "completion_mask": ["bool"],
-    "completion_logprobs": ["float64"],
-    "model_input": ["int64"],
-    "target_tokens": ["int64"],
-    "logprobs": ["float64"],
-    "advantages": ["float64"],
-    "mask": ["float64"],
     **dict.fromkeys(("reward", "reward_score", "advantage"), "float64"),
-    "num_turns": "int64",
-    "datasource": "string",
+    **dict.fromkeys(("epoch", "num_turns"), "int64"),
+    **{name: ["string"] for name in ("completions", "evidence", "options")},
+    **{name: ["bool"] for name in ("labels", "prompt_mask", "completion_mask")},
+    **{name: ["float64"] for name in ("step_scores", "response_logprobs", "completion_logprobs", "logprobs",
+                                      "advantages", "mask")},
+    **{name: ["int64"] for name in ("prompt_ids", "response_ids", "response_mask", "completion_ids", "model_input",
+                                    "target_tokens")},
     "images": ["image"],
 }  # fmt: skip
 """The type of each column without messages. Columns that are not listed may hold any JSON value."""
@@ -59,8 +45,6 @@ MESSAGES = ("prompt", "completion", "messages", "chosen", "rejected", "input")
 
 BUFFER_SIZE = 1 << 20
 """Bytes that are buffered before they are written."""
-
-
 USES = {
     "sft": "`truthgym train sft --dataset_name {out}`, or plain `trl sft --dataset_name {out}`",
     "preference": "`truthgym train dpo --dataset_name {out}` or `truthgym train reward ...`, or plain `trl dpo`",
@@ -77,7 +61,7 @@ USES = {
 }
 """How to train on each kind of dataset, for its card."""
 COLUMNS = {
-    "prompt": "the conversation before the completion",
+    **dict.fromkeys(("prompt", "input"), "the conversation before the completion"),
     "completion": "one reply to train on",
     "messages": "the whole conversation; every reply in it may be trained on (`assistant_only_loss`)",
     "chosen": "the better of two replies",
@@ -87,10 +71,8 @@ COLUMNS = {
     "correct": "whether a judge's label agrees with the gold label",
     "chat_template_kwargs": "arguments of the chat template: whether the reply has a think block",
     "label": "whether the reply's trajectory is one of the better ones",
-    "input": "the conversation before the completion",
     "target": "the outcome",
-    "reward": "the score, negated if lower is better",
-    "reward_score": "the score, negated if lower is better",
+    **dict.fromkeys(("reward", "reward_score"), "the score, negated if lower is better"),
     "advantage": "the reward minus the mean over the trajectories of the same question",
     "advantages": "the reward minus the mean over the trajectories of the same question, on each token of the reply",
     "completions": "the steps of the reasoning",
@@ -276,8 +258,8 @@ def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str
 
 
 def _item(option: str, value: object) -> str:
-    shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else f"`{value}`"
-    return f"- {option.replace('_', ' ')}: {shown}"
+    text = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else f"`{value}`"
+    return f"- {option.replace('_', ' ')}: {text}"
 
 
 def _are_texts(messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -156,7 +156,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and value == value
 
 
-def _criteria(rows: "Dataset", name: str, wanted: Sequence[str]) -> tuple[str, ...]:
+def _criteria(rows: "Dataset", name: str, names: Sequence[str]) -> tuple[str, ...]:
     """The keys of the column `scores` to learn."""
     numbers: dict[str, list[float]] = {}
     for row in rows["scores"]:
@@ -168,18 +168,18 @@ def _criteria(rows: "Dataset", name: str, wanted: Sequence[str]) -> tuple[str, .
         scorer, _, number = key.partition("/")
         return direction(scorer, number or scorer, {}) == "lowest"
 
-    known = ", ".join(sorted(key for key in numbers if not is_lower_better(key)))
-    if not wanted:
-        raise bad_input(f"{name} has scores of replies: name those to learn with --criteria: {known}.")
-    for key in wanted:
+    listed = ", ".join(sorted(key for key in numbers if not is_lower_better(key)))
+    if not names:
+        raise bad_input(f"{name} has scores of replies: name those to learn with --criteria: {listed}.")
+    for key in names:
         if is_lower_better(key):
             raise bad_input(
-                f"--criteria {key}: lower is better, and the reward is the mean of the criteria; name others: {known}."
+                f"--criteria {key}: lower is better, and the reward is the mean of the criteria; name others: {listed}."
             )
         if len(set(numbers.get(key, []))) < 2:
             problem = "is the same in every row" if key in numbers else "has no number in any row"
-            raise bad_input(f"The criterion {key} of {name} {problem}; name others with --criteria: {known}.")
-    return tuple(wanted)
+            raise bad_input(f"The criterion {key} of {name} {problem}; name others with --criteria: {listed}.")
+    return tuple(names)
 
 
 def _drawn(rows: "Dataset", seed: int) -> list[int]:
@@ -205,21 +205,21 @@ def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> 
     if not data.conversational or reply is None or "prompt" not in data.train.column_names:
         return
     replies = [_text(messages) for messages in data.train[reply]]
-    for wanted in (True, False):
-        place = next((i for i, text in enumerate(replies) if (THOUGHT_END in text) == wanted), None)
+    for has_thought in (True, False):
+        place = next((i for i, text in enumerate(replies) if (THOUGHT_END in text) == has_thought), None)
         if place is None or data.train[place].get("tools"):
             continue
         row = data.train[place]
-        given = {"tokenize": False, **(row.get("chat_template_kwargs") or {})}
-        prompt = str(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **given))
-        whole = str(tokenizer.apply_chat_template([*row["prompt"], *row[reply]], **given))
+        arguments = {"tokenize": False, **(row.get("chat_template_kwargs") or {})}
+        prompt = str(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **arguments))
+        whole = str(tokenizer.apply_chat_template([*row["prompt"], *row[reply]], **arguments))
         remedy = "give the model's folder another chat template as chat_template.jinja"
         if not whole.startswith(prompt):
             raise bad_input(
                 f"The chat template ends a prompt with {prompt[-EXCERPT:]!r}, and does not go on from there to the "
                 f"reply of row {place}; convert the logs again, which sets chat_template_kwargs, or {remedy}."
             )
-        if wanted and THOUGHT_END not in whole[len(prompt) :]:
+        if has_thought and THOUGHT_END not in whole[len(prompt) :]:
             raise bad_input(
                 f"The chat template drops the thought of the reply in row {place}, which would not be trained; convert "
                 f"with --reasoning drop, or {remedy}."

@@ -129,8 +129,8 @@ def read_card(folder: Path) -> ModelCard:
             f"{folder / CARD} is not the card of a trained model; give the folder of a model that `truthgym train` "
             "finished."
         )
-    known = {entry.name for entry in fields(ModelCard)}
-    return ModelCard(**{name: value for name, value in metadata.items() if name in known})
+    names = {entry.name for entry in fields(ModelCard)}
+    return ModelCard(**{name: value for name, value in metadata.items() if name in names})
 
 
 def set_evaluations(folder: Path, evals: list[dict[str, Any]], text: str) -> Path:

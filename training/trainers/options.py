@@ -10,6 +10,7 @@ import json
 import os
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from math import inf
@@ -304,7 +305,8 @@ def lora_config(options: "Namespace | ModelConfig", **changes: object) -> "PeftC
     from trl import ModelConfig, get_peft_config
 
     named = {name: value for name, value in vars(options).items() if name in ModelConfig.__dataclass_fields__}
-    return cast("PeftConfig | None", get_peft_config(ModelConfig(**named | changes)))
+    model = ModelConfig(**deepcopy(named) | changes)  # a copy, since PEFT adds to the lists
+    return cast("PeftConfig | None", get_peft_config(model))
 
 
 def option_classes(method: str) -> tuple[type, ...]:

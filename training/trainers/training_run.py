@@ -275,7 +275,7 @@ def prepare(method: str, raw: RawOptions) -> Run:
     config = base_config(base, revision, trusted)
     if parsed.reference_model:
         reference = base_config(parsed.reference_model)
-        words, other = (each.get_text_config().vocab_size for each in (config, reference))
+        words, other = (model.get_text_config().vocab_size for model in (config, reference))
         if words != other:
             raise bad_input(
                 f"--reference_model {parsed.reference_model} has {other} tokens and {base} has {words}; give a "
@@ -377,12 +377,12 @@ def steps_done(checkpoint: Path) -> int:
 
 def last_checkpoint(checkpoints: Path) -> Path | None:
     """The last complete checkpoint, or None. Incomplete ones, left by a killed process, are deleted."""
-    found = sorted(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    while found:
-        state = found[-1] / STATE_FILE
+    folders = sorted(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    while folders:
+        state = folders[-1] / STATE_FILE
         if state.is_file() and state.read_text(encoding="utf-8").endswith("}\n"):
-            return found[-1]
-        shutil.rmtree(found.pop(), ignore_errors=True)  # other processes may delete it too
+            return folders[-1]
+        shutil.rmtree(folders.pop(), ignore_errors=True)  # other processes may delete it too
     return None
 
 
@@ -423,8 +423,8 @@ def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
 
     by_rollouts = any("reward" in row for row in curve)
     names = {key for row in curve for key in row if key.startswith("eval_rewards/")} | {"reward"}
-    shown = names if by_rollouts else {"loss", "eval_loss"}
-    points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in shown]
+    plotted = names if by_rollouts else {"loss", "eval_loss"}
+    points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in plotted]
     title = "reward (higher is better)" if by_rollouts else "loss (lower is better)"
     chart: alt.Chart = (
         alt.Chart(pd.DataFrame(points, columns=["step", "metric", "value"]))

@@ -1,4 +1,4 @@
-"""A loop that is killed: what it had done is not repeated."""
+"""A loop that is killed or interrupted: what it had done is not repeated."""
 
 import json
 import re
@@ -46,11 +46,8 @@ for at, after in when:
         continue
     if at == "evaluation":
         killing(reference.ReferenceAPI, "generate", after)
-    elif at == "conversion":
-        killing(dataset_folder.DatasetFolder, "write", after)
     else:
-        from transformers import Trainer
-        killing(Trainer, "training_step", after)
+        killing(dataset_folder.DatasetFolder, "write", after)
     loop(given)
     os._exit(1)
 """
@@ -94,18 +91,13 @@ def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, envir
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_a_kill_in_training_resumes_from_the_checkpoint(
-    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_interrupted_training_resumes_from_the_checkpoint(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What comes before is done in this process, so that the other one need not load what evaluations do."""
-    from truthgym.training.tiny import tiny
-
-    def stop(*_: object) -> Path:
-        raise KeyboardInterrupt
+    from transformers import Trainer
 
     given: dict[str, Any] = {
-        "model_name_or_path": str(tiny(tmp_path / "tiny", steps=0, hidden=32)),
+        "model_name_or_path": str(base),
         "task": "truthgym/urns",
         "task_args": {"n": 12, "paradigms": "brier"},
         "method": "sft",
@@ -116,11 +108,18 @@ def test_a_kill_in_training_resumes_from_the_checkpoint(
         "max_tokens": 4,
         "train": {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2, "disable_tqdm": True},
     }
+    step, steps = Trainer.training_step, [0]
+
+    def stops(self: Any, *args: Any, **kwargs: Any) -> Any:
+        steps[0] += 1
+        if steps[0] > 3:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)
+
     with monkeypatch.context() as patch:
-        patch.setattr("truthgym.training.loop.train", stop)
+        patch.setattr(Trainer, "training_step", stops)
         with pytest.raises(KeyboardInterrupt):
             loop(given)
-    assert kill(given, environment, ("training", 3)) == [(0, 2)]
     capsys.readouterr()
     before = {path: path.read_bytes() for path in (tmp_path / "loop").rglob("*.eval")}
     assert len(before) == 2

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from inspect_ai import eval
 from inspect_ai.agent import react
-from inspect_ai.log import EvalLog, EvalSample, ProvenanceData, read_eval_log
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
@@ -146,14 +146,6 @@ def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
     assert result.samples == sum(result.left_out.values()) + 2 * result.rows["train"]
 
 
-def test_prompts_need_no_score(edited: Edited, tmp_path: Path) -> None:
-    def unscored(log: EvalLog) -> None:
-        for sample in log.samples or []:
-            sample.scores = None
-
-    assert convert([edited(unscored)], "prompts", tmp_path / "d").rows["train"] > 3
-
-
 def test_the_scored_copy_of_a_log_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
     import os
 
@@ -205,15 +197,6 @@ def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Pa
     found = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"), split="train")
     assert all(row["prompt"][0]["role"] == "user" and row["label"] == "easy" for row in found)
     assert not {"tools", "images"} & set(found.column_names)
-
-
-def test_all_marks_invalidated_samples(edited: Edited, tmp_path: Path) -> None:
-    def invalidate(log: EvalLog) -> None:
-        first = next(sample for sample in log.samples or [] if sample.metadata["split"] == "train")
-        first.invalidation = ProvenanceData(author="us", reason="a test")
-
-    convert([edited(invalidate)], "sft", tmp_path / "d", Selection(everything=True))
-    assert len({row["sample_uuid"] for row in rows(tmp_path / "d") if row["invalidated"]}) == 1
 
 
 def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Path) -> None:

@@ -93,44 +93,29 @@ def words(**options: Any) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
-def of_pairs(folder: Path) -> dict[str, Any]:
-    """Options for DPO on a few pairs."""
-    pair = {name: [{"role": "assistant", "content": text}] for name, text in (("chosen", "yes"), ("rejected", "no"))}
-    rows = [{"prompt": [{"role": "user", "content": f"Is urn {n} red?"}], **pair} for n in range(12)]
-    (folder / "data").mkdir()
-    (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return {"dataset_name": folder / "data", "max_steps": 8, "per_device_train_batch_size": 4}
-
-
 def of_rollouts(folder: Path) -> dict[str, Any]:
     """Options for GRPO with a reward that tells the answers of an untrained model apart."""
-    (folder / "rewards.py").write_text("def long(completions, **_): return [len(str(one)) for one in completions]\n")
+    (folder / "rewards.py").write_text("def long(completions, **_): return [len(str(text)) for text in completions]\n")
     options = {"task": "truthgym/urns", "task_args": "{n: 60, paradigms: brier}", "validation_steps": 0}
     size = {"num_generations": 4, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
     return options | size | {"reward": f"{folder / 'rewards.py'}:long", "max_steps": 4, "max_completion_length": 6}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "given", "kills"),
-    [("dpo", of_pairs, [("update", 5)]), ("grpo", of_rollouts, [("rollouts", 3), ("update", 3)])],
-    ids=["dpo", "grpo"],
-)
-def test_a_kill_loses_nothing(
-    train: Train, base: Path, tmp_path: Path, method: str, given: Callable[[Path], Any], kills: list[tuple[str, int]]
-) -> None:
-    args = {"model_name_or_path": base, "learning_rate": 1e-2, "save_steps": 2, "report_to": "none"} | given(tmp_path)
-    code, output = train(method, *words(**args, output_dir=tmp_path / "whole"))
+def test_a_kill_loses_nothing(train: Train, base: Path, tmp_path: Path) -> None:
+    args = {"model_name_or_path": base, "learning_rate": 1e-2, "save_steps": 2, "report_to": "none"}
+    args |= of_rollouts(tmp_path)
+    code, output = train("grpo", *words(**args, output_dir=tmp_path / "whole"))
     assert code == 0, output
     (whole,) = (tmp_path / "whole").glob("tiny-*")
     folder = tmp_path / "trained" / whole.name
     options = words(**args, output_dir=folder.parent)
-    for killed in kills:
-        code, output = train(method, *options, killed=killed)
+    for killed in (("rollouts", 3), ("update", 3)):
+        code, output = train("grpo", *options, killed=killed)
         assert code == -signal.SIGKILL, output
         assert (folder / "checkpoints" / "checkpoint-2").is_dir()
         assert not (folder / "README.md").exists()
-    code, output = train(method, *options)
+    code, output = train("grpo", *options)
     assert code == 0, output
     assert "Resuming from" in output
     assert same_weights(folder, whole)

@@ -1,13 +1,14 @@
 """Options of `truthgym train`: their sources, their defaults, and the errors."""
 
 import os
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.options import BY_ROLLOUTS, DEFAULTS, SHARED, build_options, parse_options
+from truthgym.training.trainers.options import BY_ROLLOUTS, DEFAULTS, SHARED, build_options, lora_config, parse_options
 
 NAMED = {"model_name_or_path": "base", "dataset_name": "data"}
 WORDS = [word for key, value in NAMED.items() for word in (f"--{key}", value)]
@@ -67,33 +68,39 @@ def test_truthgyms_defaults_replace_trls(method: str) -> None:
         assert named[key] == ("all-linear" if key == "lora_target_modules" else value), key
 
 
-def test_the_page_explains_every_default(root: Path) -> None:
-    page = (root / "docs" / "training.md").read_text().split("## Defaults")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
-    for method in DEFAULTS.keys() - set(BY_ROLLOUTS):
-        for key, value in DEFAULTS[method].items():
-            found = [row for row in rows if f"`{key}`" in row[0] and {"all", method} & set(row[1].split(", "))]
-            assert len(found) == 1, (method, key)
-            many = value if isinstance(value, list) else [value]
-            plain = ["true" if each is True else f"{each:g}" if isinstance(each, float) else str(each) for each in many]
-            assert all(each in found[0][2] for each in plain), (method, key, value)
-            assert len(found[0][4]) > 20, "each with its reason"
+def rows_of(page: Path) -> list[list[str]]:
+    """The table below "## Defaults"."""
+    section = page.read_text().split("## Defaults")[1].split("\n## ")[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
 
 
-@pytest.mark.parametrize("method", BY_ROLLOUTS)
-def test_the_page_of_reinforcement_explains_its_defaults(root: Path, method: str) -> None:
-    page = (root / "docs" / "reinforcement.md").read_text().split("## Defaults")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+def as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@pytest.mark.parametrize("method", DEFAULTS)
+def test_the_pages_have_every_default(root: Path, method: str) -> None:
+    by_rollouts = method in BY_ROLLOUTS
+    page = rows_of(root / "docs" / ("reinforcement.md" if by_rollouts else "training.md"))
     for key, value in DEFAULTS[method].items():
-        if SHARED.get(key) == value:
-            continue  # explained in training.md
-        found = [row for row in rows if f"`{key}`" in row[0]]
-        assert len(found) == 1, key
-        expected = (
-            str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-        )
-        assert expected in found[0][1], (key, value)
-        assert len(found[0][-1]) > 20, "each with its reason"
+        if by_rollouts and SHARED.get(key) == value:
+            continue  # in training.md
+        ours = [
+            row for row in page if f"`{key}`" in row[0] and (by_rollouts or {"all", method} & {*row[1].split(", ")})
+        ]
+        assert len(ours) == 1, (method, key)
+        for part in value if isinstance(value, list) else [value]:
+            assert as_text(part) in ours[0][1 if by_rollouts else 2], (method, key, value)
+
+
+def test_an_adapter_leaves_the_options_as_they_are() -> None:
+    """PEFT adds to the lists of its configuration, and a model's name must not depend on what was trained before."""
+    before = deepcopy(DEFAULTS["reward"])
+    config = lora_config(parse_options("reward", NAMED | {"use_peft": True}))
+    assert config
+    assert config.task_type == "SEQ_CLS"
+    vars(config)["modules_to_save"].append("classifier")
+    assert DEFAULTS["reward"] == before
 
 
 def test_defaults_that_depend_on_other_options() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
+from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.lineage import Lineage
 from truthgym.training.train import TRAINERS
 from truthgym.training.trainers.model_card import read_card
@@ -182,10 +183,12 @@ def test_a_run_resumes_from_its_last_complete_checkpoint(
     assert read_card(whole).curve == read_card(before / whole.name).curve
 
 
-def test_the_history_lies_beside_the_model(train: Train) -> None:
-    from truthgym.training.files import hash_model
-
+def test_what_a_run_says_and_leaves(
+    train: Train, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("truthgym.training.trainers.training_run.device_memory", lambda: 1_000_000)
     folder = train("sft", "sft", "against", logging_steps=1)
+    assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
     assert json.loads((folder / "trainer_state.json").read_text())["global_step"] == 3
     results = json.loads((folder / "all_results.json").read_text())
     assert results["train_loss"] > 0
@@ -194,6 +197,19 @@ def test_the_history_lies_beside_the_model(train: Train) -> None:
     before = hash_model(str(folder))
     (folder / "all_results.json").write_text("{}")
     assert hash_model(str(folder)) == before, "what takes another time in each run is no part of a model"
+
+    lineage = Lineage([folder])
+    (statement,) = lineage.statements.values()
+    assert (statement.event, statement.status) == ("train", "succeeded")
+    assert [parent.path for parent in statement.parents] == [base.resolve(), (tmp_path / "sft-against").resolve()]
+    assert lineage.faults() == []
+
+    with folder_lock(folder), pytest.raises(BadInput, match="is in use by another command"):
+        train("sft", "sft", "against", logging_steps=1, overwrite=True)
+    assert read_card(folder)
+    model = folder / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    assert "was changed after the statement" in Lineage([folder]).faults()[0]
 
 
 def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
@@ -212,14 +228,6 @@ def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
 def test_a_dataset_of_another_method_is_refused(train: Train) -> None:
     with pytest.raises(BadInput, match="dpo reads prompt \\+ chosen \\+ rejected"):
         train("dpo", "sft")
-
-
-def test_too_little_memory_is_a_warning(
-    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("truthgym.training.trainers.training_run.device_memory", lambda: 1_000_000)
-    assert train("sft", "sft", max_steps=1).is_dir()
-    assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
 
 
 def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,30 +270,6 @@ def test_a_run_that_ends_early_is_recorded(
     assert content["predicate"]["result"]["status"] == status
     assert content["predicate"]["result"]["failure"]["message"] == str(error)
     assert "unfinished" in content["subject"][0]["name"]
-
-
-def test_a_trained_model_is_recorded_with_its_origins(train: Train, base: Path, tmp_path: Path) -> None:
-    folder = train("sft", "sft", max_steps=1)
-    lineage = Lineage([folder])
-    (statement,) = lineage.statements.values()
-    assert (statement.event, statement.status) == ("train", "succeeded")
-    assert [parent.path.resolve() for parent in statement.parents] == [
-        base.resolve(),
-        (tmp_path / "sft-None").resolve(),
-    ]
-    assert lineage.faults() == []
-    model = folder / "model.safetensors"
-    model.write_bytes(model.read_bytes()[:-1] + b"x")
-    assert "was changed after the statement" in Lineage([folder]).faults()[0]
-
-
-def test_two_commands_cannot_train_into_one_folder(train: Train) -> None:
-    from truthgym.training.files import folder_lock
-
-    folder = train("sft", "sft", max_steps=1)
-    with folder_lock(folder), pytest.raises(BadInput, match="is in use by another command"):
-        train("sft", "sft", max_steps=1, overwrite=True)
-    assert read_card(folder)
 
 
 def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_path: Path) -> None:
