@@ -97,7 +97,7 @@ MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples
     "few_shot": lambda log: few_shot(source=log, count=4, share=1.0),
     "run_agent": lambda log: run_agent(agent="react"),
 }
-SCORER_BY_NAME: dict[str, dict[str, dict[str, Any]]] = {
+SCORER_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "brier read=token": {"brier": {"read": "token"}},
     "brier reader": {"brier": {"reader": True}},
     "martingale token": {"martingale": {"elicitor": "token", "paraphrases": 2}},
@@ -120,7 +120,7 @@ def set_ups(n: int, examples: str) -> Iterator[Task]:
         limit = MAX_MESSAGES if name == "run_agent" else None
         metadata = {"setup": f"urns, {name}", "part": "mode"}
         yield task_with(urns(n=n), solver=mode(examples), message_limit=limit, metadata=metadata)
-    for name, paradigm in SCORER_BY_NAME.items():
+    for name, paradigm in SCORER_SETTINGS.items():
         metadata = {"setup": f"urns, {name}", "part": "paradigm"}
         yield task_with(urns(n=n, paradigms=paradigm), metadata=metadata)
 

@@ -12,13 +12,10 @@ steadier.
 """
 
 import argparse
-import cProfile
-import pstats
-import statistics
 import tempfile
-import time
 import zlib
 from collections import Counter
+from functools import partial
 from itertools import count, product
 
 from inspect_ai import Task, eval
@@ -27,8 +24,10 @@ from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageUser, Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
-from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.solver import TaskState
 
+from studies.speed.overhead import say
+from studies.speed.timing import function_calls, in_turn, ratio
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import PERCENT, PROBE
@@ -39,22 +38,6 @@ EPOCHS = 3
 LOGS = tempfile.TemporaryDirectory()
 STEPS = {"trajectory": 0, "step": 4}
 """Turns of reasoning before the answer in each of the two settings; 0 is `direct`."""
-
-
-@solver
-def say() -> Solver:
-    """Say each of the sample's prompts and hear the reply, and nothing else."""
-
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        prompts = [state.metadata[name] for name in sorted(state.metadata) if name.startswith("say_")]
-        state.user_prompt.text = prompts[0]
-        state = await generate(state)
-        for prompt in prompts[1:]:
-            state.messages.append(ChatMessageUser(content=prompt))
-            state = await generate(state)
-        return state
-
-    return solve
 
 
 @scorer(metrics=[mean()])
@@ -120,21 +103,6 @@ def run(task: Task, model: Model, epochs: int = EPOCHS, score: bool = True) -> E
     return log
 
 
-def cpu_seconds(task: Task) -> float:
-    mock = model()
-    began = time.process_time()
-    run(task, mock)
-    return time.process_time() - began
-
-
-def function_calls(task: Task) -> int:
-    profile = cProfile.Profile()
-    profile.enable()
-    cpu_seconds(task)
-    profile.disable()
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
-
-
 def compare(n: int, runs: int, per: str) -> None:
     made = {"ours": ours(n, per), "bare": bare(n, per)}
     heard: dict[str, Counter[str]] = {name: Counter() for name in made}
@@ -142,17 +110,12 @@ def compare(n: int, runs: int, per: str) -> None:
         run(task, model(heard[name]))
     assert heard["ours"].keys() == heard["bare"].keys(), "the two tasks do not send the same"
     assert heard["ours"].total() == heard["bare"].total() == n * EPOCHS * (3 if per == "trajectory" else 11)
-    spent: dict[str, list[float]] = {name: [] for name in made}
-    for _ in range(runs):
-        for name, task in made.items():
-            spent[name].append(cpu_seconds(task))
-    counted = {name: function_calls(task) for name, task in made.items()}
-    ratios = [o / b for o, b in zip(spent["ours"], spent["bare"], strict=True)]
-    median = statistics.median(spent["ours"]) / statistics.median(spent["bare"])
-    spread = f"single pairs {min(ratios):.2f} to {max(ratios):.2f}"
-    counts = counted["ours"] / counted["bare"]
+    ways = {name: partial(run, task, model()) for name, task in made.items()}
+    spent = in_turn(ways, runs)
+    counted = {name: function_calls(way) for name, way in ways.items()}
+    times, counts = ratio(spent["ours"], spent["bare"]), counted["ours"] / counted["bare"]
     calls = heard["ours"].total() // (n * EPOCHS)
-    print(f"per={per}, {calls} calls: ours / bare = {median:.2f} ({spread}); function calls {counts:.2f}", flush=True)
+    print(f"per={per}, {calls} calls: ours / bare = {times}; function calls {counts:.2f}", flush=True)
 
 
 def count_calls(n: int) -> None:

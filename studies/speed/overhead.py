@@ -11,12 +11,9 @@ time. It varies with the load of the machine by a tenth and more; the number of 
 """
 
 import argparse
-import cProfile
-import pstats
-import statistics
 import tempfile
-import time
 from collections import Counter
+from functools import partial
 
 from inspect_ai import Task, eval
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -24,6 +21,7 @@ from inspect_ai.model import ChatMessage, ChatMessageUser, Model, ModelOutput, M
 from inspect_ai.scorer import includes
 from inspect_ai.solver import Generate, Solver, TaskState, generate, prompt_template, solver, user_message
 
+from studies.speed.timing import function_calls, in_turn, ratio
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
 
@@ -93,41 +91,25 @@ def model(heard: Counter[tuple[str, ...]] | None = None) -> Model:
     return get_model("mockllm/model", custom_outputs=reply, memoize=False)
 
 
-def cpu_seconds(task: Task, heard: Counter[tuple[str, ...]] | None = None) -> float:
+def run(task: Task, heard: Counter[tuple[str, ...]] | None = None) -> None:
     with tempfile.TemporaryDirectory() as logs:
-        start = time.process_time()
         log = eval(task, model=model(heard), display="none", log_dir=logs)[0]
-        spent = time.process_time() - start
     assert log.status == "success", log.error
-    return spent
-
-
-def function_calls(task: Task) -> int:
-    profile = cProfile.Profile()
-    profile.enable()
-    cpu_seconds(task)
-    profile.disable()
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
 def compare(n: int, runs: int, number: int) -> None:
     made = {"ours": ours(n, number), "chain": chain(n, number), "by hand": by_hand(n, number)}
     heard: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in made}
     for name, task in made.items():
-        cpu_seconds(task, heard[name])
+        run(task, heard[name])
     assert heard["ours"] == heard["chain"] == heard["by hand"], "the tasks do not send the same messages"
     assert heard["ours"].total() == number * n * 3
-    spent: dict[str, list[float]] = {name: [] for name in made}
-    for _ in range(runs):
-        for name, task in made.items():
-            spent[name].append(cpu_seconds(task))
-    counted = {name: function_calls(task) for name, task in made.items()}
+    ways = {name: partial(run, task) for name, task in made.items()}
+    spent = in_turn(ways, runs)
+    counted = {name: function_calls(way) for name, way in ways.items()}
     for name in ("chain", "by hand"):
-        ratios = [o / b for o, b in zip(spent["ours"], spent[name], strict=True)]
-        median = statistics.median(spent["ours"]) / statistics.median(spent[name])
-        spread = f"single pairs {min(ratios):.2f} to {max(ratios):.2f}"
-        counts = counted["ours"] / counted[name]
-        print(f"{number} call(s): ours / {name} = {median:.2f} ({spread}); function calls {counts:.2f}", flush=True)
+        times, counts = ratio(spent["ours"], spent[name]), counted["ours"] / counted[name]
+        print(f"{number} call(s): ours / {name} = {times}; function calls {counts:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from studies.speed.timing import most_memory
+
 ZSTD = 93
 WAYS = ("answers and beliefs", "overview", "evals_df", "samples_df", "samples_df(full=True)", "imports")
 
@@ -117,7 +119,7 @@ def clone(samples: Path, header: dict[str, Any], path: Path, number: int) -> Non
 
 def measure(way: str, logs: Path) -> tuple[float, float, int]:
     """CPU seconds, MB at most, and rows, of one way in its own process."""
-    command = [sys.executable, __file__, "--way", way, "--folder", str(logs)]
+    command = [sys.executable, "-m", "studies.speed.report", "--way", way, "--folder", str(logs)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -151,6 +153,6 @@ if __name__ == "__main__":
     if asked.way:
         os.environ["INSPECT_LOG_LEVEL"] = "error"
         rows = read(asked.way, asked.folder)
-        print(rows, int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024)
+        print(rows, most_memory())
     else:
         main(asked.logs, asked.samples, asked.ways)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import orjson
 
+from studies.speed.timing import most_memory
 from truthgym.datasets.cmv_freeform import cmv_freeform
 from truthgym.datasets.sources.webis_cmv import POSTS, posts, threads
 
@@ -49,7 +50,7 @@ def main(size: int, runs: int) -> None:
     for way, seconds in spent.items():
         rate = f"{least / min(seconds):.2f} of the rate of unpacking and orjson"
         print(f"{way}: {rows[way]:,} rows, {min(seconds):.1f} CPU s, {rate}")
-    print(f"the most memory that the process held: {memory():.0f} MB")
+    print(f"the most memory that the process held: {most_memory():.0f} MB")
 
 
 def plain(path: Path) -> int:
@@ -121,11 +122,6 @@ def comment(texts: list[str], drawn: random.Random, depth: int = 0, author: str 
         "edited": False,
         "children": children,
     }
-
-
-def memory() -> float:
-    """In MB."""
-    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 if __name__ == "__main__":

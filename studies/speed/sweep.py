@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
+from studies.speed.timing import cpu_seconds
 from truthgym.sweep.sweep import Captured, follow, plan
 from truthgym.sweep.units.child import merge_shards
 from truthgym.sweep.units.unit import Outcome
@@ -89,10 +90,10 @@ def cost(samples: int = 1000) -> None:
         folder = Path(name)
         sample = (cpu_of(folder, 1, samples, 0, "--workers", 1) - used[2] + unit) / samples
         log = list_eval_logs(str(folder / "logs"))[0].name.removeprefix("file://")
-        copied = cpu(lambda: shutil.copyfile(log, folder / "copy.eval"))
+        copied = cpu_seconds(lambda: shutil.copyfile(log, folder / "copy.eval"))
         questions = [(number, None) for number in range(samples)]
-        merged = cpu(lambda: merge_shards([log], str(folder / "merged.eval"), questions, {}))
-        read = cpu(lambda: list(read_eval_log_samples(log, all_samples_required=True)))
+        merged = cpu_seconds(lambda: merge_shards([log], str(folder / "merged.eval"), questions, {}))
+        read = cpu_seconds(lambda: list(read_eval_log_samples(log, all_samples_required=True)))
         size = Path(log).stat().st_size / 1e6
     print(f"a log of {size:.1f} MB, {samples} samples: bytes a CPU second, merged / copied = {copied / merged:.4f}, "
           f"merged / read with Inspect = {read / merged:.2f}")  # fmt: skip
@@ -101,12 +102,6 @@ def cost(samples: int = 1000) -> None:
     print("a million samples as 100 tasks in 1,000 shards on 50 workers, in CPU hours: "
           + ", ".join(f"{name} {seconds / 3600:.2f}" for name, seconds in parts.items())
           + f"; all but the samples / samples = {sum(parts.values()) / parts['samples'] - 1:.2f}")  # fmt: skip
-
-
-def cpu(act: Callable[[], object]) -> float:
-    start = time.process_time()
-    act()
-    return time.process_time() - start
 
 
 def memory(counts: Sequence[int] = (100, 1_000, 10_000)) -> None:

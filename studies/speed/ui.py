@@ -8,8 +8,6 @@ twice: as after the server's start, and again. CPU time of the process; the regi
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from fastapi.testclient import TestClient
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from studies.speed.report import make
+from studies.speed.timing import cpu_seconds
 from truthgym.ui import setups
 from truthgym.ui.app import app
 from truthgym.ui.setups import Setup
@@ -24,13 +23,6 @@ from truthgym.ui.setups import Setup
 ADDRESS = "http://127.0.0.1:7580"
 FIELDS = {"verb": ["eval"], "tasks": ["truthgym/urns"], "models": ["reference/bayesian"]}
 PAGES = {"results": "/results", "results, all of them": "/results?all=1", "set-ups": "/"}
-
-
-def seconds(step: Callable[[], object]) -> float:
-    """CPU seconds of a step."""
-    before = time.process_time()
-    step()
-    return time.process_time() - before
 
 
 def read_headers(folder: Path) -> None:
@@ -54,9 +46,9 @@ def main(logs: int, samples: int, kept: int) -> None:
             load(other, address)
         read_headers(folder / "first")
         client = TestClient(app(folder), base_url=ADDRESS)
-        headers = seconds(lambda: read_headers(folder / "logs"))
+        headers = cpu_seconds(lambda: read_headers(folder / "logs"))
         for label, address in PAGES.items():
-            first, again = (seconds(partial(load, client, address)) for _ in range(2))
+            first, again = (cpu_seconds(partial(load, client, address)) for _ in range(2))
             print(f"{label}: first / headers = {first / headers:.3f}, again / headers = {again / headers:.3f}")
 
 

@@ -21,9 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from studies.speed.timing import most_memory
+
 if TYPE_CHECKING:
     import pyarrow
 
+OWN = (sys.executable, "-m", "studies.speed.wildchat_sampling")
+"""This script in a process of its own."""
 N = 500
 LIMIT = 500
 """MB that filtering and sampling may hold. Plain reading, with pyarrow's defaults, holds a whole file."""
@@ -48,13 +52,24 @@ TONGUES = {"English": 53, "Chinese": 20, "Russian": 12, "French": 5, "Spanish": 
 def main(rows: int, runs: int) -> None:
     for files, group in ((14, 1_000), (1, 50_000)):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.check_call([sys.executable, __file__, "--make", folder, str(rows), str(files), str(group)])
+            subprocess.check_call(
+                [
+                    sys.executable,
+                    "-m",
+                    "studies.speed.wildchat_sampling",
+                    "--make",
+                    folder,
+                    str(rows),
+                    str(files),
+                    str(group),
+                ]
+            )
             size = sum(path.stat().st_size for path in Path(folder).glob("*.parquet")) / 1e6
             print(f"\n{rows:,} conversations in {files} files, {group:,} a row group, {size:,.0f} MB\n")
             spent: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
             for _ in range(runs):
                 for way, held in spent.items():
-                    done = subprocess.check_output([sys.executable, __file__, "--measure", way, folder], text=True)
+                    done = subprocess.check_output([*OWN, "--measure", way, folder], text=True)
                     held.append(json.loads(done.splitlines()[-1]))
         print("| | CPU s | to plain | wall s | most memory, MB | left |\n|---|---|---|---|---|---|")
         plain = statistics.median(one["cpu"] for one in spent["plain"])
@@ -83,13 +98,8 @@ def measure(way: str, folder: str) -> dict[str, Any]:
         chosen = wildchat(source="wildchat_1m", location=folder, n=N, seed=1, **FILTERS[way])
         said = f"{len(chosen)} of {len(chosen) + chosen.dropped['not drawn']:,}"
     return {
-        "cpu": time.process_time() - began, "wall": time.perf_counter() - clock, "memory": memory(), "left": said,
+        "cpu": time.process_time() - began, "wall": time.perf_counter() - clock, "memory": most_memory(), "left": said,
     }  # fmt: skip
-
-
-def memory() -> float:
-    """The most that this process held, in MB."""
-    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def make(folder: str, rows: int, files: int, group: int) -> None:

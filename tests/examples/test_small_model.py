@@ -18,7 +18,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up() -> None:
     modes = {"bootstrap_interview" if "interview" in name else name for name in small_model.MODES} | {"direct"}
     of_tools = {"code_repairer", "plan_and_execute", "planner_team", "scratchpad", "workers"}
     assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"} - of_tools
-    asked = {name for arguments in small_model.SCORER_BY_NAME.values() for name in arguments}
+    asked = {name for arguments in small_model.SCORER_SETTINGS.values() for name in arguments}
     assert asked | {
         "sycophantic_reasoning",
         "value_tracking",
