@@ -6,10 +6,11 @@ python -m truthgym.analysis.agreement LOGS OUT.md      (also .csv, .html, .svg a
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import msgspec
+import pandas as pd
 
 from truthgym.analysis.tables.answers import SAMPLE, answers, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.beliefs import beliefs
@@ -21,10 +22,6 @@ from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.judge_reliability import agreement_estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "Do scores agree across scorers, judges, elicitors and setups?"
 FEWEST_UNITS = 10
@@ -45,8 +42,8 @@ TENTATIVE, RELIABLE = 0.667, 0.8
 """Krippendorff's customary thresholds: for tentative conclusions, and for reliable ones (Krippendorff 2004)."""
 
 
-def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
-    """Compare all scores of the same thing.
+def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
+    """Krippendorff's alpha of everything that was scored more than once.
 
     Args:
         logs: Logs and folders of logs.
@@ -55,7 +52,13 @@ def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
             else the viewer's first column.
 
     Returns:
-        See `agreements`.
+        A row for each comparison, sorted by kind and alpha: `kind` (a key of `KINDS`), `measure` (scorer and key, or
+        the stage of a belief), `where` (the domain; for setups also the model), `raters` (what is compared), `alpha`
+        in (-1, 1], 1 for full agreement and 0 for agreement by chance, `lower` and `upper` (95 %, by event), `n` (units
+        with two ratings), `clusters`, and `shared`, the share of the units that have two.
+        `frame.attrs["worst"]` lists, for each comparison, the units that disagree most: `measure`, `where`, `model`,
+        `question`, `spread` (largest minus smallest) and `ratings` in words. `frame.attrs["notes"]` says what cannot
+        be concluded.
 
     Raises:
         BadInput: No log of a finished eval; nothing was scored twice.
@@ -70,33 +73,12 @@ def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
 
 
 def agreements(
-    answers: "pd.DataFrame",
-    beliefs: "pd.DataFrame | None" = None,
-    judges: "pd.DataFrame | None" = None,
+    answers: pd.DataFrame,
+    beliefs: pd.DataFrame | None = None,
+    judges: pd.DataFrame | None = None,
     key: str = "",
-) -> "pd.DataFrame":
-    """Krippendorff's alpha of everything that was scored more than once.
-
-    Args:
-        answers: A row for each answer and number, as `tables.answers` returns.
-        beliefs: A row for each belief, as `tables.beliefs` returns.
-        judges: A row for each answer and judge, as `ratings_of_judges` returns.
-        key: As in `load`.
-
-    Returns:
-        A row for each comparison, sorted by kind and alpha: `kind` (a key of `KINDS`), `measure` (scorer and key, or
-        the stage of a belief), `where` (the domain; for setups also the model), `raters` (what is compared), `alpha`
-        in (-1, 1], 1 for full agreement and 0 for agreement by chance, `lower` and `upper` (95 %, by event), `n` (units
-        with two ratings), `clusters`, and `shared`, the share of the units that have two.
-        `frame.attrs["worst"]` lists, for each comparison, the units that disagree most: `measure`, `where`, `model`,
-        `question`, `spread` (largest minus smallest) and `ratings` in words. `frame.attrs["notes"]` says what cannot
-        be concluded.
-
-    Raises:
-        BadInput: Nothing was scored twice.
-    """
-    import pandas as pd
-
+) -> pd.DataFrame:
+    """The same from tables of answers, beliefs and ratings of judges."""
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     worst: list[dict[str, Any]] = []
@@ -141,7 +123,7 @@ def agreements(
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw alpha with its interval, a panel for each kind of comparison. Dashed: chance, and the customary thresholds.
 
     Raises:
@@ -154,7 +136,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(kind: str, rows: pd.DataFrame) -> alt.LayerChart:
     low = min(0.0, float(rows[["alpha", "lower"]].min().min()))
     alpha = alt.X("alpha:Q", title="Krippendorff's alpha (1: full agreement, 0: chance)", axis=alt.Axis(tickCount=8))
     return interval_panel(
@@ -168,10 +150,8 @@ def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart:
     )
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The agreement of each kind as Markdown, with the questions that disagree most and the notes."""
-    import pandas as pd
-
     comparisons = frame.assign(interval=intervals(frame), shared=[f"{100 * share:.0f} %" for share in frame["shared"]])
     sections = []
     for kind, rows in comparisons.groupby("kind", sort=False):
@@ -189,8 +169,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
 
 
 def _comparisons(
-    answers: "pd.DataFrame", beliefs: "pd.DataFrame | None", judges: "pd.DataFrame | None", key: str
-) -> "Iterator[tuple[str, str, str, pd.DataFrame]]":
+    answers: pd.DataFrame, beliefs: pd.DataFrame | None, judges: pd.DataFrame | None, key: str
+) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
     """Kind, measure, place, and the ratings: units (rows, with the level `event`) x raters."""
     bases = answers["scorer"].map(bare_name)
     setting = (answers["task"] + " " + answers["mode"]).str.strip()
@@ -217,8 +197,8 @@ def _comparisons(
 
 
 def _split(
-    kind: str, measure: str, rows: "pd.DataFrame", by: Sequence[str], unit: Sequence[str], rater: str
-) -> "Iterator[tuple[str, str, str, pd.DataFrame]]":
+    kind: str, measure: str, rows: pd.DataFrame, by: Sequence[str], unit: Sequence[str], rater: str
+) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
     """One comparison for each value of `by` in which there is more than one rater."""
     for where, part in rows.groupby(list(by)):
         if part[rater].nunique() > 1:
@@ -226,7 +206,7 @@ def _split(
             yield kind, measure, ", ".join(map(str, where)), means.unstack(rater)
 
 
-def _worst(ratings: "pd.DataFrame") -> Iterator[dict[str, Any]]:
+def _worst(ratings: pd.DataFrame) -> Iterator[dict[str, Any]]:
     spread = (ratings.max(axis=1) - ratings.min(axis=1)).sort_values(ascending=False, kind="stable").head(WORST)
     for unit, row in ratings.loc[spread.index[spread > 0]].iterrows():
         facts = dict(zip(ratings.index.names, unit if isinstance(unit, tuple) else (unit,), strict=True))
@@ -251,7 +231,7 @@ class _Details(msgspec.Struct, gc=False):
 DETAILS = msgspec.json.Decoder(_Details)
 
 
-def ratings_of_judges(logs: Places, *, scorer: str = "qualitative") -> "pd.DataFrame":
+def ratings_of_judges(logs: Places, *, scorer: str = "qualitative") -> pd.DataFrame:
     """A row for each answer and judge of a scorer: `judge` and `rating`, the mean over qualities in [0, 1]."""
     evals = runs(logs)
     frame = tabulate(evals, (*SAMPLE, "scorer", "judge", "rating"), lambda run: _ratings(run, scorer))

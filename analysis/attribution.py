@@ -5,10 +5,11 @@ python -m truthgym.analysis.attribution LOGS OUT.md      (also .csv, .html, .svg
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import chart_section, intervals, page, section, table, with_interval
@@ -21,10 +22,6 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm
 from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "What explains a score: the model, the setup, or the trajectory?"
 ROWS_PER_TERM = 10
@@ -49,33 +46,17 @@ CAUTION = (
 )
 
 
-def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
-    """Explain the scores of all answers by their settings and trajectories.
-
-    Args:
-        logs: Logs and folders of logs.
-        scorer: Explain the scores of this scorer only. "": of all scorers.
-        key: Explain this key of the scores. "": of each scorer the first with a better end, such as `brier_score`.
-
-    Returns:
-        See `effects`.
-
-    Raises:
-        BadInput: No log of a finished eval; no score has a direction, or nothing varies that could explain it.
-    """
-    return effects(answers(logs, scorer=scorer, features=True), key)
-
-
-def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
-    """Estimate the effect of every setting and feature on every score that has a direction.
+def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
+    """Estimate the effect of every setting and feature of trajectories on every score that has a direction.
 
     The settings (model, mode, domain, task arguments) are estimated without the trajectories, which they change: their
     effects are total effects. The features of trajectories are estimated beside the settings, within questions. Errors
     are clustered by event (CRV3). p values are corrected by Holm's method over all effects on a score.
 
     Args:
-        frame: A row for each answer and number, as `answers(features=True)` returns.
-        key: As in `load`.
+        logs: Logs and folders of logs.
+        scorer: Explain the scores of this scorer only. "": of all scorers.
+        key: Explain this key of the scores. "": of each scorer the first with a better end, such as `brier_score`.
 
     Returns:
         A row for each effect, sorted by score and effect: `score`, `best` ("lowest" or "highest"), `feature`, `level`
@@ -88,10 +69,13 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         `frame.attrs["notes"]` says what cannot be concluded.
 
     Raises:
-        BadInput: Nothing can be explained.
+        BadInput: No log of a finished eval; no score has a direction, or nothing varies that could explain it.
     """
-    import pandas as pd
+    return effects(answers(logs, scorer=scorer, features=True), key)
 
+
+def effects(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
+    """The same from a table of answers with features."""
     rows: list[dict[str, Any]] = []
     checks: list[dict[str, Any]] = []
     notes: list[str] = list(frame.attrs.get("notes", []))
@@ -135,7 +119,7 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     return explained
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw every effect with its interval, a panel for each score, sorted by effect. Hollow: not below 5 % after Holm.
 
     Raises:
@@ -149,7 +133,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     score, best = rows[["score", "best"]].iloc[0]
     legend = alt.Legend(orient="top", symbolOpacity=1, symbolFillColor=None)
     fill = alt.Color("kind:N", scale=scale(list(COLORS), COLORS), legend=None)
@@ -168,10 +152,8 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     )
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The effects on each score as Markdown, with the checks, the caution and the notes."""
-    import pandas as pd
-
     effects = frame.assign(
         interval=intervals(frame),
         mixed=[with_interval(*row) for row in frame[["mixed", "mixed_lower", "mixed_upper"]].to_numpy(dtype=float)],
@@ -192,11 +174,11 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return page([*sections, chart_section(figure, "Effects on each score", caption)], frame)
 
 
-def _events(frame: "pd.DataFrame") -> "pd.Series[str]":
+def _events(frame: pd.DataFrame) -> "pd.Series[str]":
     return frame["domain"] + " " + frame["event"].astype(str)
 
 
-def _terms(frame: "pd.DataFrame", design: Design, which: range) -> Iterator[dict[str, Any]]:
+def _terms(frame: pd.DataFrame, design: Design, which: range) -> Iterator[dict[str, Any]]:
     """The rows of some columns of a design."""
     y, matrix = frame["value"].to_numpy(dtype=float), design.matrix(len(frame))
     fit = clustered_fit(y, matrix, list(_events(frame)))
@@ -216,7 +198,7 @@ def _terms(frame: "pd.DataFrame", design: Design, which: range) -> Iterator[dict
         }
 
 
-def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]") -> Any:  # noqa: ANN401
+def _mixed(frame: pd.DataFrame, matrix: np.ndarray[Any, np.dtype[np.float64]]) -> Any:  # noqa: ANN401
     """Estimates and bounds with a random intercept for each question. None if it is too large or did not converge.
 
     The bounds are NaN if questions share an event, which the intercepts do not know.
@@ -238,7 +220,7 @@ def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]
     return None
 
 
-def _checks(frame: "pd.DataFrame", design: Design) -> Iterator[dict[str, Any]]:
+def _checks(frame: pd.DataFrame, design: Design) -> Iterator[dict[str, Any]]:
     """The assumptions of the wider regression that can be checked, each with its result."""
     from statsmodels.api import OLS
     from statsmodels.stats.diagnostic import linear_reset

@@ -5,9 +5,10 @@ truthgym report logs/before logs/after --out report
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, answers, epochs_by_question, read_enough
 from truthgym.analysis.tables.markdown import by_reason, intervals, page, picture, table
@@ -17,17 +18,13 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import FEW_QUESTIONS
 from truthgym.scorers.statistics.paired import compare_means
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 QUESTION = "What changed between the batches?"
 TOOLTIP = ["batch", "model", "first_model", "setup", "before", "after", "difference", "lower", "upper", "mde", "n"]
 SETUP = ["score", "setup", "model"]
 LABELS = {"before": "first batch", "after": "this batch", "interval": "95 % interval", "mde": "smallest detectable"}
 
 
-def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
+def load(batches: Sequence[str | Path]) -> pd.DataFrame:
     """Compare each batch with the first: the same model in the same setup, question by question.
 
     Epochs are averaged first. Questions are the same if their id and target are. A setup of a batch in which only one
@@ -46,8 +43,6 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
     Raises:
         BadInput: Fewer than two batches; they share no model, setup and question.
     """
-    import pandas as pd
-
     if len(batches) < 2:
         raise BadInput(
             f"batches: {len(batches)} folder of logs; give two or more, as in: truthgym report A B --out DIR"
@@ -69,7 +64,7 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw each difference with its interval, a panel for each score. The dashed line is no change.
 
     Differences on fewer than thirty questions are not drawn.
@@ -96,7 +91,7 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     return facets.resolve_scale(x="independent", y="independent")
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The differences as Markdown."""
     models = zip(frame["model"], frame["first_model"], strict=True)
     names = [model if model == first else f"{model} (first batch: {first})" for model, first in models]
@@ -106,12 +101,12 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return page([drawing, table(frame.assign(interval=intervals(frame), model=names), columns, LABELS)], frame)
 
 
-def _rows(first: "pd.DataFrame", other: "pd.DataFrame") -> Iterator[dict[str, Any]]:
+def _rows(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[dict[str, Any]]:
     before = dict(list(first.groupby(["score", "setup"])))
     for (score, setup), rows in other.groupby(["score", "setup"]):
         if (score, setup) not in before:
             continue
-        old, new = (dict(list(some.groupby("model"))) for some in (before[score, setup], rows))
+        old, new = (dict(list(batch.groupby("model"))) for batch in (before[score, setup], rows))
         pairs = [(model, model) for model in new if model in old]
         if not pairs and len(old) == len(new) == 1:
             pairs = [(next(iter(old)), next(iter(new)))]
@@ -120,7 +115,7 @@ def _rows(first: "pd.DataFrame", other: "pd.DataFrame") -> Iterator[dict[str, An
             yield from _compared(old[earlier], new[model], facts)
 
 
-def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _compared(before: pd.DataFrame, after: pd.DataFrame, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     targets = dict(zip(before["sample_id"], before["target"], strict=True))
     same = after[after["sample_id"].map(targets) == after["target"]]
     if same.empty:
@@ -133,7 +128,7 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
     yield {**facts, "better": better, **comparison.row(read), "read": read}
 
 
-def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Sequence[str | Path]) -> Iterator[str]:
+def _notes(frame: pd.DataFrame, tables: Sequence[pd.DataFrame], names: Sequence[str | Path]) -> Iterator[str]:
     scores = [set(map(tuple, rows[SETUP].drop_duplicates().to_numpy())) for rows in tables]
     compared = set(map(tuple, frame[["batch", *SETUP]].to_numpy()))
     for name, own in zip(names[1:], scores[1:], strict=True):

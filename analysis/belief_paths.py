@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.answers import labelled, no_scores, sample_facts
 from truthgym.analysis.tables.markdown import by_reason, page, picture, section, table, with_interval
@@ -22,7 +23,6 @@ from truthgym.scorers.statistics.martingale import belief_table, table_score
 from truthgym.scorers.statistics.martingale_score import REASONS, corrected_posterior
 
 if TYPE_CHECKING:
-    import pandas as pd
     from inspect_ai.scorer import SampleScore
 
 
@@ -41,7 +41,7 @@ LEGEND_OF_TRUTH = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=2)
 LABELS = {"stated": "answers", "moved": "mean step", "brier": "Brier score [95 % interval]"}
 
 
-def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
     """Read the belief paths of finished logs.
 
     Args:
@@ -60,8 +60,6 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     Raises:
         BadInput: No log of a finished eval, or none with such a score.
     """
-    import pandas as pd
-
     evals = runs(logs)
     rows: list[dict[str, Any]] = []
     refused: dict[str, list[str]] = {}
@@ -83,7 +81,7 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw each path from prior to posterior, coloured by the outcome, and the update against the prior.
 
     Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
@@ -99,7 +97,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """Beliefs by stage as Markdown tables, a table for each run and elicitor."""
     parts = []
     for (setup, model, scorer, _, elicitor), rows in frame.groupby([*RUN, "elicitor"], sort=True):
@@ -183,15 +181,13 @@ def _logged(run: Run, name: str) -> tuple[float, ...]:
     return tuple(np.nan if value is None or value.value is None else value.value for value in values)
 
 
-def _stages(rows: "pd.DataFrame") -> list[str]:
+def _stages(rows: pd.DataFrame) -> list[str]:
     steps = [name for name in map(str, rows) if name.startswith("step ") and rows[name].notna().any()]
     return ["prior", *steps, "posterior"]
 
 
-def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
+def _by_stage(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean belief, mean step and Brier score at each stage."""
-    import pandas as pd
-
     stages, before = [], None
     for stage in _stages(rows):
         belief = rows[stage].astype(float)
@@ -205,14 +201,14 @@ def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(stages)
 
 
-def _run(rows: "pd.DataFrame") -> alt.HConcatChart:
+def _run(rows: pd.DataFrame) -> alt.HConcatChart:
     names = rows.iloc[0]
     panels: alt.HConcatChart = alt.hconcat(_paths(rows), *_updates(rows)).resolve_scale(y="independent")
     subtitle = f"{names['setup']}, {names['scorer']}, {names['elicitor']}: {rows['question'].nunique()} questions"
     return panels.properties(title=alt.Title(names["model"], subtitle=subtitle, anchor="start"))
 
 
-def _paths(rows: "pd.DataFrame") -> alt.Chart:
+def _paths(rows: pd.DataFrame) -> alt.Chart:
     stages = _stages(rows)
     long = (
         rows.head(MOST_LINES).melt(["question", "epoch", "outcome"], stages, "stage", "belief").dropna(subset="belief")
@@ -234,10 +230,8 @@ def _paths(rows: "pd.DataFrame") -> alt.Chart:
     return lines
 
 
-def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart]:
+def _updates(rows: pd.DataFrame) -> list[alt.LayerChart]:
     """The panel of the update against the prior. None with one epoch or few questions."""
-    import pandas as pd
-
     values = rows.assign(update=rows["posterior"].astype(float) - rows["prior"].astype(float))
     own = values.groupby(["log", "question"])["prior"]
     others = (own.transform("sum") - values["prior"]) / (own.transform("count") - 1)

@@ -4,10 +4,11 @@ python -m truthgym.analysis.calibration LOGS OUT.md      (tables, with the chart
 """
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
 from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table
@@ -26,11 +27,6 @@ from truthgym.scorers.statistics.calibration import (
 from truthgym.scorers.statistics.direction import CLIP
 from truthgym.scorers.statistics.proper_scores import finite_mean
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-
 QUESTION = "Do events happen as often as a model says?"
 RUN = ["setup", "model", "scorer"]
 """The columns that name a diagram."""
@@ -44,7 +40,7 @@ LABELS = {"n": "questions", "share": "read", "ece": "ECE", "ece_null": "ECE if c
 LABELS["outside"] = "bins outside the band"
 
 
-def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
     """Compute a reliability diagram for each model in each setup.
 
     Args:
@@ -66,8 +62,6 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
     Raises:
         BadInput: No log of a finished eval, or none whose beliefs allow a diagram.
     """
-    import pandas as pd
-
     forecasts = answers(logs, scorer=scorer)
     forecasts = forecasts[(forecasts["key"] == "belief") & forecasts["target"].map(binary_outcome).notna()]
     own = forecasts["scorer"].str.contains(OWN_ANSWER)
@@ -100,7 +94,7 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+def chart(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw frequency against forecast, a panel for each model and setup. Bars: the consistency bands.
 
     Raises:
@@ -112,9 +106,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return panels
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
-    import pandas as pd
-
+def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     unit = alt.Scale(domain=[0, 1])
     ends = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
@@ -133,7 +125,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     return alt.layer(band, diagonal, points).properties(width=220, height=220, title=title)
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The figures of each diagram as a Markdown table, with a legend and what cannot be concluded."""
     runs = frame.drop_duplicates(RUN).assign(
         outside=[f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)],
@@ -155,7 +147,7 @@ CAPTION = (
 )
 
 
-def _reason(n: int, share: float, y: "NDArray[np.float64]") -> str:
+def _reason(n: int, share: float, y: NDArray[np.float64]) -> str:
     """Why a diagram is not drawn. "" if it is."""
     if n < FEW_QUESTIONS:
         return f"fewer than {FEW_QUESTIONS} questions with a belief and an outcome"
@@ -164,7 +156,7 @@ def _reason(n: int, share: float, y: "NDArray[np.float64]") -> str:
     return "all outcomes are equal" if y.min() == y.max() else ""
 
 
-def _figures(p: "NDArray[np.float64]", y: "NDArray[np.float64]") -> dict[str, float]:
+def _figures(p: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, float]:
     """The calibration figures of `brier`: epochs one at a time, then averaged."""
     epochs = range(p.shape[1])
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs])

@@ -6,9 +6,10 @@ python -m truthgym.analysis.catalog LOGS OUT.md      (tables, with the chart bes
 import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis.tables.markdown import picture, table
 from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, scale
@@ -16,10 +17,6 @@ from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
 from truthgym.evallog.discovery import LogFile, every_log
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "Which runs are there, and which of them count?"
 COUNTS = {
@@ -35,7 +32,7 @@ SHAPES = {"yes": "circle", "repeated": "diamond", "copy": "square", "superseded"
 DRAWN = ["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"]
 
 
-def load(logs: Places) -> "pd.DataFrame":
+def load(logs: Places) -> pd.DataFrame:
     """Read the headers of all logs, also of copies and unfinished runs.
 
     Args:
@@ -54,17 +51,15 @@ def load(logs: Places) -> "pd.DataFrame":
     return table_of(every_log([logs] if isinstance(logs, str | Path) else logs))
 
 
-def table_of(logs: Collection[LogFile]) -> "pd.DataFrame":
+def table_of(logs: Collection[LogFile]) -> pd.DataFrame:
     """The rows of `load`, of logs whose headers were read."""
-    import pandas as pd
-
     runs = with_setups(logs)
     frame = pd.DataFrame([row | {"counts": counts} for row, counts in zip(map(_row, runs), _counts(runs), strict=True)])
     frame.attrs["notes"] = list(_notes(frame))
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.Chart:
+def chart(frame: pd.DataFrame) -> alt.Chart:
     """Draw each run at the time at which it began, by model, with a shape and colour for whether it counts."""
     order = [name for name in COUNTS if (frame["counts"] == name).any()]
     legend = alt.Legend(orient="top")
@@ -84,7 +79,7 @@ def chart(frame: "pd.DataFrame") -> alt.Chart:
     return drawn
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The runs as Markdown."""
     runs = frame.assign(
         began=frame["created"].str.slice(0, 16).str.replace("T", " "),
@@ -144,7 +139,7 @@ def _counts(runs: tuple[Run, ...]) -> Iterator[str]:
         copies.add(header.eval_id)
 
 
-def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+def _notes(frame: pd.DataFrame) -> Iterator[str]:
     number = frame["counts"].value_counts()
     if number.get("unfinished"):
         yield f"Runs that never finished: {number['unfinished']}. No page but this one counts them."

@@ -98,14 +98,7 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
 
 
 def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Find pairs of texts that are the same but for case, spaces and signs, and others that are alike.
-
-    Args:
-        texts: Any number. The first 1,000 are compared by the Jaccard index of their character shingles.
-
-    Returns:
-        Each text that has been there before, with its first place; and the pairs that are alike.
-    """
+    """Pairs of texts that are the same but for case, spaces and signs; and others of the first 1,000 that are alike."""
     from scipy.sparse import csr_array
 
     plain = [" ".join("".join(c if c.isalnum() else " " for c in text.lower()).split()) for text in texts]
@@ -207,8 +200,8 @@ def _mean(mean: Estimate) -> str:
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    shown = ", ".join(" and ".join(pair) for pair in pairs[:SHOWN])
-    return f"{len(pairs)} pair{'s' * (len(pairs) > 1)}: {shown}{', ...' * (len(pairs) > SHOWN)}" if pairs else "none"
+    first = ", ".join(" and ".join(pair) for pair in pairs[:SHOWN])
+    return f"{len(pairs)} pair{'s' * (len(pairs) > 1)}: {first}{', ...' * (len(pairs) > SHOWN)}" if pairs else "none"
 
 
 def _effect(independent: float, together: float) -> str:

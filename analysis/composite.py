@@ -7,10 +7,12 @@ Before any training: on logs with several epochs and all scores. What comes out 
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from truthgym.analysis.over_optimisation import IDENTITY, notes_of
 from truthgym.analysis.tables.answers import answers
@@ -23,18 +25,13 @@ from truthgym.datasets.errors import BadInput, names_in
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean
 from truthgym.scorers.statistics.interval import mean_estimate
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-
 QUESTION = "Which components of a composite reward earn their weight?"
 FULL = "all"
 COLUMNS = ("run", "scale", "set", "accuracy", "accuracy_lower", "accuracy_upper", "change", "change_lower",
            "change_upper", "gold_of_best", "questions", "unread", "weights")  # fmt: skip
 
 
-def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
+def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "z") -> pd.DataFrame:
     """Compare sets of components by how often they order two answers as the gold score does.
 
     Args:
@@ -58,10 +55,8 @@ def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "
     return compare_sets(answers(logs), components, gold, scale)
 
 
-def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
+def compare_sets(frame: pd.DataFrame, components: str = "", gold: str = "brier", scale: str = "z") -> pd.DataFrame:
     """The same from a table of answers."""
-    import pandas as pd
-
     if scale not in ("z", "quantile"):
         raise BadInput(f"scale={scale!r}: give z or quantile")
     tables = {}
@@ -97,7 +92,7 @@ def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier
     return result
 
 
-def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> Iterator[dict[str, Any]]:
+def _of_run(run: pd.DataFrame, names: list[str], spread: dict[str, float]) -> Iterator[dict[str, Any]]:
     sets = {FULL: names, **{f"without {name}": [other for other in names if other != name] for name in names},
             **{f"{name} alone": [name] for name in names}}  # fmt: skip
     pools = [pool for _, pool in run.groupby("sample_id", sort=False) if pool["gold"].nunique() > 1]
@@ -115,7 +110,7 @@ def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> 
         }  # fmt: skip
 
 
-def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.float64]":
+def _accuracies(pools: list[pd.DataFrame], used: list[str]) -> NDArray[np.float64]:
     accuracies = []
     for pool in pools:
         total, gold = pool[used].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
@@ -125,7 +120,7 @@ def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.flo
     return np.array(accuracies)
 
 
-def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw the accuracy of each set with its interval."""
     accuracy = alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
     sets = alt.Y("set:N", title=None, sort=list(frame["set"].unique()))
@@ -134,7 +129,7 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     return panel.properties(width=320).facet(row=alt.Row("run:N", title=None))
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The sets of each run as Markdown."""
     n = int(frame.drop_duplicates("run")["questions"].sum())
     caption = f"n = {n:,} questions. 95 % bounds, clustered by event."
@@ -142,7 +137,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
 
 
-def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+def _notes(frame: pd.DataFrame) -> Iterator[str]:
     for row in frame.to_dict("records"):
         left_out = str(row["set"]).removeprefix("without ")
         if left_out != row["set"] and row["change_lower"] > 0:

@@ -5,9 +5,9 @@ truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model 
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD
@@ -19,10 +19,6 @@ from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput, positive
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 QUESTION = "What does an interval cost?"
 LABELS = {
     **{"n": "questions", "tokens": "million tokens", "for_width": "million tokens for the width"},
@@ -30,7 +26,7 @@ LABELS = {
 }
 
 
-def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str = "") -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str = "") -> pd.DataFrame:
     """Compare what the estimates of finished evals cost with the width of their intervals.
 
     An interval narrows with the square root of the number of questions: half the width costs four times as much.
@@ -93,7 +89,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+def chart(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw the width of the interval by the tokens paid, a panel for each estimate. Lower left is better.
 
     Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
@@ -111,15 +107,13 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _compared(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _compared(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows that are drawn."""
     rows = frame.dropna(subset="tokens_for_width")
     return rows[rows.groupby("scorer")["log"].transform("size") > 1]
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
-    import pandas as pd
-
+def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     best, setups = rows.iloc[0], sorted(rows["setup"].unique())
     tokens = [rows["tokens"].min() / 1.5, rows["tokens"].max() * 1.5]
     widths = [best["interval"] * math.sqrt(best["tokens"] / token) for token in tokens]
@@ -139,7 +133,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     return alt.layer(line.encode(x=x, y=y), points).properties(width=340, height=240, title=best["scorer"])
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The costs as Markdown tables, one for each scorer, cheapest first."""
     columns = ["setup", "model", "n", "epochs", "interval", "tokens", "for_width"]
     columns += ["money", "money_for_width"] * bool(frame["money"].notna().any())

@@ -7,10 +7,11 @@ The first B tokens of each answer are read by the forecaster and scored as the w
 length. A model whose curve is above another's says more in as many tokens.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.markdown import picture, table
 from truthgym.analysis.tables.panels import interval_panel
@@ -18,10 +19,6 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import mean_estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "How much of what an answer helps to predict is in its first tokens?"
 SCORER, AT = "world_uplift", "uplift_at_"
@@ -31,7 +28,7 @@ CURVE = ["model", "setup"]
 COLUMNS = ["model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"]
 
 
-def load(logs: Places) -> "pd.DataFrame":
+def load(logs: Places) -> pd.DataFrame:
     """The mean uplift of answers that are cut off at each budget.
 
     Args:
@@ -46,8 +43,6 @@ def load(logs: Places) -> "pd.DataFrame":
     Raises:
         BadInput: No answer was scored with a budget.
     """
-    import pandas as pd
-
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
     for run in all_runs.tracked():
@@ -89,7 +84,7 @@ def load(logs: Places) -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.LayerChart:
+def chart(frame: pd.DataFrame) -> alt.LayerChart:
     """Uplift against the mean number of tokens that were read, with 95 % intervals."""
     x = alt.X("tokens:Q", title="mean number of tokens read", scale=alt.Scale(zero=True))
     y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
@@ -100,7 +95,7 @@ def chart(frame: "pd.DataFrame") -> alt.LayerChart:
     return panel.properties(width=420, height=280)
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The points of the curves as Markdown."""
     drawing = picture(figure, "Uplift by budget", f"n = {frame['n'].max():,} questions, 95 % intervals.")
     return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))

@@ -6,10 +6,11 @@ python -m truthgym.analysis.health LOGS OUT.md      (tables, with the chart besi
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.answers import labelled, why_unread
 from truthgym.analysis.tables.markdown import counted, picture, table
@@ -20,10 +21,6 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedScore, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.verdict import FLAGS, coarse, too_many_fifties
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "Can the answers be read, and what went wrong?"
 PROBLEMS = {
@@ -62,7 +59,7 @@ MOST_DRAWN = 40
 """Bars in the chart: those with the smallest share read."""
 
 
-def load(logs: Places) -> "pd.DataFrame":
+def load(logs: Places) -> pd.DataFrame:
     """Count what went wrong in each run.
 
     Args:
@@ -77,8 +74,6 @@ def load(logs: Places) -> "pd.DataFrame":
     Raises:
         BadInput: No log of a finished eval, or none with a sample.
     """
-    import pandas as pd
-
     evals = runs(logs)
     frame = pd.DataFrame([row for run in evals.tracked() for row in _rows(run)])
     if frame.empty:
@@ -93,7 +88,7 @@ def load(logs: Places) -> "pd.DataFrame":
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.Chart:
+def chart(frame: pd.DataFrame) -> alt.Chart:
     """Draw the share read, by scorer, model and setup, and what the rest is. Those with the smallest share are drawn.
 
     Raises:
@@ -130,7 +125,7 @@ def chart(frame: "pd.DataFrame") -> alt.Chart:
     return drawn
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """What went wrong as Markdown. Runs of which everything could be read are only counted."""
     read = frame[frame["problem"] == "read"]
     faults = frame[frame["problem"] != "read"].assign(
@@ -213,7 +208,7 @@ def _same(reason: str) -> str:
     return short if len(short) <= LONGEST else f"{short[:LONGEST]}..."
 
 
-def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+def _notes(frame: pd.DataFrame) -> Iterator[str]:
     read = frame[(frame["problem"] == "read") & (frame["share"] < LEAST_SHARE_SCORED)]
     for (model, setup, _, count, of), rows in read.groupby(["model", "setup", "eval_id", "count", "of"], sort=False):
         share = rows["share"].iloc[0]

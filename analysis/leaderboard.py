@@ -6,9 +6,10 @@ python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg
 import math
 from collections.abc import Hashable, Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough
 from truthgym.analysis.tables.markdown import (
@@ -31,10 +32,6 @@ from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
 from truthgym.scorers.statistics.paired import paired_difference
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
 FEWEST_QUESTIONS = 10
@@ -55,8 +52,12 @@ LABELS = {
 }
 
 
-def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", exclude: Names = "") -> "pd.DataFrame":
-    """Compare all pairs of models on the questions that both have answered.
+def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", exclude: Names = "") -> pd.DataFrame:
+    """Compare all pairs of models on shared questions, in each setup and across the setups that all models have.
+
+    Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
+    event. p values are corrected by Holm's method over all pairs (and setups) of a score, once for the setups and
+    once across them. Across setups every question of every setup counts the same.
 
     Args:
         logs: Logs and folders of logs.
@@ -64,30 +65,6 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
         key: Compare by this key of the scores. "": of each scorer by its first, such as `brier_score`.
         labels: Names to show: a part of a model's name and the text, as in "qwen=Qwen,llama=Llama".
         exclude: Models and setups to leave out: parts of their names. The chart says which.
-
-    Returns:
-        See `differences`.
-
-    Raises:
-        BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
-            with one label; an `exclude` that is in no name.
-    """
-    frame, excluded = without(answers(logs, scorer=scorer), exclude)
-    compared = differences(relabelled(frame, labels), key)
-    compared.attrs["excluded"] = excluded
-    return compared
-
-
-def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
-    """Compare all pairs of models in each setup, and across the setups that all models have.
-
-    Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
-    event. p values are corrected by Holm's method over all pairs (and setups) of a score, once for the setups and
-    once across them. Across setups every question of every setup counts the same.
-
-    Args:
-        frame: A row for each answer and number, as `answers` returns.
-        key: As in `load`.
 
     Returns:
         A row for each setup, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
@@ -99,10 +76,17 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
-        BadInput: No pair of models can be compared.
+        BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
+            with one label; an `exclude` that is in no name.
     """
-    import pandas as pd
+    frame, excluded = without(answers(logs, scorer=scorer), exclude)
+    compared = differences(relabelled(frame, labels), key)
+    compared.attrs["excluded"] = excluded
+    return compared
 
+
+def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
+    """The same from a table of answers."""
     caveats: list[Caveat] = []
     rows: list[dict[str, Any]] = []
     compared_by = set()
@@ -152,7 +136,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     return compared
 
 
-def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
+def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
     """The models of each setup and score with the ranks that they can have, best first.
 
     Args:
@@ -164,8 +148,6 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         and `upper` (the difference from the first model of the list, with its interval; 0 for that model itself) and
         `n`, the fewest questions of its comparisons.
     """
-    import pandas as pd
-
     rows = []
     for (score, setup), pairs in frame.groupby(["score", "setup"], sort=False):
         wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
@@ -193,7 +175,7 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw the ranks that each model can have: a panel for each score and setup. Bars that overlap are ties.
 
     Raises:
@@ -209,7 +191,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts.configure_axis(titleLimit=500)
 
 
-def _panel(rows: "pd.DataFrame") -> alt.HConcatChart:
+def _panel(rows: pd.DataFrame) -> alt.HConcatChart:
     score, setup, best = rows[["score", "setup", "best"]].iloc[0]
     order = list(rows["model"])
     bounds = rows.assign(left=rows["best_rank"] - 0.3, right=rows["worst_rank"] + 0.3)
@@ -235,7 +217,7 @@ def _panel(rows: "pd.DataFrame") -> alt.HConcatChart:
     return alt.hconcat(ranks, gaps, title=alt.Title(f"{score}, {setup}", subtitle=subtitle, anchor="start"))
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The leaderboards and the differences as Markdown, with the notes."""
     sections = []
     board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
@@ -259,7 +241,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return page([*sections, chart_section(figure, "Ranks that each model can have", caption)], frame)
 
 
-def _questions(answers: "pd.DataFrame") -> "pd.DataFrame":
+def _questions(answers: pd.DataFrame) -> pd.DataFrame:
     """The mean of each question (rows: event and id) and model (columns) over epochs and runs."""
     events = answers["domain"] + " " + answers["event"].astype(str)  # modes of one domain ask about the same events
     keys = [events.rename("event"), answers["sample_id"].astype(str), answers["model"]]
@@ -267,11 +249,12 @@ def _questions(answers: "pd.DataFrame") -> "pd.DataFrame":
     return means
 
 
-def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
-    for one, other in combinations(sorted(means.columns), 2):
-        both = means[[one, other]].dropna()
-        change = both[other].mean() - both[one].mean()
-        first, second = (other, one) if (change < 0 if best == "lowest" else change > 0) else (one, other)
+def _pairs(means: pd.DataFrame, best: Best) -> Iterator[dict[str, Any]]:
+    for first, second in combinations(sorted(means.columns), 2):
+        both = means[[first, second]].dropna()
+        change = both[second].mean() - both[first].mean()
+        if change < 0 if best == "lowest" else change > 0:
+            first, second = second, first
         events: list[Hashable] = [index[-2] for index in both.index]
         difference = paired_difference(both[first], both[second], events)
         yield {
@@ -281,7 +264,7 @@ def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
         }
 
 
-def _caveats(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[Caveat]:
+def _caveats(name: str, scores: pd.DataFrame, setups: dict[str, pd.DataFrame]) -> Iterator[Caveat]:
     """What the answers of a score do not allow to conclude."""
     care = "Read with care"
     if scores["epoch"].nunique() == 1:

@@ -7,10 +7,11 @@ proxy. Nothing is sampled for best-of-n itself.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import picture, table
@@ -21,10 +22,6 @@ from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean, kl_bound
 from truthgym.scorers.statistics.interval import mean_estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "How far can a proxy be optimised before the true score falls?"
 PROXIES = ("reward_model", "rubric", "judge_score", "qualitative", "graded")
@@ -37,7 +34,7 @@ COLUMNS = ("run", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_
            "gold_score_lower", "gold_score_upper", "change", "change_lower", "change_upper", "unread")  # fmt: skip
 
 
-def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
+def load(logs: Places, proxy: str = "", gold: str = "") -> pd.DataFrame:
     """Estimate proxy and gold score of best-of-n for n = 1, 2, 4, ... up to the size of the pools.
 
     An answer that the gold score could not read has its worst number, since a proxy that is optimised chooses such
@@ -62,10 +59,8 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
     return best_of_n(answers(logs), proxy, gold)
 
 
-def best_of_n(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
+def best_of_n(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFrame:
     """The same from a table of answers."""
-    import pandas as pd
-
     proxies, golds = signed_scores(frame, proxy, gold)
     rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
     if not rows:
@@ -80,8 +75,8 @@ def best_of_n(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.Dat
 
 
 def signed_scores(
-    frame: "pd.DataFrame", proxy: str = "", gold: str = ""
-) -> "tuple[list[tuple[str, pd.DataFrame]], list[tuple[str, pd.DataFrame]]]":
+    frame: pd.DataFrame, proxy: str = "", gold: str = ""
+) -> tuple[list[tuple[str, pd.DataFrame]], list[tuple[str, pd.DataFrame]]]:
     """Name and rows of the proxy, in each of its options, and of each gold score, with their `run`.
 
     More is better: a score that was negated has a minus before its name. See `unread_as_worst` for unread answers.
@@ -109,19 +104,19 @@ def signed_scores(
     return proxies, golds
 
 
-def join(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
+def join(golds: pd.DataFrame, proxies: pd.DataFrame) -> pd.DataFrame:
     """The answers that have both scores: the gold score's columns, and `value_proxy` and `unread_proxy`."""
     both = golds.merge(proxies[[*IDENTITY, "value", "unread"]], on=IDENTITY, suffixes=("", "_proxy"))
     joined: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(IDENTITY)
     return joined
 
 
-def notes_of(frame: "pd.DataFrame") -> list[str]:
+def notes_of(frame: pd.DataFrame) -> list[str]:
     """The notes of the answers. Evals of one model and setup are not taken together here: each is a run."""
     return [note for note in frame.attrs.get("notes", []) if not note.endswith("are taken together.")]
 
 
-def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
+def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame]) -> "Iterator[dict[str, Any]]":
     for name, run in join(of_gold[1], of_proxy[1]).groupby("run", sort=False):
         pools = [pool for _, pool in run.groupby("sample_id", sort=False) if len(pool) >= FEWEST]
         if not pools:
@@ -145,7 +140,7 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
             }  # fmt: skip
 
 
-def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw the gold score of best-of-n against the bound on its divergence, with the proxy's on an axis of its own."""
     rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
     x = alt.X("kl_bound:Q", title="log n − (n−1)/n, nats: an upper bound on the divergence from the model")
@@ -164,7 +159,7 @@ def by_run_and_pair(panel: alt.LayerChart) -> alt.FacetChart:
     return panel.facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The table as Markdown, and whether the gold score falls."""
     numbers = frame.assign(**{column: frame[column].map("{:.3g}".format) for column in COLUMNS[4:]})
     n = frame.drop_duplicates(["run", "by", "gold"])["questions"].min()
@@ -173,7 +168,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join(filter(None, [drawing, f"{' '.join(_verdicts(frame))}\n", table(numbers, COLUMNS)]))
 
 
-def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":
+def _verdicts(frame: pd.DataFrame) -> "Iterator[str]":
     for (run, by, gold), rows in frame.groupby(["run", "by", "gold"], sort=False):
         last, peak = rows.iloc[-1], rows.iloc[int(rows["gold_score"].to_numpy().argmax())]
         if last["change_upper"] < 0:
@@ -190,7 +185,7 @@ def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":
             )
 
 
-def _notes(frame: "pd.DataFrame") -> "Iterator[str]":
+def _notes(frame: pd.DataFrame) -> "Iterator[str]":
     yield (
         "log n - (n-1)/n is an upper bound on the divergence of best-of-n from the model, and exact only if no two "
         "answers tie. It is not measured."

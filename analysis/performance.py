@@ -8,9 +8,10 @@ python -m truthgym.analysis.performance LOGS OUT.html --x elo --ability arena.cs
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, no_scores
 from truthgym.analysis.tables.markdown import (
@@ -52,10 +53,6 @@ from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED, ScorerDeclaration
 from truthgym.scorers.statistics.interval import t_estimate
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Transform = Literal["score", "negated", "log"]
 QUESTION = "How does each model score?"
@@ -99,7 +96,7 @@ def load(
     groups: Pairs = "",
     labels: Pairs = "",
     exclude: Names = "",
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Read the estimates of all finished evals.
 
     Only the logs' headers are read, and no figure is computed again. Of several passes of a scorer with the same
@@ -130,7 +127,7 @@ def load(
           of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
         - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's declared `reasons`. A scorer that
           gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
-          with commas: what to doubt.
+          with commas: its caveats.
         - `tokens_in` and `tokens_out`, for each answer (a question in an epoch), of all models in the eval: with the
           beliefs and judges of all its scorers, without replies from Inspect's cache. `answers` and `failed`, samples
           that ended and those that raised an error. `log`.
@@ -146,8 +143,6 @@ def load(
         BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer or column; a table
             of abilities that cannot be read.
     """
-    import pandas as pd
-
     if scorer:
         one_of("scorer", scorer, list(SCORER_BY_NAME))
     one_of("y", y, get_args(Transform))
@@ -176,7 +171,7 @@ def load(
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw score and interval of each model by setup: a panel for each scorer, setups sorted by score.
 
     With a size or ability as `x` there is a panel for each scorer and setup, with the rank correlation. A hollow mark:
@@ -203,7 +198,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts.configure_axis(titleLimit=700)
 
 
-def _drawn_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]":
+def _drawn_scores(rows: pd.DataFrame, y: str) -> "dict[str, pd.Series[float]]":
     """Score and bounds as the chart shows them."""
     import numpy as np
 
@@ -215,7 +210,7 @@ def _drawn_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]"
     return columns
 
 
-def _axis(rows: "pd.DataFrame", y: str) -> tuple[str, dict[float, str]]:
+def _axis(rows: pd.DataFrame, y: str) -> tuple[str, dict[float, str]]:
     """The title of the axis of scores, with the better direction, and the dashed reference value on that axis."""
     estimate, scorer = rows["figure"].iloc[0], SCORER_BY_NAME.get(bare_name(rows["scorer"].iloc[0]))
     title = {"negated": f"minus {estimate}", "log": f"log of {estimate}"}.get(y, estimate)
@@ -240,7 +235,7 @@ def _channels(groups: list[str]) -> dict[str, Any]:
     }
 
 
-def _by_setup(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart:
+def _by_setup(rows: pd.DataFrame, groups: list[str], y: str) -> alt.LayerChart:
     """The scores of a scorer by setup."""
     title, dashed = _axis(rows, y)
     places = {
@@ -257,7 +252,7 @@ def _by_setup(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart
     return panel.properties(width=480, height={"step": 14}, title=name)
 
 
-def _by_x(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -> alt.LayerChart:
+def _by_x(rows: pd.DataFrame, groups: list[str], attrs: Mapping[Any, Any]) -> alt.LayerChart:
     """The scores of a scorer in a setup against size or ability, with their rank correlation."""
     scorer, setup, best = rows[["scorer", "setup", "best"]].iloc[0]
     title, dashed = _axis(rows, attrs["y"])
@@ -278,10 +273,8 @@ def _by_x(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -> 
     return panel.properties(width=420, height=260, title=title)
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The tables as Markdown, a section for each scorer, with a legend."""
-    import pandas as pd
-
     words = _in_words(frame)
     sections = []
     for name, rows in words.groupby("scorer"):
@@ -301,13 +294,13 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return page([*sections, _totals(frame)], frame)
 
 
-def scores(frame: "pd.DataFrame", most: int = 20) -> str:
+def scores(frame: pd.DataFrame, most: int = 20) -> str:
     """Each model's estimates with their verdicts, in one Markdown table of at most so many rows."""
     columns = ("scorer", "setup", "model", "score", "n", "verdict")
-    return table(_in_words(frame).head(most), columns, {"score": "headline [95 % interval]"})
+    return table(_in_words(frame).head(most), columns, {"score": "estimate [95 % interval]"})
 
 
-def _in_words(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(
         model=frame["label"],
         score=intervals(frame, "score"),
@@ -404,11 +397,11 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     }
 
 
-def _drawn(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["score"].notna() & (frame["n"] >= FEW_QUESTIONS)]
 
 
-def _caption(frame: "pd.DataFrame") -> str:
+def _caption(frame: pd.DataFrame) -> str:
     drawn = _drawn(frame)
     omitted = len(frame) - len(drawn)
     return (
@@ -419,7 +412,7 @@ def _caption(frame: "pd.DataFrame") -> str:
     )
 
 
-def _caveats(frame: "pd.DataFrame") -> Iterator[Caveat]:
+def _caveats(frame: pd.DataFrame) -> Iterator[Caveat]:
     """What scores in a table do not allow to conclude, the weightiest first."""
     care = "Read with care"
     names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
@@ -438,7 +431,7 @@ def _caveats(frame: "pd.DataFrame") -> Iterator[Caveat]:
     yield from (Caveat(care, name, ONE_EPOCH) for name in once["model"] + " in " + once["setup"])
 
 
-def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
+def _notes(frame: pd.DataFrame, y: str) -> Iterator[str]:
     yield from grouped(_caveats(frame))
     if y == "log" and (number := int((frame["score"] <= 0).sum())):
         yield f"{number} scores are 0 or less and have no logarithm; they are not drawn."
@@ -446,7 +439,7 @@ def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
         yield f"{number} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
 
 
-def _legend(rows: "pd.DataFrame", scorer: ScorerDeclaration | None) -> str:
+def _legend(rows: pd.DataFrame, scorer: ScorerDeclaration | None) -> str:
     """What the reasons and flags of one scorer's rows mean."""
     keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
     declared = {**(scorer.reasons if scorer else {}), **REASONS}
@@ -457,7 +450,7 @@ def _short(key: str) -> str:
     return key.removeprefix("flag_").removeprefix("cannot_tell_")
 
 
-def _totals(frame: "pd.DataFrame") -> str:
+def _totals(frame: pd.DataFrame) -> str:
     """What the runs cost, and which logs were left out."""
     runs = frame.drop_duplicates("log")
     answers = runs["answers"] + runs["failed"]

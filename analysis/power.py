@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
@@ -24,10 +25,6 @@ from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.instrumented_slope import Floats
 from truthgym.scorers.statistics.power import MOST_QUESTIONS, Components, variance_components
 from truthgym.scorers.statistics.proper_scores import row_mean
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "How many questions and epochs does an effect need?"
 EPOCHS = (1, 2, 3, 5, 10)
@@ -45,7 +42,7 @@ LABELS = {
 }
 
 
-def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> pd.DataFrame:
     """Plan runs like those in the logs that detect an effect at the 5 % level with probability 0.8.
 
     A plan is for the mean of one model, compared with a fixed value, and for the difference of two models on the same
@@ -74,8 +71,6 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     Raises:
         BadInput: `effect` is not a number above 0; no log of a finished eval, or none with enough questions.
     """
-    import pandas as pd
-
     difference = positive("effect", effect, "the difference to detect, such as 0.02")
     scores, left_out = main_scores(answers(logs, scorer=scorer))
     slopes = _slopes(performance.load(logs, scorer), set(scores["scorer"]))
@@ -123,7 +118,7 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+def chart(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw the minimum detectable effect by questions, a line for each number of epochs.
 
     A panel for each setup, score and kind shows the subject that needs most. The dashed line is the effect; the cross
@@ -139,7 +134,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     drawn = rows[rows["subject"] == rows["subject"].value_counts().idxmax()]  # the one with a curve
     run = drawn.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
@@ -155,7 +150,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     return alt.layer(effect, lines, own).properties(width=320, height=220, title=title)
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The plans as Markdown tables, a table for each setup and score."""
     parts = []
     for (setup, score), rows in frame.groupby(["setup", "score"], sort=False):
@@ -184,7 +179,7 @@ CAPTION = (
 )
 
 
-def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Components, float]]:
+def _subjects(scored: pd.DataFrame) -> Iterator[tuple[str, str, Components, float]]:
     """Each model's components, and those of the differences of each pair of models on the questions of both.
 
     With each the epochs of a question: the harmonic mean, by which the variance between epochs is divided.
@@ -237,7 +232,7 @@ def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, 
             yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
 
 
-def _slopes(estimates: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]]:
+def _slopes(estimates: pd.DataFrame, planned: set[str]) -> list[dict[str, Any]]:
     """The estimates of scores that are slopes, in each setup first the one that needs most questions.
 
     Of several runs of a model and setup the one with most questions counts.

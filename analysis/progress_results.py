@@ -34,14 +34,14 @@ def results(logs: Places, timeline: str = "", epoch: int = 1) -> dict[str, dict[
     for run in runs(logs):
         if not bare_name(run.log.header.eval.task).startswith("progress_"):
             continue
-        ids = {str(one.id) for one in read_eval_log_sample_summaries(run.log.path) if one.epoch == epoch}
+        ids = {str(sample.id) for sample in read_eval_log_sample_summaries(run.log.path) if sample.epoch == epoch}
         timelines |= ids
         with_ids.append((run, ids))
     if not timeline and len(timelines) == 1:
         (timeline,) = timelines
     if timeline not in timelines:
-        known = ", ".join(sorted(timelines)) or "none"
-        raise BadInput(f"timeline={timeline!r} is not in epoch {epoch} of the logs; they have {known}: name one")
+        names = ", ".join(sorted(timelines)) or "none"
+        raise BadInput(f"timeline={timeline!r} is not in epoch {epoch} of the logs; they have {names}: name one")
     models = {run.log.header.eval.model for run, _ in with_ids}
     exported: dict[str, dict[str, dict[str, Any]]] = {}
     for run, ids in with_ids:
@@ -62,5 +62,6 @@ if __name__ == "__main__":
     parser.add_argument("out", type=Path)
     parser.add_argument("--timeline", default="")
     parser.add_argument("--epoch", type=int, default=1)
-    given = parser.parse_args()
-    given.out.write_text(json.dumps(results(given.logs, given.timeline, given.epoch)), encoding="utf-8")
+    options = parser.parse_args()
+    exported = results(options.logs, options.timeline, options.epoch)
+    options.out.write_text(json.dumps(exported), encoding="utf-8")

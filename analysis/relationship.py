@@ -5,10 +5,11 @@ python -m truthgym.analysis.relationship LOGS OUT.md      (also .csv, .html, .sv
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import SharedRows, answers
@@ -44,10 +45,6 @@ from truthgym.scorers.statistics.regression import (
     two_stage,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 BRIER = "brier/brier_score"
 MOST_LEVELS = 6
 """Levels of a setting above which there is no mediation of the others: each is compared with the first."""
@@ -55,7 +52,7 @@ UNIT = ["model", "setup", "domain", "mode", "sample_id", "event", "epoch"]
 """Columns that name an answer."""
 BY_ANSWER = {"martingale": "change"}
 """The key that stands for a scorer whose estimate is no mean of answers. It counts without its sign."""
-QUESTION = "Do the paradigms measure the same thing, and does one move another?"
+QUESTION = "Do the scorers measure the same thing, and does one move another?"
 CORRELATIONS = ("correlation", "partial correlation", "corrected correlation")
 CHANCE = 0.25
 """The Brier score of always saying one half."""
@@ -92,7 +89,7 @@ ASSUMPTIONS = {
 LABELS = {"interval": "95 % interval", "p_adjusted": "p (Holm)", "strength": "reliabilities or F", "n": "units"}
 
 
-def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.DataFrame":
+def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> pd.DataFrame:
     """Relate all scores over models, setups, questions and answers, and estimate what assigned settings say.
 
     Args:
@@ -100,27 +97,6 @@ def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.D
         x: The cause in the causal part: a number of an answer, such as "length/words". "": each but y.
         y: The effect there. "": `brier/brier_score`, or else the first number with a better end.
         setting: The setting that was assigned: "mode", or an argument of the task, such as "system_prompt".
-
-    Returns:
-        See `relations`.
-
-    Raises:
-        BadInput: No log of a finished eval, fewer than two scorers, or an unknown x, y or setting.
-    """
-    return relations(performance.load(logs), answers(logs), x, y, setting)
-
-
-def relations(
-    estimates: "pd.DataFrame", answers: "pd.DataFrame", x: str = "", y: str = "", setting: str = "mode"
-) -> "pd.DataFrame":
-    """Estimate every relation of two scores that the tables allow.
-
-    Args:
-        estimates: From `performance.load`.
-        answers: A row for each answer and number, as `tables.answers` returns.
-        x: As in `load`.
-        y: As in `load`.
-        setting: As in `load`.
 
     Returns:
         A row for each estimate: `level` ("models", "setups", "questions" or "answers": the units), `kind` (a key of
@@ -131,10 +107,15 @@ def relations(
         published link; `frame.attrs["notes"]` says what cannot be concluded.
 
     Raises:
-        BadInput: Fewer than two measures; an unknown x, y or setting.
+        BadInput: No log of a finished eval, fewer than two scorers, or an unknown x, y or setting.
     """
-    import pandas as pd
+    return relations(performance.load(logs), answers(logs), x, y, setting)
 
+
+def relations(
+    estimates: pd.DataFrame, answers: pd.DataFrame, x: str = "", y: str = "", setting: str = "mode"
+) -> pd.DataFrame:
+    """The same from the rows of `performance` and of `answers`."""
     notes: list[str] = []
     caveats: list[Caveat] = []
     scores, errors, best = by_setup(estimates, answers)
@@ -142,7 +123,7 @@ def relations(
     better, better_numbers = orient_higher_is_better(scores, best), orient_higher_is_better(numbers, best_of_answer)
     if max(len(scores.columns), len(numbers.columns)) < 2:
         only = ", ".join(scores.columns)
-        raise BadInput(f"The logs have one measure ({only}), and two are needed; score them by another paradigm too")
+        raise BadInput(f"The logs have one measure ({only}), and two are needed; score them by another scorer too")
     rows = [
         *_over_models(better, errors, caveats),
         *_over_setups(better, errors),
@@ -172,7 +153,7 @@ def relations(
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw all correlations with an interval by level, the published link, and the effects, each in a panel.
 
     Raises:
@@ -196,7 +177,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _forest(rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float] | None = None) -> alt.LayerChart:
+def _forest(rows: pd.DataFrame, title: str, axis: str, domain: Sequence[float] | None = None) -> alt.LayerChart:
     constant = rows["controls"].map(lambda controls: f", {controls} constant" if controls else "")
     rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + constant + " (" + rows["kind"] + ")")
     rows = rows.sort_values("estimate", ascending=False)
@@ -209,9 +190,7 @@ def _forest(rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float]
     ).properties(width=360, height={"step": 18}, title=heading(title, f"{number_range(rows['n'])} units"))
 
 
-def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | None:
-    import pandas as pd
-
+def _link_panel(frame: pd.DataFrame) -> alt.LayerChart | None:
     link = frame[(frame["kind"] == "link") & (frame["controls"] == "")]
     if link.empty:
         return None
@@ -232,7 +211,7 @@ def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | None:
     return alt.layer(*layers).properties(width=360, height=260, title=title)
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The relations as Markdown, each kind with what it assumes."""
     relations = frame.assign(interval=intervals(frame))
     sections = []
@@ -244,19 +223,15 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
             sections.append(section(f"{kind[0].upper()}{kind[1:]}", text, table(rows, columns, LABELS)))
     sizes = f"{frame['n'].min():,} to {frame['n'].max():,} units"
     caption = f"Estimates with 95 % intervals, of {sizes}. Those without an interval are not drawn."
-    return page([*sections, chart_section(figure, "Relations of paradigms", caption)], frame)
+    return page([*sections, chart_section(figure, "Relations of scorers", caption)], frame)
 
 
-def by_setup(
-    estimates: "pd.DataFrame", answers: "pd.DataFrame"
-) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, BestEnd]]":
+def by_setup(estimates: pd.DataFrame, answers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, BestEnd]]:
     """The estimate of each scorer (columns) of each model in each setup (rows), and its error between models.
 
     Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
     sign, as in `|martingale|`.
     """
-    import pandas as pd
-
     rows = estimates.copy()
     zero = rows["best"] == "zero"
     rows["measure"] = rows["scorer"].where(~zero, "|" + rows["scorer"] + "|")
@@ -271,10 +246,8 @@ def by_setup(
     return scores, errors, dict(zip(rows["measure"], rows["best"], strict=True))
 
 
-def _errors(answers: "pd.DataFrame", estimate: "pd.Series[float]") -> "pd.Series[float]":
+def _errors(answers: pd.DataFrame, estimate: "pd.Series[float]") -> "pd.Series[float]":
     """The standard error of each model's estimate that is not shared by the models. Empty if it is not known."""
-    import pandas as pd
-
     for _, part in answers.groupby("key"):
         values = part.groupby(["event", "sample_id", "model"])["value"].mean().unstack("model")
         if not np.allclose(values.mean().reindex(estimate.index), estimate, atol=1e-6):
@@ -289,13 +262,11 @@ def _errors(answers: "pd.DataFrame", estimate: "pd.Series[float]") -> "pd.Series
     return pd.Series(dtype=float)
 
 
-def _by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, BestEnd]]":
+def _by_answer(answers: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, BestEnd]]:
     """A number of each scorer (columns) for each answer (rows), and the best value of each.
 
     Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
     """
-    import pandas as pd
-
     columns: dict[str, pd.Series[float]] = {}
     best: dict[str, BestEnd] = {}
     keys, better = main_keys(answers), ends(answers)
@@ -333,7 +304,7 @@ def _correlations(level: str, x: str, y: str, controls: str, correlated: Correla
         yield _row(level, "corrected correlation", x, y, controls, **_bounds(true), p=p, strength=strength, **size)
 
 
-def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", caveats: list[Caveat]) -> Iterator[dict[str, Any]]:
+def _over_models(scores: pd.DataFrame, errors: pd.DataFrame, caveats: list[Caveat]) -> Iterator[dict[str, Any]]:
     """Over models: each the mean over the setups that all models have."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
@@ -352,7 +323,7 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", caveats: list[C
         yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=(noise[0], noise[1])))
 
 
-def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dict[str, Any]]:
+def _over_setups(scores: pd.DataFrame, errors: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Over models in setups, clustered by model."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
@@ -368,7 +339,7 @@ def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dic
             yield from _correlations("setups", x, y, " and ".join(controls), correlated)
 
 
-def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+def _over_questions(numbers: pd.DataFrame, notes: list[str]) -> Iterator[dict[str, Any]]:
     """Over questions of each model and setup, without the noise of an epoch, with model and setup constant."""
     if not len(numbers) or numbers.index.get_level_values("epoch").nunique() < 2:
         notes.append("One epoch: the reliability of an answer's numbers is unknown, so no correlation is corrected.")
@@ -384,7 +355,7 @@ def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[
         yield from _correlations("questions", x, y, "model and setup", correlated)
 
 
-def _over_answers(numbers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
+def _over_answers(numbers: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Over answers, and over the answers of one model to one question in one setup."""
     for x, y in combinations(numbers.columns, 2):
         both = numbers[[x, y]].dropna()
@@ -399,7 +370,7 @@ def _over_answers(numbers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
             yield from _correlations("answers", x, y, "model, setup and question", correlated)
 
 
-def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+def _link(scores: pd.DataFrame, notes: list[str]) -> Iterator[dict[str, Any]]:
     """The Brier score on the size of the martingale score over setups, without and with indicators of all else."""
     x, y = "|martingale|", "brier"
     if not {x, y} <= set(scores.columns):
@@ -443,14 +414,12 @@ def _events(index: "pd.Index[Any]") -> list[str]:
     return [f"{domain} {event}" for domain, event in zip(*names, strict=True)]
 
 
-def _indicators(frame: "pd.DataFrame", names: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    import pandas as pd
-
+def _indicators(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
     values = pd.DataFrame({name: frame.index.get_level_values(name) for name in names}, index=frame.index)
     return pd.get_dummies(values, drop_first=True).to_numpy(dtype=float) if names else np.zeros((len(frame), 0))
 
 
-def _independent(design: "np.ndarray[Any, np.dtype[np.float64]]") -> list[int]:
+def _independent(design: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
     """The columns that are no sum of those before them."""
     kept: list[int] = []
     for i in range(design.shape[1]):
@@ -460,7 +429,7 @@ def _independent(design: "np.ndarray[Any, np.dtype[np.float64]]") -> list[int]:
 
 
 def _causes(
-    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, caveats: list[Caveat]
+    answers: pd.DataFrame, numbers: pd.DataFrame, x: str, y: str, setting: str, caveats: list[Caveat]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the kinds "two-stage least squares", "mediated" and "direct".
 
@@ -497,7 +466,7 @@ def _causes(
 
 
 def _effects(
-    rows: "pd.DataFrame", cause: str, effect: str, setting: str, unit: list[str], caveats: list[Caveat]
+    rows: pd.DataFrame, cause: str, effect: str, setting: str, unit: list[str], caveats: list[Caveat]
 ) -> Iterator[dict[str, Any]]:
     events = list(rows["domain"] + " " + rows["event"].astype(str))
     if len(set(events)) < MIN_CLUSTERS_REGRESSED:
@@ -532,7 +501,7 @@ def _effects(
             yield {"kind": kind, "controls": controls, **facts, **bounds, "n": len(pair), "strength": float("nan")}
 
 
-def _within(rows: "pd.DataFrame", unit: list[str], levels: list[str]) -> "list[np.ndarray[Any, np.dtype[np.float64]]]":
+def _within(rows: pd.DataFrame, unit: list[str], levels: list[str]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     """x, y and an indicator of each level of the setting, minus their means in a unit of these rows."""
     columns = [rows["x"], rows["y"], *((rows["setting"] == level).astype(float) for level in levels)]
     means = [column.groupby([rows[name] for name in unit]).transform("mean") for column in columns]

@@ -8,10 +8,12 @@ more, with both scores. A proxy that scored the same log in several ways (`-S tu
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from truthgym.analysis.over_optimisation import by_run_and_pair, join, notes_of, signed_scores
 from truthgym.analysis.tables.answers import answers
@@ -23,11 +25,6 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.calibration import expected_calibration_error
 from truthgym.scorers.statistics.interval import mean_estimate
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-
 QUESTION = "Can a reward model's margins be trusted?"
 BINS = 10
 FEWEST = 10
@@ -38,7 +35,7 @@ RUN = (*KEY, "pairs", "unread", "accuracy", "accuracy_lower", "accuracy_upper", 
 BIN = ("run", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
 
 
-def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
+def load(logs: Places, proxy: str = "", gold: str = "") -> pd.DataFrame:
     """Compare margins with what is true of the same pairs.
 
     The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
@@ -72,10 +69,8 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
     return margins(answers(logs, features=True), proxy, gold)
 
 
-def margins(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
+def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFrame:
     """The same from a table of answers with their `characters`."""
-    import pandas as pd
-
     proxies, golds = signed_scores(frame, proxy, gold)
     rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
     if not rows:
@@ -86,7 +81,7 @@ def margins(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataF
     return result
 
 
-def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
+def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame]) -> "Iterator[dict[str, Any]]":
     both = join(of_gold[1], of_proxy[1])
     both = both[both["unread_proxy"] == 0]
     of_preferences = bare_name(str(of_proxy[1]["scorer"].iloc[0])) == "reward_model"
@@ -103,25 +98,18 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
         if decided.sum() < FEWEST:
             continue
         bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
-        whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
+        whole = _figures(margin[decided], truth[decided], list(event[decided]), log_odds)
         length = mean_estimate(bias, list(event[longer != 0])).metrics("length_bias")
         names = {"run": name, "by": of_proxy[0], "gold": of_gold[0]}
         of_run = whole | length | {"unread": float(run["unread"].mean()), "spearman": _spearman(run)}
-        parts = bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds)
+        parts = _bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds)
         yield from (names | part | of_run for part in parts)
 
 
-def figures(
-    margin: "NDArray[np.float64]", truth: "NDArray[np.float64]", event: list[str], log_odds: bool = True
+def _figures(
+    margin: NDArray[np.float64], truth: NDArray[np.float64], event: list[str], log_odds: bool
 ) -> dict[str, float]:
-    """Accuracy with its interval, and the calibration error of the accuracy that margins imply.
-
-    Args:
-        margin: The proxy's difference between the answers of each pair, in log-odds.
-        truth: The gold score's difference, not 0.
-        event: What each pair's question belongs to.
-        log_odds: Whether margins are log-odds. Else they imply nothing: NaN.
-    """
+    """Accuracy with its interval, and the calibration error of the accuracy that margins imply if they are log-odds."""
     right = _right(margin, truth)
     claim = (margin != 0) & log_odds
     implied = _implied(np.abs(margin[claim]))
@@ -131,14 +119,8 @@ def figures(
     return {"pairs": len(right)} | accuracy | excess.metrics("excess")
 
 
-def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]", log_odds: bool = True) -> list[dict[str, float]]:
-    """Equally many pairs in each bin of |margin|, with the accuracy, what it implies and the monotone fit.
-
-    Args:
-        size: |margin| of each pair.
-        right: Whether the proxy orders it as the gold score does: 1, 0, or one half for a margin of 0.
-        log_odds: Whether margins are log-odds. Else what they imply is NaN.
-    """
+def _bins(size: NDArray[np.float64], right: NDArray[np.float64], log_odds: bool) -> list[dict[str, float]]:
+    """Equally many pairs in each bin of |margin|: accuracy, what log-odds imply, and the monotone fit."""
     from scipy.optimize import isotonic_regression
 
     order = np.argsort(size, kind="stable")
@@ -155,22 +137,22 @@ def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]", log_odds: bo
     ]
 
 
-def _spearman(run: "pd.DataFrame") -> float:
+def _spearman(run: pd.DataFrame) -> float:
     """Mean over questions of the rank correlation of both scores; NaN if one never varies."""
     ranks = run.assign(**{name: run.groupby("sample_id")[name].rank() for name in ("value", "value_proxy")})
     correlations = ranks.groupby("sample_id")[["value", "value_proxy"]].corr().iloc[0::2, 1]
     return float(correlations.mean())
 
 
-def _right(margin: "NDArray[np.float64]", truth: "NDArray[np.float64]") -> "NDArray[np.float64]":
+def _right(margin: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(margin == 0, 0.5, (np.sign(margin) == np.sign(truth)).astype(float))
 
 
-def _implied(size: "NDArray[np.float64]") -> "NDArray[np.float64]":
+def _implied(size: NDArray[np.float64]) -> NDArray[np.float64]:
     return 1 / (1 + np.exp(-size))
 
 
-def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw accuracy against |margin|, with the monotone fit and what the margin implies."""
     rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
     base = alt.Chart(rows).encode(x=alt.X("margin:Q", title="|margin|"))
@@ -181,7 +163,7 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     return by_run_and_pair(alt.layer(points, fit, implied).properties(width=320, height=180))
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The figures of each run and the bins, as Markdown."""
     runs = frame.drop_duplicates(KEY)
     caption = f"n = {int(runs['pairs'].sum()):,} pairs. Line: monotone fit; dashed: what the margin implies."
@@ -189,7 +171,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join(filter(None, [drawing, table(runs, RUN), table(frame, BIN)]))
 
 
-def _notes(frame: "pd.DataFrame") -> "Iterator[str]":
+def _notes(frame: pd.DataFrame) -> "Iterator[str]":
     for row in frame.drop_duplicates(KEY).to_dict("records"):
         where = f"{row['run']}: {row['by']} against {row['gold']}"
         if row["excess_lower"] > 0:

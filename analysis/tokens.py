@@ -8,19 +8,16 @@ that with the control (the permutation null, or the strongest placebo). The box 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 QUESTION = "Which words does a predictor expect, once it has seen what a model said?"
 MUTUAL, WORLD = "mutual_predictability", "world_uplift"
@@ -36,7 +33,7 @@ MIN_SEEN = 3
 """Occurrences that a token needs for these."""
 
 
-def load(logs: Places) -> "pd.DataFrame":
+def load(logs: Places) -> pd.DataFrame:
     """One row for each token of each predicted text.
 
     Args:
@@ -50,8 +47,6 @@ def load(logs: Places) -> "pd.DataFrame":
     Raises:
         BadInput: No log has a token.
     """
-    import pandas as pd
-
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
     for run in all_runs.tracked():
@@ -101,7 +96,7 @@ def _aligned(given: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN
             yield {"position": position, "token": token, "given": chance, "control": without}
 
 
-def chart(frame: "pd.DataFrame") -> alt.LayerChart:
+def chart(frame: pd.DataFrame) -> alt.LayerChart:
     """The texts with the largest contributions, line by line, each token shaded. Searchable in .html.
 
     Raises:
@@ -129,7 +124,7 @@ def chart(frame: "pd.DataFrame") -> alt.LayerChart:
     return drawn.properties(width=LINE * 7, height=alt.Step(18), usermeta={"fixedWidth": True})
 
 
-def _lines(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _lines(frame: pd.DataFrame) -> pd.DataFrame:
     """Place each token: its line, and where in it it begins and ends, in characters. Each text begins a line."""
     frame = frame.copy()
     line, column, text = -1, 0, None
@@ -145,7 +140,7 @@ def _lines(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The tokens that gain and lose most, as Markdown."""
     words = frame.assign(token=frame["token"].str.strip()).query("token != ''").groupby("token")["contribution"]
     often = words.agg(n="count", mean="mean", total="sum").query(f"n >= {MIN_SEEN}").reset_index()

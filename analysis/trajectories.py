@@ -7,10 +7,12 @@ truthgym convert LOGS --to sft --trajectories chosen.csv --out data/sft
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, Literal
 
 import altair as alt
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.markdown import page, picture, section, table
@@ -20,15 +22,10 @@ from truthgym.analysis.tables.score_names import ends, main_scores, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-
 QUESTION = "Which trajectories are best, and which repeat one another?"
 KEY = ["eval_id", "sample_id", "epoch"]
 """The columns that identify a trajectory, also for `truthgym convert --trajectories`."""
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """From texts to vectors of length 1: texts x dimensions."""
 NGRAM = 5
 """Bytes of a character n-gram."""
@@ -60,7 +57,7 @@ def load(
     embedder_url: str = "",
     threshold: float | str = 0.95,
     among: Literal["question", "all"] = "question",
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """List all trajectories by score, best first, and mark those that nearly repeat a better one.
 
     What similarity makes a near-duplicate depends on the embedder: answers to one question that say different things
@@ -118,7 +115,7 @@ def load(
     return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+def chart(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw the distribution of the scores, a panel for each model and setup, best mean first.
 
     Raises:
@@ -144,10 +141,8 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _binned(rows: "pd.DataFrame", edges: "NDArray[np.float64]") -> "pd.DataFrame":
+def _binned(rows: pd.DataFrame, edges: NDArray[np.float64]) -> pd.DataFrame:
     """The number of trajectories in each bin, by kind."""
-    import pandas as pd
-
     parts = []
     for kind, repeats in ((UNIQUE, False), (REPEAT, True)):
         counts, _ = np.histogram(rows.loc[rows["duplicate_of"].notna() == repeats, "value"], edges)
@@ -155,7 +150,7 @@ def _binned(rows: "pd.DataFrame", edges: "NDArray[np.float64]") -> "pd.DataFrame
     return pd.concat(parts).query("trajectories > 0")
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """How many trajectories each model has, and the best of all, as Markdown tables."""
     counts = frame.groupby(["setup", "model"], sort=True).agg(
         n=("value", "size"),
@@ -176,7 +171,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return page([*parts, picture(figure, "Scores of trajectories", caption)], frame)
 
 
-def _scored(frame: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame", str]:
+def _scored(frame: pd.DataFrame, score: str, best: str) -> tuple[pd.DataFrame, str]:
     """The rows of the requested score, and its better end."""
     named = frame.assign(score=score_names(frame))
     scores = sorted(named["score"].unique())
@@ -200,7 +195,7 @@ def _scored(frame: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame
     return rows, end
 
 
-def _filtered(frame: "pd.DataFrame", condition: str) -> "pd.DataFrame":
+def _filtered(frame: pd.DataFrame, condition: str) -> pd.DataFrame:
     try:
         kept = frame.query(condition) if condition else frame
     except Exception as error:  # whatever pandas raises for a text that is no condition
@@ -213,7 +208,7 @@ def _filtered(frame: "pd.DataFrame", condition: str) -> "pd.DataFrame":
     return kept
 
 
-def _mark(frame: "pd.DataFrame", logs: Places, embed: Embed, threshold: float, among: str) -> None:
+def _mark(frame: pd.DataFrame, logs: Places, embed: Embed, threshold: float, among: str) -> None:
     """Add `similarity` and `duplicate_of`."""
     keys = list(frame[KEY].itertuples(index=False, name=None))
     nearest_rank, similarity = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
@@ -247,7 +242,7 @@ class _Spool:
         return self._file.read(size).decode("utf-8", "surrogatepass")
 
 
-def _batches(frame: "pd.DataFrame", among: str) -> Iterator[list[list[int]]]:
+def _batches(frame: pd.DataFrame, among: str) -> Iterator[list[list[int]]]:
     """Rows that are compared with each other, in batches that are embedded together."""
     if among == "all":
         yield [list(range(len(frame)))]
@@ -272,7 +267,7 @@ def _share(threshold: float | str) -> float:
     return number
 
 
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """From texts to vectors of length 1: texts x dimensions."""
 
 
@@ -285,7 +280,7 @@ def embedder_named(name: str, url: str = "") -> Embed:
     return _endpoint(name, url) if url else _sentence_transformer(name)
 
 
-def hashed_ngrams(texts: Sequence[str]) -> "NDArray[np.float32]":
+def hashed_ngrams(texts: Sequence[str]) -> NDArray[np.float32]:
     """Character n-grams of each text, hashed with a sign: texts x `DIMENSIONS`, each of length 1 (0 for no text).
 
     Counts enter as log(1 + count). The sign keeps the expected product of texts without a common n-gram at 0
@@ -309,9 +304,7 @@ def hashed_ngrams(texts: Sequence[str]) -> "NDArray[np.float32]":
     return vectors
 
 
-def near_duplicates(
-    vectors: "NDArray[np.float32]", threshold: float
-) -> tuple["NDArray[np.intp]", "NDArray[np.float32]"]:
+def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """Mark each row that is close to an earlier one. Of a group of repeats the first is kept."""
     kept: list[int] = []
     nearest_index = np.full(len(vectors), -1, dtype=np.intp)
@@ -356,7 +349,7 @@ def _endpoint(name: str, url: str) -> Embed:
 
     client = OpenAI(base_url=url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
 
-    def embed(texts: Sequence[str]) -> "NDArray[np.float32]":
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         rows: list[list[float]] = []
         for start in range(0, len(texts), REQUEST):
             # An empty text is refused by most endpoints.

@@ -77,8 +77,8 @@ def check_options(options: Options) -> None:
     """Check that the analyses have the options."""
     for name, values in options.items():
         one_of("analysis", name, ANALYSES)
-        known = list(options_of(analysis(name).load))
+        options_of_analysis = list(options_of(analysis(name).load))
         for option in values:
-            if not known:
+            if not options_of_analysis:
                 raise BadInput(f"{name}.{option}: {name} has no options; leave it out")
-            one_of(f"option of {name}", option, known)
+            one_of(f"option of {name}", option, options_of_analysis)

@@ -102,8 +102,8 @@ def build(
         about = {"figure": finding.figure, "spec": finding.spec, "files": finding.files, "footer": footer}
         about["scripts"] = scripts if finding.spec else ()
         every.append(Page(finding.question, f"{finding.name}.html", text, finding.notes, **about))
-    for shown in every:
-        (out / shown.here).write_text(html_of(shown, menu, links), encoding="utf-8")
+    for page in every:
+        (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings
 
 
@@ -242,7 +242,7 @@ def _state(finding: Finding) -> str:
     if finding.refusal:
         return finding.refusal.replace("|", "\\|").replace("\n", " ")
     number = len(finding.notes)
-    return f"yes, with {number} doubt{'s' * (number > 1)}" if number else "yes"
+    return f"yes, with {number} caveat{'s' * (number > 1)}" if number else "yes"
 
 
 def _frame_of(findings: Sequence[Finding], name: str) -> "pd.DataFrame | None":

@@ -124,17 +124,17 @@ class Page:
     """Addresses of the JavaScript that draws the chart."""
 
 
-def html_of(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str]) -> str:
+def html_of(page: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str]) -> str:
     """The page as HTML."""
-    items = {f"- {note}" for note in shown.notes}  # the page shows them first
-    markdown = "\n".join(line for line in shown.markdown.split("\n") if line not in items)
+    items = {f"- {note}" for note in page.notes}  # the page shows them first
+    markdown = "\n".join(line for line in page.markdown.split("\n") if line not in items)
     html: str = PAGE.render(
         style=Markup(STYLE),
         menu=menu,
-        body=Markup(_html(markdown, shown.figure, links)),
-        notes=[Markup(inline(note)) for note in shown.notes],
-        spec=Markup(shown.spec.replace("</", "<\\/")),
-        **{name: getattr(shown, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
+        body=Markup(_html(markdown, page.figure, links)),
+        notes=[Markup(inline(note)) for note in page.notes],
+        spec=Markup(page.spec.replace("</", "<\\/")),
+        **{name: getattr(page, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
     )
     return html
 
@@ -156,8 +156,8 @@ def _html(markdown: str, figure: str, links: Mapping[str, str]) -> str:
 
     def code(self: Any, tokens: Any, i: int, options: Any, env: Any) -> str:  # noqa: ANN401
         text = tokens[i].content
-        shown = Markup("<code>{}</code>").format(Path(text).name if text.endswith(".eval") else text)
-        return str(Markup('<a href="{}">{}</a>').format(links[text], shown) if text in links else shown)
+        name = Markup("<code>{}</code>").format(Path(text).name if text.endswith(".eval") else text)
+        return str(Markup('<a href="{}">{}</a>').format(links[text], name) if text in links else name)
 
     def image(self: Any, tokens: Any, i: int, options: Any, env: Any) -> str:  # noqa: ANN401
         source, text = tokens[i].attrs["src"], tokens[i].content

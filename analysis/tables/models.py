@@ -99,10 +99,8 @@ def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str
     rows = pd.read_csv(table)
     for name in ("model", column):
         if name not in rows:
-            known = ", ".join(map(str, rows.columns))
-            raise BadInput(
-                f"{table} has no column {name!r}; {did_you_mean(name, list(map(str, rows.columns)))}it has {known}"
-            )
+            columns = list(map(str, rows.columns))
+            raise BadInput(f"{table} has no column {name!r}; {did_you_mean(name, columns)}it has {', '.join(columns)}")
     twice = rows.loc[rows["model"].duplicated(), "model"]
     if len(twice):
         raise BadInput(f"{table} has the model {twice.iloc[0]!r} twice; keep one row of each model")
@@ -110,12 +108,12 @@ def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str
     bad = rows[numbers.isna() & rows[column].notna()]
     if len(bad):
         raise BadInput(f"{table} line {bad.index[0] + 2}: {column} {bad[column].iloc[0]!r} is not a number; correct it")
-    known_numbers = dict(zip(rows["model"].astype(str), numbers.astype(float), strict=True))
+    by_name = dict(zip(rows["model"].astype(str), numbers.astype(float), strict=True))
 
     def number(model: str) -> float:
         bare = model.partition(" ")[0]
         names = (model, bare, bare.partition("/")[2], bare.rpartition("/")[2])
-        return next((known_numbers[name] for name in names if name in known_numbers), float("nan"))
+        return next((by_name[name] for name in names if name in by_name), float("nan"))
 
     return {model: number(model) for model in models}
 
