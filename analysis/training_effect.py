@@ -12,7 +12,8 @@ import numpy as np
 
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question, epochs_by_question, read_enough
 from truthgym.analysis.tables.beliefs import beliefs
-from truthgym.analysis.tables.markdown import by_reason, intervals, notes, table
+from truthgym.analysis.tables.markdown import by_reason, intervals, page, picture, section, table
+from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, interval_panel, labels, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
@@ -23,6 +24,7 @@ from truthgym.scorers.statistics.paired import Comparison, compare_means, differ
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 QUESTION = "What did training change, beyond what a control changed?"
 FORM = {
@@ -35,8 +37,9 @@ FORM = {
 }
 """Side effects that are read from every answer, and what they are of."""
 CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
-COLORS = {CHANGE: "#0072B2", CONTROL: "#999999", BEYOND: "#D55E00"}
-SHAPES = ["circle", "square", "diamond"]
+COLORS = {CHANGE: BLUE, CONTROL: GRAY, BEYOND: ORANGE}
+SHAPES = ("circle", "square", "diamond")
+TOOLTIP = ["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n"]
 TIDY = ["setup", "split", "of", "measure", "better", "model", "sample_id", "event", "value"]
 KEYS = ["setup", "split", "of", "measure", "model", "comparison"]
 LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest detectable"}
@@ -163,16 +166,10 @@ def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "tuple[pd.Data
                 "brier_gain": brier_gain(prior, posterior, y.to_numpy(float)),
             }
             for name, values in figures.items():
-                same = {
-                    "setup": setup,
-                    "split": split,
-                    "of": "other score",
-                    "measure": f"{scorer}/{name}",
-                    "model": model,
-                }
-                facts = same | {"better": "higher" if name == "brier_gain" else "0"}
-                each = zip(sides[0].question, sides[0].event, values, strict=True)
-                rows += [facts | {"sample_id": q, "event": event, "value": value} for q, event, value in each]
+                facts = {"setup": setup, "split": split, "of": "other score", "measure": f"{scorer}/{name}"}
+                facts |= {"better": "higher" if name == "brier_gain" else "0", "model": model}
+                values_of = zip(sides[0].question, sides[0].event, values, strict=True)
+                rows += [facts | {"sample_id": q, "event": event, "value": value} for q, event, value in values_of]
     return pd.DataFrame(rows, columns=TIDY), without
 
 
@@ -220,56 +217,38 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
-    several = rows["model"].nunique() > 1
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     label = rows["setup"] + np.where(rows["split"] == "", "", ", " + rows["split"] + " split")
-    label += np.where(several, ", " + rows["model"], "")
-    shown = [name for name in COLORS if name in set(rows["comparison"])]
+    label += np.where(rows["model"].nunique() > 1, ", " + rows["model"], "")
+    comparisons = [name for name in COLORS if name in set(rows["comparison"])]
     better = rows["better"].iloc[0]
-    title = f"difference ({better} is better)" if better else "difference"
-    color = alt.Color("comparison:N", title=None, legend=alt.Legend(orient="top"),
-                      scale=alt.Scale(domain=shown, range=[COLORS[name] for name in shown]))  # fmt: skip
-    base = alt.Chart(rows.assign(label=label)).encode(
-        y=alt.Y("label:N", title=None, sort=alt.EncodingSortField("difference", "mean"), axis=alt.Axis(labelLimit=220)),
-        yOffset=alt.YOffset("comparison:N", sort=shown),
-        color=color,
-    )
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=title), x2="upper:Q")
-    point = base.mark_point(filled=True, size=55, opacity=1).encode(
-        x="difference:Q",
-        shape=alt.Shape("comparison:N", title=None, scale=alt.Scale(domain=shown, range=SHAPES[: len(shown)])),
-        tooltip=["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n"],
-    )
-    zero = alt.Chart(rows.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
-    return alt.layer(zero, interval, point).properties(
-        width=240, height={"step": 14}, title=str(rows["measure"].iloc[0])
-    )
+    colors = scale(comparisons, COLORS)
+    return interval_panel(
+        rows.assign(label=label),
+        alt.X("difference:Q", title=f"difference ({better} is better)" if better else "difference"),
+        color=alt.Color("comparison:N", title=None, legend=alt.Legend(orient="top"), scale=colors),
+        point={"size": 55},
+        y=labels("label", alt.EncodingSortField("difference", "mean"), 220),
+        yOffset=alt.YOffset("comparison:N", sort=comparisons),
+        shape=alt.Shape("comparison:N", title=None, scale=scale(comparisons, SHAPES)),
+        tooltip=TOOLTIP,
+    ).properties(width=240, height={"step": 14}, title=str(rows["measure"].iloc[0]))
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
-    """The differences as Markdown tables, scores before side effects.
-
-    Args:
-        frame: From `load`.
-        figure: File name of its chart. "": without one.
-    """
-    compared = frame.assign(cell=intervals(frame, "difference")).pivot(
-        index=KEYS[:-1], columns="comparison", values="cell"
-    )
-    shown = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()
+    """The differences as Markdown tables, scores before side effects."""
+    cells = frame.assign(cell=intervals(frame, "difference"))
+    compared = cells.pivot(index=KEYS[:-1], columns="comparison", values="cell")
+    changes = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()
     comparisons = [name for name in COLORS if name in compared]
-    models = ["model"] * (shown["model"].nunique() > 1)
+    models = ["model"] * (changes["model"].nunique() > 1)
     columns = ["setup", "split", "measure", "better", *models, "first", "last", *comparisons, "mde", "n"]
     parts = []
-    for heading, kinds in (("Scores", ("score", "other score")), ("Side effects", ("length", "form"))):
-        rows = shown[shown["of"].isin(kinds)]
-        if len(rows):
-            parts.append(f"### {heading}\n\n{table(rows.fillna(dict.fromkeys(comparisons, '-')), columns, LABELS)}")
-    parts.append(LEGEND)
-    if figure:
-        least, most = frame["n"].min(), frame["n"].max()
-        parts.append(f"![Differences]({figure})\n\n*{CAPTION.format(least=least, most=most)}*\n")
-    return "\n".join([*parts, notes(frame)])
+    for title, kinds in (("Scores", ("score", "other score")), ("Side effects", ("length", "form"))):
+        rows = changes[changes["of"].isin(kinds)].fillna(dict.fromkeys(comparisons, "-"))
+        parts += [section(title, table(rows, columns, LABELS))] * bool(len(rows))
+    caption = CAPTION.format(least=frame["n"].min(), most=frame["n"].max())
+    return page([*parts, LEGEND, picture(figure, "Differences", caption)], frame)
 
 
 LEGEND = (
