@@ -11,7 +11,7 @@ COMMANDS = {
     "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
     "train": "Train a model on a converted dataset, locally or at a provider",
     "compare": "Compare models on the same questions, with paired intervals",
-    "report": "Write a site from logs: scores, differences, costs and doubts, a page for each question",
+    "report": "Write a site from logs: scores, differences, costs and caveats, a page for each question",
     "cost": "Say how many model calls and tokens a run will take, before it starts",
     "plan": "Say how much memory training takes on each GPU, before it starts",
     "worlds": "Ask models the questions of all generated worlds: how far they are from the exact posteriors",

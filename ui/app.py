@@ -31,15 +31,7 @@ def app(
     limits: Limits | None = None,
     at_once: int = AT_ONCE,
 ) -> FastAPI:
-    """The application.
-
-    Args:
-        folder: Where logs, set-ups, datasets and models are. No path leaves it.
-        token: What a visitor must know. None: nothing.
-        host: Where the server listens, whose name requests must have.
-        limits: Of the body and headers of a request.
-        at_once: Most runs at the same time; others wait.
-    """
+    """The page of a folder, which no path leaves. With a token, a visitor must know it; `host` is the server's name."""
     page_app = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
     page_app.state.folder = folder.resolve()
     page_app.state.at_once = at_once
@@ -65,11 +57,7 @@ def app(
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token in a file's first line.
-
-    Raises:
-        BadInput: It has fewer than 16 characters; the message does not show it.
-    """
+    """The token in a file's first line. The message about a short one does not show it."""
     if file is None:
         return None
     token = file.read_text(encoding="utf-8").partition("\n")[0].strip()
@@ -128,11 +116,7 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        BadInput: The port is in use, or the host is no address of this machine.
-    """
+    """A socket that listens, or one error that says why it cannot."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

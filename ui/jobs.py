@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +42,17 @@ from truthgym.ui.processes.launcher import (
 )
 from truthgym.ui.processes.secrets import redact, refuse_keys
 
+RUNS = "runs"
+"""Folder of the runs in the folder in which the page was started."""
+AT_ONCE = 2
+"""Runs at the same time; others wait."""
+GRACE = 30.0
+"""Seconds that a run has to end after SIGINT, and again after SIGTERM."""
+ID = re.compile(r"\d{8}-\d{6}-[\w.-]{1,60}-[0-9a-f]{6}")
+COUNT = re.compile(r"(?<![\d/.-])(\d{1,9})/(\d{1,9}) \[|\[(\d{1,9})/(\d{1,9})\]")
+"""A count with its total: 3/100 [ as tqdm prints it, which trainers use, and [3/12] of `truthgym sweep`."""
+SETS = (["inspect", "eval-set"], ["truthgym", "sweep"])
+"""Commands whose logs of earlier runs are part of the run."""
 TAIL = 64 * 2**10
 """Bytes of the output that are read to show its end."""
 TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -55,6 +67,17 @@ SAYS = {
     "lost": "Its process was killed, or the machine was restarted. What it had written is kept.",
 }
 """The values of `status`."""
+RESUMES = {
+    "inspect eval": "It runs the same command again: there is no log yet to go on from.",
+    "inspect eval-set": "The same command: it goes on from its logs, and runs only the samples that have not ended.",
+    "inspect score": "It scores again from the beginning.",
+    "truthgym sweep": "The same command: it goes on from the samples that were written.",
+    "truthgym train": "The same command: it goes on from the last complete checkpoint.",
+    "truthgym loop": "The same command: complete stages are skipped, and training goes on from its last checkpoint.",
+    "truthgym convert": "The same command: it converts again. A dataset is written completely or not at all.",
+    "truthgym report": "The same command: it writes the report again.",
+}
+"""What the same command does when it is run again, by its first two words."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +116,7 @@ def read_job(folder: Path) -> Job:
     try:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
         commands = [list(map(str, attempt["command"])) for attempt in attempts]
-        created = _time({"at": attempts[0]["at"]})
+        created = _time(attempts[0]["at"])
     except (KeyError, TypeError, IndexError, ValueError, OverflowError, OSError):
         raise BadInput(
             f"There is no run {folder.name} in {folder.parent}: its folder was deleted or damaged. Its logs are where "
@@ -101,8 +124,8 @@ def read_job(folder: Path) -> Job:
         ) from None
     ended, started = read(folder / EXIT), read(folder / STARTED)
     return Job(
-        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created or datetime.now(),
-        _time(started), _time(ended), ended.get("code"),
+        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created,
+        _time(started["at"]) if started else None, _time(ended["at"]) if ended else None, ended.get("code"),
     )  # fmt: skip
 
 
@@ -132,14 +155,8 @@ def option(command: Sequence[str], name: str) -> str:
     return value
 
 
-def _time(entry: dict[str, float]) -> datetime | None:
-    return datetime.fromtimestamp(entry["at"]).astimezone() if "at" in entry else None
-
-
-COUNT = re.compile(r"(?<![\d/.-])(\d{1,9})/(\d{1,9}) \[|\[(\d{1,9})/(\d{1,9})\]")
-"""A count with its total: 3/100 [ as tqdm prints it, which trainers use, and [3/12] of `truthgym sweep`."""
-SETS = (["inspect", "eval-set"], ["truthgym", "sweep"])
-"""Commands whose logs of earlier runs are part of the run."""
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds).astimezone()
 
 
 @dataclass(frozen=True)
@@ -198,17 +215,6 @@ def unfinished_logs(job: Job) -> list[str]:
     return [str(Path(log.path).relative_to(job.place)) for log in logs]
 
 
-__all__ = ["Job", "cancel", "check", "find", "jobs", "next_command", "option", "output", "progress", "resume", "start"]
-
-RUNS = "runs"
-"""Folder of the runs in the folder in which the page was started."""
-AT_ONCE = 2
-"""Runs at the same time; others wait."""
-GRACE = 30.0
-"""Seconds that a run has to end after SIGINT, and again after SIGTERM."""
-ID = re.compile(r"\d{8}-\d{6}-[\w.-]{1,60}-[0-9a-f]{6}")
-
-
 def start(
     folder: Path, command: Sequence[str], name: str, log_dir: str = "", at_once: int = AT_ONCE, grace: float = GRACE
 ) -> Job:
@@ -243,21 +249,13 @@ def start(
 
 
 def check(folder: Path, command: Sequence[str], log_dir: str = "") -> None:
-    """Refuse what `start` refuses, and start nothing.
-
-    Raises:
-        BadInput: The command has a key in it; another run in progress writes to the same folder.
-    """
+    """Refuse what `start` refuses, and start nothing."""
     refuse_keys(command, folder)
     refuse_shared(folder.resolve(), command, log_dir)
 
 
 def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:
-    """Refuse a run that would write where a run in progress writes.
-
-    Raises:
-        BadInput: There is such a run.
-    """
+    """Refuse a run that would write where a run in progress writes."""
     mine = outputs(folder, command, log_dir)
     for other in jobs(folder):
         if other.live and (shared := mine & outputs(folder, other.command, other.log_dir)):
@@ -275,21 +273,15 @@ def outputs(folder: Path, command: Sequence[str], log_dir: str) -> set[Path]:
 
 def jobs(folder: Path) -> list[Job]:
     """The runs of a folder, newest first. One whose record is damaged is left out."""
-    read = []
+    listed = []
     for run_folder in reversed(folders(folder.resolve() / RUNS)):
-        try:
-            read.append(read_job(run_folder))
-        except BadInput:
-            continue
-    return read
+        with suppress(BadInput):
+            listed.append(read_job(run_folder))
+    return listed
 
 
 def find(folder: Path, run: str) -> Job:
-    """A run by its id.
-
-    Raises:
-        BadInput: There is none of that id, or its folder was deleted.
-    """
+    """A run by its id."""
     if not ID.fullmatch(run):
         raise BadInput(f"{run!r} is no id of a run; choose one in the list of runs")
     return read_job(folder.resolve() / RUNS / run)
@@ -309,11 +301,7 @@ def cancel(job: Job) -> None:
 
 
 def resume(job: Job) -> Job:
-    """Go on with a run that was cancelled, failed or was lost, in the same folder, with the command of `next_command`.
-
-    Raises:
-        BadInput: It is in progress, or its folder was deleted.
-    """
+    """Go on with a run that was cancelled, failed or was lost, in its folder, with the command of `next_command`."""
     command, _ = next_command(job)
     with lock(job.folder.parent):
         now = read_job(job.folder)
@@ -338,19 +326,6 @@ def next_command(job: Job) -> tuple[list[str], str]:
     return job.first_command, RESUMES.get(
         " ".join(words), "It runs the same command again, from its beginning unless the command itself resumes."
     )
-
-
-RESUMES = {
-    "inspect eval": "It runs the same command again: there is no log yet to go on from.",
-    "inspect eval-set": "The same command: it goes on from its logs, and runs only the samples that have not ended.",
-    "inspect score": "It scores again from the beginning.",
-    "truthgym sweep": "The same command: it goes on from the samples that were written.",
-    "truthgym train": "The same command: it goes on from the last complete checkpoint.",
-    "truthgym loop": "The same command: complete stages are skipped, and training goes on from its last checkpoint.",
-    "truthgym convert": "The same command: it converts again. A dataset is written completely or not at all.",
-    "truthgym report": "The same command: it writes the report again.",
-}
-"""What the same command does when it is run again, by its first two words."""
 
 
 def launch(folder: Path, *words: str) -> None:

@@ -37,19 +37,11 @@ class Setup:
         return verb_of(self.fields)
 
     def commands(self) -> dict[str, list[str]]:
-        """The commands by their labels. What is started is one of these lists, as it stands.
-
-        Raises:
-            BadInput: The fields stand for no command.
-        """
+        """The commands by their labels. What is started is one of these lists, as it stands."""
         return commands_of(self.fields, self.name)
 
     def script(self) -> str:
-        """The Python script.
-
-        Raises:
-            BadInput: See `commands`.
-        """
+        """The Python script."""
         form = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
         header = yaml.safe_dump(form, sort_keys=False, allow_unicode=True, width=110)
         run = f"python setups/{self.name}.py" + f", or truthgym sweep setups/{self.name}.py" * (self.verb == "eval")
@@ -66,17 +58,13 @@ def setup_of(fields: Mapping[str, Sequence[str]], name: str = "") -> Setup:
 
 def suggested(fields: Fields) -> str:
     """A name for a set-up, of its task and model or of its verb."""
-    parts = [short(name_part) for name_part in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
+    parts = [short(part) for part in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
     name = "-".join(parts) if len(parts) == 2 else verb_of(fields)
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:60] or "run"
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """The file of a set-up.
-
-    Raises:
-        BadInput: The name cannot be used.
-    """
+    """The file of a set-up."""
     if not NAME.fullmatch(name):
         raise BadInput(
             f"A set-up cannot be called {name!r}; use up to 64 letters, digits, - and _, the first a letter or digit"
@@ -91,16 +79,7 @@ def names(folder: Path) -> list[str]:
 
 
 def save(folder: Path, setup: Setup, replace: bool = False) -> Path:
-    """Write a set-up. One that is there already with the same content stays as it is.
-
-    Args:
-        folder: The page's folder.
-        setup: The set-up.
-        replace: Whether to replace another one of this name.
-
-    Raises:
-        BadInput: The name cannot be used or is another set-up's.
-    """
+    """Write a set-up. One with the same content stays as it is; another of this name is replaced only on request."""
     path, text = path_of(folder, setup.name), setup.script()
     if path.is_file():
         if path.read_text(encoding="utf-8") == text:
@@ -115,11 +94,7 @@ def save(folder: Path, setup: Setup, replace: bool = False) -> Path:
 
 
 def read(folder: Path, name: str) -> tuple[Setup, str]:
-    """A set-up, and what a reader must know about its file: "" for nothing.
-
-    Raises:
-        BadInput: There is no such set-up, or its docstring is not one that `save` wrote.
-    """
+    """A set-up, and what a reader must know about its file: "" for nothing."""
     path = path_of(folder, name)
     if not path.is_file():
         raise BadInput(f"There is no set-up {name!r} in {path.parent}")

@@ -194,14 +194,7 @@ def eval_words(fields: Fields, solver: str) -> list[str]:
     if models := model_names(fields):
         words += ["--model", ",".join(models)]
     words += _pairs("-M", lines(fields, "M"))
-    words += solver_words(fields, solver)
-    for role in (key.removeprefix("role ") for key in fields if key.startswith("role ")):
-        if value := value_of(fields, f"role {role}"):
-            words += ["--model-role", f"{role}={','.join(part.strip() for part in value.split(','))}"]
-    words += _pairs("-T", [f"{key}={value}" for key, value in arguments_of(fields, "T").items()])
-    words += _pairs("-T", lines(fields, "T"))
-    if scorers := selected(fields, "paradigms"):
-        words += ["-T", f"paradigms={paradigm_value(fields, scorers)}"]
+    words += [*solver_words(fields, solver), *role_words(fields), *task_words(fields)]
     return [*words, *words_of("eval", fields, eval_options()), "--display", value_of(fields, "--display") or "plain"]
 
 
@@ -212,16 +205,22 @@ def solver_words(fields: Fields, solver: str) -> list[str]:
     return ["--solver", solver, *_pairs("-S", arguments), *_pairs("-S", lines(fields, f"S {solver}"))]
 
 
-def paradigm_value(fields: Fields, scorers: Sequence[str]) -> str:
-    """The value of `-T paradigms=`: names, or if one has arguments a mapping as YAML."""
-    by_scorer = {name: arguments_of(fields, "P", name) for name in scorers}
-    if not any(by_scorer.values()):
-        return ",".join(scorers)
-    inside = ", ".join(
-        f"{name}: {{{', '.join(f'{key}: {value}' for key, value in arguments.items())}}}"
-        for name, arguments in by_scorer.items()
-    )
-    return f"{{{inside}}}"
+def role_words(fields: Fields) -> list[str]:
+    roles = {key.removeprefix("role "): value_of(fields, key) for key in fields if key.startswith("role ")}
+    lists = {role: ",".join(part.strip() for part in models.split(",")) for role, models in roles.items() if models}
+    return [word for role, models in lists.items() for word in ("--model-role", f"{role}={models}")]
+
+
+def task_words(fields: Fields) -> list[str]:
+    """The arguments of the tasks. Scorers are names with commas, or a mapping as YAML if one has arguments."""
+    words = [*_pairs("-T", [f"{key}={value}" for key, value in arguments_of(fields, "T").items()])]
+    words += _pairs("-T", lines(fields, "T"))
+    scorers = {name: arguments_of(fields, "P", name) for name in selected(fields, "paradigms")}
+    if any(scorers.values()):
+        inside = (f"{name}: {{{', '.join(f'{key}: {value}' for key, value in arguments.items())}}}"
+                  for name, arguments in scorers.items())  # fmt: skip
+        return [*words, "-T", f"paradigms={{{', '.join(inside)}}}"]
+    return [*words, "-T", f"paradigms={','.join(scorers)}"] if scorers else words
 
 
 def train_words(fields: Fields) -> list[str]:

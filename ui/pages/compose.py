@@ -28,12 +28,12 @@ from truthgym.ui.forms.commands import (
     Fields,
     arguments_of,
     eval_options,
-    lines,
     model_names,
     options_of,
-    paradigm_value,
+    role_words,
     selected,
     solver_words,
+    task_words,
     train_options,
     value_of,
     verb_of,
@@ -42,8 +42,26 @@ from truthgym.ui.pages.rendering import folder_of, form_fields, page
 from truthgym.ui.processes.secrets import redact
 from truthgym.ui.setups import Setup, setup_of
 
+VERB_LABELS = {
+    "eval": ("Evaluate", "Ask models questions and score their answers."),
+    "score": ("Score", "Score a finished log again, with another scorer."),
+    "convert": ("Convert", "Make a dataset for training from logs."),
+    "train": ("Train", "Train a model on a dataset, or by rollouts."),
+    "loop": ("Loop", "Evaluate, convert, train and evaluate again."),
+    "report": ("Report", "Write a site from logs: scores, differences, costs and caveats."),
+    "sweep": ("Sweep", "Run a set-up of several evals on many workers."),
+}
+"""What each verb is called on the page, and what it does."""
+HIDDEN = {"score": ("-S", "--scorer", "--display", "--log-level"), "train": (), "convert": ("--quiet",)}
+"""Options of a verb that other fields of the form give, or that mean nothing here."""
+PLACES = {"logs": "logs/*", "data": "data/*", "trained": "trained/*", "set-ups": "setups/*.py"}
 SECONDS = 300
-"""After which an estimate is form up."""
+"""After which an estimate is given up."""
+SHOWN_LOGS = 100
+"""Most log files that are suggested."""
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+router = APIRouter()
+estimating = Lock()
 
 
 @dataclass(frozen=True)
@@ -65,15 +83,7 @@ class CostEstimate:
 def cost_commands(fields: Fields) -> Iterator[list[str]]:
     """The command for each task, reasoning mode and model; one model for all, without prices."""
     prices, limit = value_of(fields, "--model-cost-config"), value_of(fields, "--limit")
-    words = [word for key, value in arguments_of(fields, "T").items() for word in ("-T", f"{key}={value}")]
-    words += [word for line in lines(fields, "T") for word in ("-T", line)]
-    if scorers := selected(fields, "paradigms"):
-        words += ["-T", f"paradigms={paradigm_value(fields, scorers)}"]
-    for key in fields:
-        if key.startswith("role ") and value_of(fields, key):
-            words += ["--model-role", f"{key.removeprefix('role ')}={value_of(fields, key).replace(' ', '')}"]
-    if limit.isdecimal():
-        words += ["--limit", limit]
+    words = [*task_words(fields), *role_words(fields), *(["--limit", limit] if limit.isdecimal() else [])]
     for option, field in (("--epochs", "--epochs"), ("--prices", "--model-cost-config"), ("--effect", "effect"),
                           ("--reply-tokens", "reply_tokens")):  # fmt: skip
         if value := value_of(fields, field):
@@ -97,26 +107,6 @@ def run_cost(command: list[str], folder: Path) -> CostEstimate:
     if process.returncode:
         return CostEstimate(command, "", redact(process.stderr.strip()[-1500:], folder) or "The estimate failed.")
     return CostEstimate(command, redact(process.stdout, folder))
-
-
-VERB_LABELS = {
-    "eval": ("Evaluate", "Ask models questions and score their answers."),
-    "score": ("Score", "Score a finished log again, with another scorer."),
-    "convert": ("Convert", "Make a dataset for training from logs."),
-    "train": ("Train", "Train a model on a dataset, or by rollouts."),
-    "loop": ("Loop", "Evaluate, convert, train and evaluate again."),
-    "report": ("Report", "Write a site from logs: scores, differences, costs and doubts."),
-    "sweep": ("Sweep", "Run a set-up of several evals on many workers."),
-}
-"""What each verb is called on the page, and what it does."""
-HIDDEN = {"score": ("-S", "--scorer", "--display", "--log-level"), "train": (), "convert": ("--quiet",)}
-"""Options of a verb that other fields of the form give, or that mean nothing here."""
-PLACES = {"logs": "logs/*", "data": "data/*", "trained": "trained/*", "set-ups": "setups/*.py"}
-SHOWN_LOGS = 100
-"""Most log files that are suggested."""
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
-router = APIRouter()
-estimating = Lock()
 
 
 @router.get("/")

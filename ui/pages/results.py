@@ -1,4 +1,4 @@
-"""The page of results: the logs of the folder, two of them compared, reports, and scripts that repeat a run."""
+"""The page of results: the logs of the folder, two of them compared, reports, scripts that repeat a run, the viewer."""
 
 import shlex
 from datetime import datetime
@@ -23,16 +23,21 @@ from truthgym.ui import jobs
 from truthgym.ui.jobs import RUNS
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
 
+router = APIRouter()
+SHOWN = 200
+"""Most logs in the table, unless all are asked for."""
 REPORTS = "reports"
 """Folder of the reports that the page has written."""
-OF_REPORTS = (
-    "sandbox allow-scripts allow-popups allow-downloads; default-src 'self' 'unsafe-inline' data:; "
-    "script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'none'; frame-ancestors 'self'; base-uri 'none'"
-)
+REPORT_HEADERS = {
+    "content-security-policy": "sandbox allow-scripts allow-popups allow-downloads; default-src 'self' 'unsafe-inline' "
+    "data:; script-src 'self' 'unsafe-inline' 'unsafe-eval'; connect-src 'none'; frame-ancestors 'self'; "
+    "base-uri 'none'",
+    "cross-origin-resource-policy": "cross-origin",
+}
 """A report's scripts draw its charts. In a sandbox they reach nothing of this server."""
 
 
-class With:
+class WithHeaders:
     """ASGI application with headers for all that another one answers."""
 
     def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
@@ -78,10 +83,9 @@ def mount_viewer(app: FastAPI, folder: Path) -> None:
     policy = inspect_private.read_content_security_policy(dist) or "default-src 'self'"
     headers = {"content-security-policy": f"{policy}; frame-ancestors 'self'"}
     app.mount("/api", api)
-    app.mount("/view", With(StaticFiles(directory=dist, html=True), headers))
+    app.mount("/view", WithHeaders(StaticFiles(directory=dist, html=True), headers))
     reports = StaticFiles(directory=folder / REPORTS, html=True, check_dir=False)
-    app.mount(f"/{REPORTS}", With(reports, {"content-security-policy": OF_REPORTS,
-                                            "cross-origin-resource-policy": "cross-origin"}))  # fmt: skip
+    app.mount(f"/{REPORTS}", WithHeaders(reports, REPORT_HEADERS))
 
 
 def local(file: str) -> Path:
@@ -101,11 +105,6 @@ def viewer_address(folder: Path, log: str) -> str:
     path = Path(log).resolve()
     relative = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"/view/#/logs/{quote(str(relative))}"
-
-
-router = APIRouter()
-SHOWN = 200
-"""Most logs in the table, unless all are asked for."""
 
 
 @router.get("/results")

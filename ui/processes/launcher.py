@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +24,14 @@ LIVE: tuple[Status, ...] = ("queued", "running", "stopping")
 RECORD, OUTPUT, EXIT = "command.json", "output.txt", "exit.json"
 LAUNCHER, STARTED, CANCEL = "launcher.json", "started.json", "cancel"
 """Files of a run: the launcher's process; the command's process, once it is its turn; the wish that it should end."""
+POLL = 0.2
+"""Seconds between looks at the run's files."""
+QUEUE_POLL = 0.5
+"""Seconds between looks at the other runs."""
+REST = 5.0
+"""Most seconds that what a command leaves running has to end."""
+NOT_FOUND = 127
+"""Exit code of a command that cannot be started, as in a shell."""
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -94,12 +101,17 @@ def folders(runs: Path) -> list[Path]:
     return sorted(path for path in runs.glob("[0-9]*") if (path / RECORD).exists())
 
 
-def end(group: int, grace: float, wait: Callable[[float], bool]) -> None:
-    """End a process group: SIGINT, upon which Inspect writes its log, then SIGTERM, then SIGKILL."""
+def end(folder: Path, grace: float) -> None:
+    """End a run's command with its group: SIGINT, upon which Inspect writes its log, then SIGTERM, then SIGKILL."""
+    started = folder / STARTED
+    group = read(started)["pid"]
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(ProcessLookupError):
             os.killpg(group, number)
-        if wait(grace):
+        until = time.monotonic() + grace
+        while lives(started) and time.monotonic() < until:
+            time.sleep(POLL)
+        if not lives(started):
             break
     end_rest(group, 0.0)
 
@@ -114,16 +126,6 @@ def end_rest(group: int, grace: float) -> None:
             os.killpg(group, 0)
             time.sleep(0.05)
         os.killpg(group, signal.SIGKILL)
-
-
-POLL = 0.2
-"""Seconds between looks at the run's files."""
-QUEUE_POLL = 0.5
-"""Seconds between looks at the other runs."""
-REST = 5.0
-"""Most seconds that what a command leaves running has to end."""
-NOT_FOUND = 127
-"""Exit code of a command that cannot be started, as in a shell."""
 
 
 def main(folder: Path) -> None:
@@ -144,16 +146,8 @@ def main(folder: Path) -> None:
 def end_alone(folder: Path) -> None:
     """End a command whose launcher was killed, in the place of that. Until it has ended, the run cannot be resumed."""
     write(folder / LAUNCHER, process(os.getpid()))
-    started = folder / STARTED
-
-    def has_ended(seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while lives(started) and time.monotonic() < until:
-            time.sleep(POLL)
-        return not lives(started)
-
-    if lives(started):
-        end(read(started)["pid"], read(folder / RECORD)["grace"], has_ended)
+    if lives(folder / STARTED):
+        end(folder, read(folder / RECORD)["grace"])
     with suppress(FileNotFoundError):  # the folder was deleted meanwhile
         write(folder / EXIT, {"code": None, "cancelled": True, "at": time.time()})
 
@@ -178,9 +172,8 @@ def is_turn(folder: Path, at: float, at_once: int) -> bool:
 
 def start(folder: Path, command: list[str]) -> "subprocess.Popen[bytes] | None":
     """Start the command in a process group of its own, in the folder in which the runs are."""
-    programs = (
-        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # also if no environment is active
-    )
+    # Programs of this Python are found also if no environment is active.
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {"INSPECT_DISPLAY": "plain", **os.environ, "PATH": programs, "PYTHONUNBUFFERED": "1"}
     with (folder / OUTPUT).open("ab") as output:
         output.write(f"--- {datetime.now().astimezone():%Y-%m-%d %H:%M:%S %z}\n".encode())
@@ -204,14 +197,8 @@ def follow(folder: Path, child: "subprocess.Popen[bytes]", grace: float) -> int:
         with suppress(subprocess.TimeoutExpired):
             return child.wait(POLL)
         if (folder / CANCEL).exists():
-            end(child.pid, grace, lambda seconds: ended(child, seconds))
+            end(folder, grace)
             return child.wait()
-
-
-def ended(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        child.wait(seconds)
-    return child.returncode is not None
 
 
 if __name__ == "__main__":
