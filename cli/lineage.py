@@ -2,8 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from truthgym.training.statements import Event, Status
 
 
 @click.group("lineage", epilog="See docs/lineage.md.")
@@ -69,10 +73,10 @@ def compare(before: str, after: str) -> None:
 @click.option("--figure", "figures", multiple=True, metavar="NAME=VALUE", help="Figure of it; can be repeated.")
 def record(
     made: tuple[str, ...],
-    event: str,
+    event: "Event",
     parents: tuple[str, ...],
     server: str | None,
-    status: str,
+    status: "Status",
     reason: str,
     options: tuple[str, ...],
     figures: tuple[str, ...],
@@ -97,7 +101,12 @@ def record(
         except RuntimeError as error:
             raise BadInput(f"--server {server}: {error}; record the run while its server runs") from None
     statement = statements.record(
-        event, made, sources, status=status, parameters=parse_cli_args(options), figures=parse_cli_args(figures),
+        event,
+        made,
+        sources,
+        status=status,
+        parameters=parse_cli_args(options),
+        figures=parse_cli_args(figures),
         failure={} if status == "succeeded" else {"stage": event, "type": status, "message": reason},
-    )  # type: ignore[arg-type]  # click has checked the choices  # fmt: skip
+    )
     click.echo(f"Recorded: {statement}")

@@ -115,7 +115,7 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > limits.body_bytes:
             raise too_large
-        body = b""
+        body: bytes = b""
         try:
             async with asyncio.timeout(limits.body_time):
                 while True:

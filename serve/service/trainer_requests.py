@@ -57,7 +57,7 @@ def conversation(prompt: str) -> list[Message]:
         return []
     messages = []
     for header, following in zip_longest(headers, headers[1:]):
-        role = ROLES.get(header[header.lastindex])
+        role = ROLES.get(next(filter(None, header.groups())))
         if role is None:
             return []
         content = without_end(prompt[header.end() : following.start() if following else len(prompt)])

@@ -149,6 +149,7 @@ def test_units_run_as_a_slurm_array(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", f"{sbatch.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(slurm, "ELEMENTS", 2)
+    monkeypatch.setattr(slurm, "POLL", 0.05)
 
     outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS, WRITES]), workers=5))
 

@@ -117,12 +117,12 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
     for choice in (choices(SOLVERS)[name] for name in solvers if name in choices(SOLVERS)):
         yield from argument_problems(choice, list(arguments_of(fields, "S", choice.name)), [])
     for name in scorers:
-        choice = choices(SCORERS).get(f"truthgym/{name}")
-        if choice is None:
-            yield (f"There is no paradigm {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list.")
+        scorer = choices(SCORERS).get(f"truthgym/{name}")
+        if scorer is None:
+            yield f"There is no paradigm {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list."
             continue
         arguments = arguments_of(fields, "P", name)
-        yield from argument_problems(choice, list(arguments), [])
+        yield from argument_problems(scorer, list(arguments), [])
         for role in needed_roles(name, arguments):
             if not value_of(fields, f"role {role}"):
                 yield f"The paradigm {name} needs a model in the role {role}; give one below Roles."
