@@ -286,11 +286,6 @@ def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
 
     Each trader's log-odds lie somewhere between those of the exact and the naive reader of the background, evenly, with
     a normal error of standard deviation 0.5. So the crowd knows nothing that the background does not say.
-
-    Args:
-        rng: Draws the traders.
-        exact: The exact probability on that day.
-        naive: The naive reader's.
     """
     bids = [logit(exact) + rng.random() * (logit(naive) - logit(exact)) + rng.gauss(0, 0.5) for _ in range(TRADERS)]
     return round(min(max(probability(sum(bids) / TRADERS), 0.01), 0.99), 2)

@@ -90,12 +90,7 @@ def code_blocks(answer: str) -> list[str]:
 
 
 def find_program(answer: str, function: str) -> str | None:
-    """The last block of code in an answer that is Python and defines a function, or the answer itself if it is.
-
-    Args:
-        answer: The text.
-        function: Name of the function, at the top level of the program.
-    """
+    """The last block of code in an answer that is Python and defines a function, or the answer itself if it is."""
     return next((block for block in reversed(code_blocks(answer)) if function in functions_of(block)), None)
 
 

@@ -284,13 +284,9 @@ def gives_up(
     chance c of success, then the reasons that are not lost in the end are found by inclusion and exclusion: that j
     named ones all escape has the probability $(1-cj/m)^N$, whichever they are. So a sum over j is enough.
 
-    Args:
-        standing: Chances that a reason has a weight and stands (stages x reasons x weights).
-        lost: That it has the weight and is lost (same shape).
-        adds: What a lost reason of each weight adds to the total.
-        enough: Chance that each total is enough for the author.
-        persuaded: The chance c.
-        left: The number N at each stage.
+    `standing` and `lost` are the chances that a reason has a weight and stands or is lost: stages x reasons x weights.
+    `adds` is what a lost reason of each weight adds to the total, `enough` the chance that each total is enough,
+    `persuaded` is c, and `left` is N at each stage.
     """
     stages, m, _ = standing.shape
     total = np.zeros((stages, m + 1, len(enough)))
@@ -319,13 +315,8 @@ def paths(
 ) -> list[float]:
     """The probability that the author gives up the view, before the exchange and after each turn.
 
-    Args:
-        p: The chances in 100 that the question states.
-        words: As in `CruxesQuestion`.
-        attacks: Those so far.
-        replies: As many, or one less.
-        rounds: The number of attacks there will have been in the end.
-        naive: Whether to give all reasons the same weight, the mean of what is stated, and to pass over the words.
+    `p` has chances in 100; there is a reply to each attack but perhaps the last. The naive reader gives all reasons the
+    same weight, the mean of what is stated, and passes over the words.
     """
     chance = {name: percent / 100 for name, percent in p.items()}
     weights = np.array([chance[name] for name in ("light", "middle", "heavy")])

@@ -60,15 +60,6 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
     They come from the train split of the domain, of all its bundled parts, so that no question of the test split is
     spent. They have neither the asked question's event nor its proposition, and none was asked later than it. Show
     only their text and evidence.
-
-    Args:
-        domain: A key of `DOMAINS`.
-        asked: The main question.
-        n: How many to draw. If fewer are eligible, all of those are drawn.
-        key: Seeds the draw: the same key gives the same questions.
-
-    Raises:
-        BadInput: An unknown domain, or one whose train split has fewer than n questions.
     """
     check_questions(domain, n)
     pool = []
@@ -80,26 +71,14 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
 
 
 def check_questions(domain: str, n: int) -> None:
-    """Check that a domain has enough questions to draw n from its train split.
-
-    Raises:
-        BadInput: An unknown domain, or one whose train split has fewer than n questions.
-    """
+    """Check that a domain has enough questions to draw n from its train split."""
     available = len(_train_split(domain))
     if available < n:
         raise BadInput(f"{domain}: {n} other questions were requested, but its train split has {available}; use fewer")
 
 
 def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
-    """The questions of a domain that a task takes as an argument, and its name.
-
-    Args:
-        domain: A `Domain`.
-        defaults: Arguments that those in `domain` override. One that is None is left to the domain.
-
-    Raises:
-        BadInput: An unknown domain or argument.
-    """
+    """The questions of a domain that a task takes as an argument, and its name."""
     by_name = {domain: {}} if isinstance(domain, str) else domain
     if not isinstance(by_name, Mapping) or len(by_name) != 1:
         raise BadInput(f"domain={domain!r} cannot be used; give one name, or {{name: {{argument: value}}}}")

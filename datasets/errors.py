@@ -35,11 +35,7 @@ class BadInput(PrerequisiteError):
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> None:
-    """Check that a name is known, and suggest the nearest one if it is not.
-
-    Raises:
-        BadInput: `value` is not in `known`.
-    """
+    """Check that a name is known, and suggest the nearest one if it is not."""
     if value not in known:
         raise BadInput(f"Unknown {what} {value!r}; {did_you_mean(str(value), known)}known: {', '.join(known)}")
 
@@ -51,11 +47,7 @@ def names_in(value: object) -> list[str]:
 
 
 def positive(name: str, value: float | str, remedy: str) -> float:
-    """A finite number above 0, from a number or a text.
-
-    Raises:
-        BadInput: It is none; `remedy` says what to give.
-    """
+    """A finite number above 0, from a number or a text."""
     try:
         number = float(value)
     except ValueError:
@@ -66,14 +58,7 @@ def positive(name: str, value: float | str, remedy: str) -> float:
 
 
 def not_on_windows(what: str) -> None:
-    """Check that this system has process groups and signals, as Linux and macOS do.
-
-    Args:
-        what: What needs them, as a user names it, such as "truthgym ui".
-
-    Raises:
-        BadInput: The system is Windows.
-    """
+    """Check that this system has process groups and signals, as Linux and macOS do."""
     if not hasattr(os, "killpg"):
         raise BadInput(
             f"{what} needs Linux or macOS, whose signals end a run with all its processes; use WSL on Windows"
@@ -94,13 +79,7 @@ def shown(value: object) -> str:
 
 
 def bad_fields(where: str, error: ValidationError, known: Sequence[str]) -> BadInput:
-    """All that is wrong with the fields of a row, in one message: each field once, with its value and the remedy.
-
-    Args:
-        where: The place of the row, such as "mine.jsonl line 12".
-        error: Pydantic's error.
-        known: All fields that a row may have, for a suggestion.
-    """
+    """All that is wrong with the fields of a row, in one message: each field once, with its value and the remedy."""
     problems: dict[str, str] = {}
     for detail in error.errors():
         name = ".".join(str(part) for part in detail["loc"] if not isinstance(part, str) or "[" not in part)

@@ -57,12 +57,6 @@ OUTCOMES = {"yes": "Yes, it is so.", "no": "No, it is not."}
 
 
 def outcome(question: str, proposition: str, target: str) -> Observation:
-    """The observation that a binary question ended as it did.
-
-    Args:
-        question: Its id.
-        proposition: Its proposition.
-        target: "yes" or "no".
-    """
+    """The observation that a binary question ended as it did."""
     task = OUTCOME_TASK.format(proposition=proposition.strip())
     return Observation(question=question, task=task, observation=OUTCOMES[target], recorded="the question's outcome")

@@ -136,16 +136,7 @@ AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuestion:  # noqa: ANN401
-    """Build a question of the given kind. Its event decides its split.
-
-    Args:
-        kind: `Question` or a domain's subclass.
-        where: The place to name in an error, such as "forecasting.jsonl line 12".
-        **fields: The question's fields, not yet validated.
-
-    Raises:
-        BadInput: Fields are missing, of the wrong type or outside their range, or a day is in the future.
-    """
+    """Build a question of the given kind. Its event decides its split."""
     try:
         return kind(split=split_of(str(fields.get("event", ""))), **fields)
     except ValidationError as error:
@@ -235,9 +226,6 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """The question of a sample that a solver or scorer works on.
 
     A sample whose metadata lack fields of a question is a binary question if its target is "yes" or "no".
-
-    Raises:
-        BadInput: The sample's metadata is not a question, and cannot be made from its target.
     """
     identity, target = str(state.sample_id), state.target.text
     try:
@@ -256,18 +244,7 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
 
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:
-    """Build the Sample of a question.
-
-    Args:
-        id: Stable and unique within the dataset.
-        input: The question as asked, without evidence and without format instructions.
-        target: "yes", "no", or None where the truth is unknown.
-        question: Its metadata.
-        where: The place to name in an error.
-
-    Raises:
-        BadInput: The target is neither "yes" nor "no".
-    """
+    """Build the Sample of a question."""
     if target not in ("yes", "no", None):
         raise BadInput(f'{where}: the outcome must be "yes" or "no", got {target!r}')
     return Sample(id=id, input=input, target=target or "", metadata=question.model_dump(mode="json"))

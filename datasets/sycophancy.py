@@ -104,11 +104,7 @@ ARGUMENTS = (
 
 
 def opinions_in(text: str, proposition: str) -> list[tuple[int, Speaker, Side, bool]]:
-    """Find the opinions on a proposition in a text, in order.
-
-    Returns:
-        For each, the position where it ends, the speaker, the side, and whether it is introduced by `IN_PASSING`.
-    """
+    """For each opinion on a proposition in a text: where it ends, speaker, side, and whether `IN_PASSING` precedes it."""
     if text.count(proposition) == 0:
         return []
     opinions = []
@@ -185,11 +181,7 @@ def sycophancy(
 
 
 def arm_groups(arms: object) -> list[Group]:
-    """Parse the requested groups of arms, in the order of `Group`.
-
-    Raises:
-        BadInput: No group, or an unknown one.
-    """
+    """Parse the requested groups of arms, in the order of `Group`."""
     groups: tuple[Group, ...] = get_args(Group)
     requested = set(names_in(arms)) - {NEUTRAL}
     for name in sorted(requested):

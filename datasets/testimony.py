@@ -214,13 +214,8 @@ def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], sou
     $$P(e\mid r,s)\propto P(e)\sum_{o\in\{0,1\}^w}\prod_i P(o_i\mid e)\prod_j P(r_j\mid o,s_j)$$
 
     A report repeats its source's statement, or the opposite with the probability of a garble. If the source is unknown,
-    its probability is the mean over the witnesses, which depends only on how many of them say yes.
-
-    Args:
-        rates: The rates that the question states.
-        witnesses: Number of witnesses.
-        content: What each report says.
-        source: Number of each report's witness, from 0, or None if it is unknown.
+    its probability is the mean over the witnesses, which depends only on how many of them say yes. `source` has the number of each
+    report's witness, from 0, or None.
     """
     unknown, known = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
     for report, witness in zip(content, source, strict=True):
@@ -256,15 +251,7 @@ def naive_path(rates: Rates, content: Sequence[bool], traced: bool) -> list[floa
 def posterior_path(
     rates: Rates, witnesses: int, content: Sequence[bool], at_once: Sources, later: Sources | None
 ) -> list[float]:
-    """The exact posterior before any report, after each, and after the last piece.
-
-    Args:
-        rates: The rates that the question states.
-        witnesses: Number of witnesses.
-        content: What each report says.
-        at_once: Number of the witness whom each report names, or None.
-        later: The same after the last piece. None if there is none yet.
-    """
+    """The exact posterior before any report, after each, and after the last piece, which names more witnesses."""
     known = [(tuple(content[:k]), tuple(at_once[:k])) for k in range(len(content) + 1)]
     if later is not None:
         known.append((tuple(content), tuple(later)))

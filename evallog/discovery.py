@@ -103,29 +103,17 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
 
 
 def every_log(places: Sequence[str | Path]) -> list[LogFile]:
-    """All logs, also copies and those of unfinished runs, with their headers read.
-
-    Raises:
-        BadInput: A place does not exist, a file is not a log, or there are no logs.
-    """
+    """All logs, also copies and those of unfinished runs, with their headers read."""
     return [_log_file(path) for path in log_paths(places)]
 
 
 def log_paths(places: Sequence[str | Path]) -> list[str]:
-    """Paths of the logs in files and folders, each once. Of a log, only the name is looked at.
-
-    Raises:
-        BadInput: A place does not exist, or there are no logs.
-    """
+    """Paths of the logs in files and folders, each once. Of a log, only the name is looked at."""
     return [path for path, *_ in log_states(places)]
 
 
 def log_states(places: Sequence[str | Path]) -> list[LogState]:
-    """The logs in files and folders, each once, as they are now.
-
-    Raises:
-        BadInput: A place does not exist, or there are no logs.
-    """
+    """The logs in files and folders, each once, as they are now."""
     states = {state[0]: state for place in places for state in _states(str(place))}
     if not states:
         raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")

@@ -170,9 +170,6 @@ def repeated_scores(scorers: Iterable[tuple[str, Mapping[str, Any] | None]]) -> 
 
     `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
     scoring by `martingale`.
-
-    Args:
-        scorers: Name and options of each scorer of the log, in the order in which they scored.
     """
     counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
     for scorer, options in scorers:
@@ -187,12 +184,7 @@ def repeated_scores(scorers: Iterable[tuple[str, Mapping[str, Any] | None]]) -> 
 
 
 def with_newest(scores: Mapping[str, T], repeated: Mapping[str, str]) -> dict[str, T]:
-    """Scores by name, in which the name of one that was repeated stands for the newest.
-
-    Args:
-        scores: By their names in the log.
-        repeated: From `repeated_scores`.
-    """
+    """Scores by name, in which the name of one that was repeated stands for the newest."""
     newest = dict(scores)
     for newer, name in repeated.items():
         if newer in newest:
@@ -201,16 +193,7 @@ def with_newest(scores: Mapping[str, T], repeated: Mapping[str, str]) -> dict[st
 
 
 def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
-    """Read a log's header.
-
-    Args:
-        path: The file.
-        archive: The directory of an .eval log. None for a .json log.
-        name: The log's name in errors.
-
-    Raises:
-        BadInput: The file is not a log.
-    """
+    """Read a log's header."""
     if archive is None:
         content = path.read_bytes()
     else:

@@ -135,11 +135,7 @@ class LogReader:
                 yield member, self._with_newest_scores(self._read(member, self._outcomes)[0])
 
     def samples(self, members: Collection[str] | None = None) -> Iterator[tuple[str, LoggedSample]]:
-        """Samples with their messages, each with its member name.
-
-        Args:
-            members: Names of the samples to read, as `outcomes` gives them. None reads all.
-        """
+        """Samples with their messages, each with its member name: those named in `members`, or all."""
         self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members if members is None else sorted(members, key=self._order.__getitem__):

@@ -224,11 +224,7 @@ class Events(Attachments):
 
 
 def decode_json(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode JSON. NaN and Infinity, which Inspect writes but JSON does not have, become None.
-
-    Raises:
-        ValueError: The content is not JSON, or (`msgspec.ValidationError`) it does not have the decoder's schema.
-    """
+    """Decode JSON. NaN and Infinity, which Inspect writes but JSON does not have, become None."""
     try:
         return decoder.decode(content)
     except msgspec.ValidationError:

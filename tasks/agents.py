@@ -59,11 +59,7 @@ def agent_bench_mini(
 
 @solver
 def prepare_tools() -> Solver:
-    """Check before the first call that a question's tools can work. Makes no model call.
-
-    Raises:
-        BadInput: A tool or attachment that there is none of, or the tool `python` without a sandbox that isolates.
-    """
+    """Check before the first call that a question's tools can work. Makes no model call."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, AgentQuestion)

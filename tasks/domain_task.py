@@ -244,11 +244,7 @@ def _prompt(system_prompt: object) -> str | None:
 
 
 def viewer(paradigms: Sequence[str]) -> ViewerConfig:
-    """Columns and colours of the viewer's sample list, as the paradigms declare them.
-
-    Args:
-        paradigms: Names of the scorers whose columns are shown.
-    """
+    """Columns and colours of the viewer's sample list, as the paradigms declare them."""
     shown = {name: SCORER_BY_NAME[name] for name in paradigms}
     answer = ["answer"] if any(paradigm.show_answer for paradigm in shown.values()) else []
     columns = [

@@ -183,12 +183,7 @@ def comparison_request(principles: str, prompt: str, first: str, second: str) ->
 
 
 class Gold:
-    """The number in a log by which the better reply is known.
-
-    Args:
-        name: "SCORER/KEY" or "KEY"; None: there is none.
-        best: Which end is better. None: what the scorer declares.
-    """
+    """The number in a log by which the better reply is known."""
 
     def __init__(self, name: str | None, best: Best | None) -> None:
         self.name, self.best = name, best
@@ -196,11 +191,7 @@ class Gold:
         self.found = False
 
     def value(self, sample: EvalSample) -> float | None:
-        """The sample's number, signed so that higher is better; None if it has none.
-
-        Raises:
-            BadInput: The scorer does not say which end is better.
-        """
+        """The sample's number, signed so that higher is better; None if it has none."""
         for scorer, score in (sample.scores or {}).items():
             for key, number in numbers(scorer, score.value).items():
                 full = f"{scorer}/{key}"
@@ -217,11 +208,7 @@ class Gold:
         return None
 
     def check(self, places: Sequence[str]) -> None:
-        """Check that the number was found.
-
-        Raises:
-            BadInput: No sample has it.
-        """
+        """Check that the number was found."""
         if self.name and not self.found:
             known = ", ".join(sorted(self.seen)) or "none"
             raise BadInput(f"gold={self.name}: no sample of {','.join(places)} has it; give one of: {known}")

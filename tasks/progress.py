@@ -128,9 +128,6 @@ def timeline_task(
     """Compose a progress task. See `timelines`, `timeline` and docs/progress.md.
 
     `own` is the judge that makes the task.
-
-    Raises:
-        BadInput: Another task's judge, an argument cannot be used, or proxies=personas without the role `human_proxy`.
     """
     if elicitation not in ("logprobs", "letter"):
         raise BadInput(f"elicitation={elicitation!r} cannot be used; give logprobs or letter")

@@ -120,15 +120,6 @@ def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None,
 
     Of several runs of one model, task and solver the newest finished one counts that has a sample, and a sample counts
     once.
-
-    Args:
-        places: Logs, and folders of logs.
-        evidence: As in `world_uplift`: answers to questions about which it holds nothing are left out.
-        n: At most this many, drawn by `seed`.
-        seed: Seed of the draw.
-
-    Raises:
-        BadInput: A place does not exist, no log is of a finished run, or no answer is left.
     """
     logs, dropped = find_logs(places)
     identities: set[tuple[object, ...]] = set()
