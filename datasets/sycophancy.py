@@ -104,7 +104,7 @@ ARGUMENTS = (
 
 
 def opinions_in(text: str, proposition: str) -> list[tuple[int, Speaker, Side, bool]]:
-    """For each opinion on a proposition in a text: where it ends, speaker, side, and whether `IN_PASSING` precedes it."""
+    """For each opinion on a proposition in a text: its end, speaker, side, and whether `IN_PASSING` precedes it."""
     if text.count(proposition) == 0:
         return []
     opinions = []

@@ -214,8 +214,8 @@ def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], sou
     $$P(e\mid r,s)\propto P(e)\sum_{o\in\{0,1\}^w}\prod_i P(o_i\mid e)\prod_j P(r_j\mid o,s_j)$$
 
     A report repeats its source's statement, or the opposite with the probability of a garble. If the source is unknown,
-    its probability is the mean over the witnesses, which depends only on how many of them say yes. `source` has the number of each
-    report's witness, from 0, or None.
+    its probability is the mean over the witnesses, which depends only on how many of them say yes. `source` has the
+    number of each report's witness, from 0, or None.
     """
     unknown, known = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
     for report, witness in zip(content, source, strict=True):

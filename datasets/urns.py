@@ -131,7 +131,7 @@ def urns(
 
 
 def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
-    """Evidence of one piece for the proposition, in nats: log of P(piece | true) / P(piece | false), from marks in 100."""
+    """Evidence of one piece for the proposition, in nats: log P(piece | true) / P(piece | false), from marks in 100."""
     return math.log(first / second) if marked else math.log((100 - first) / (100 - second))
 
 
