@@ -15,21 +15,21 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.domain import Domain, DomainRow, Skipped, Source, source_rows
-from truthgym.datasets.loading.row_files import Row, RowFilter
 from truthgym.datasets.loading.row_files import Row as PlacedRow
+from truthgym.datasets.loading.row_files import RowFilter
 from truthgym.datasets.loading.selection import exclusion_summary
 from truthgym.datasets.question import Question
 
 
 @validate_call
-def of_an_archive(skipped: Skipped, known_after: date | None, most: int = 3) -> Iterator[Row]:
+def of_an_archive(skipped: Skipped, known_after: date | None, most: int = 3) -> Iterator[PlacedRow]:
     skipped["post deleted"] += 2
     for i in range(most):
         yield f"row {i}", {"id": f"q{i}"}
 
 
 @validate_call
-def of_a_folder(skipped: Skipped, known_after: date | None, place: str, name: str | None = None) -> Iterator[Row]:
+def of_a_folder(skipped: Skipped, known_after: date | None, place: str, name: str | None = None) -> Iterator[PlacedRow]:
     yield f"{place}/{name}", {"id": "q"}
 
 
@@ -40,7 +40,7 @@ SOURCES = {
 }
 
 
-def read(source: str, **options: Any) -> list[Row]:
+def read(source: str, **options: Any) -> list[PlacedRow]:
     return list(source_rows("test", source, SOURCES, Counter(), None, **options))
 
 
