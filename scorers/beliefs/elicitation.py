@@ -16,7 +16,7 @@ from inspect_ai.util import span
 
 from truthgym.datasets.question import Question
 from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, token_belief, without_thinking
-from truthgym.scorers.beliefs.answer import required_proposition
+from truthgym.scorers.beliefs.answer import CUT_SHORT, required_proposition
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
@@ -87,8 +87,6 @@ FORMER_WORDING = {
     "which need not be the writer's.",
 }
 """Parts of the requests with their wording before November 2026: beliefs recorded then are not asked for again."""
-
-CUT_SHORT = "The reasoning was cut short before an answer."
 
 Elicitor = Literal["self", "judge", "token", "both"]
 Perspective = Literal["policy", "judge"]

@@ -275,9 +275,9 @@ def _words(text: str) -> frozenset[str]:
     joined = "".join(word for word in words if IDEOGRAPH.search(word))
     if not joined:
         return words
-    known = sorted((word for word in WORDS if IDEOGRAPH.search(word) and word in joined), key=len, reverse=True)
-    rest = re.sub("|".join(known), "", joined) if known else joined
-    return frozenset(known) | ({rest} if rest else frozenset()) | {word for word in words if not IDEOGRAPH.search(word)}
+    parts = sorted((word for word in WORDS if IDEOGRAPH.search(word) and word in joined), key=len, reverse=True)
+    rest = re.sub("|".join(parts), "", joined) if parts else joined
+    return frozenset(parts) | ({rest} if rest else frozenset()) | {word for word in words if not IDEOGRAPH.search(word)}
 
 
 def _probability(number: re.Match[str]) -> float:

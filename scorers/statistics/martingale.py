@@ -226,10 +226,10 @@ def reports_of(table: BeliefTable) -> Reports:
 
 def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
     """The score of the questions on which the halves rest."""
-    known = np.isfinite(reports.truth)
-    if not score.identified or known.all() or not known.any():
+    has_truth = np.isfinite(reports.truth)
+    if not score.identified or has_truth.all() or not has_truth.any():
         return score
-    prior, posterior = (np.where(known[:, None], beliefs, np.nan) for beliefs in (reports.prior, reports.posterior))
+    prior, posterior = (np.where(has_truth[:, None], beliefs, np.nan) for beliefs in (reports.prior, reports.posterior))
     group, cluster = reports.group.tolist(), reports.cluster.tolist()
     return martingale_score(prior, posterior, reports.instrument, cluster, group=group)
 

@@ -224,8 +224,8 @@ def movement(prior: Floats, posterior: Floats) -> Movement:
     variance, covariance = within(prior, posterior)
     moved = row_mean((posterior - prior) ** 2) - 2 * (variance - covariance)
     reduction = row_mean(prior * (1 - prior) - posterior * (1 - posterior))
-    known = np.isfinite(moved)
-    return Movement(moved, np.where(known, reduction, np.nan), moved - reduction)
+    finite = np.isfinite(moved)
+    return Movement(moved, np.where(finite, reduction, np.nan), moved - reduction)
 
 
 def brier_gain(prior: Floats, posterior: Floats, outcome: Floats) -> Floats:
@@ -245,9 +245,9 @@ def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: C
     noisy report.
     """
     own = row_mean(prior)
-    known = np.isfinite(own)
-    count = np.bincount(group[known], minlength=group.max(initial=0) + 1)
-    total = np.bincount(group[known], weights=own[known], minlength=len(count))
+    finite = np.isfinite(own)
+    count = np.bincount(group[finite], minlength=group.max(initial=0) + 1)
+    total = np.bincount(group[finite], weights=own[finite], minlength=len(count))
     centre = (total / np.maximum(count, 1))[group] if len(group) else own
     return np.clip(posterior - slope * (own - centre)[:, None], 0, 1)
 
@@ -263,6 +263,6 @@ def foreseen_share(prior: Floats, posterior: Floats, joint: Floats, cluster: Cod
     """
     update = np.where(np.isfinite(joint), posterior - prior, np.nan)
     slope = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)
-    known = slope.n >= MIN_QUESTIONS and first_stage(update[:, :, None], update, cluster, group) >= MIN_F
+    identified = slope.n >= MIN_QUESTIONS and first_stage(update[:, :, None], update, cluster, group) >= MIN_F
     none = dict.fromkeys(("estimate", "lower", "upper", "stderr", "p", "mde"), np.nan)
-    return slope if known else replace(slope, **none)  # type: ignore[arg-type]
+    return slope if identified else replace(slope, **none)  # type: ignore[arg-type]

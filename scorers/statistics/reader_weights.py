@@ -69,10 +69,10 @@ def reader_weights(
 
     b, p, e = (np.asarray(values, dtype=float) for values in (belief, prior, exact))
     readers = [e, *([] if naive is None else [np.asarray(naive, dtype=float)]), np.full_like(p, 0.5)]
-    known = np.isfinite(b)
-    if known.sum() < FEWEST:
+    read = np.isfinite(b)
+    if read.sum() < FEWEST:
         return ReaderWeights()
-    fit = sm.OLS((b - p)[known], np.column_stack(readers)[known] - p[known, None]).fit(cov_type="HC3", use_t=True)
+    fit = sm.OLS((b - p)[read], np.column_stack(readers)[read] - p[read, None]).fit(cov_type="HC3", use_t=True)
     weights = [
         (float(weight), float(lower), float(upper))
         for weight, (lower, upper) in zip(fit.params, fit.conf_int(), strict=True)
@@ -80,7 +80,7 @@ def reader_weights(
     if naive is None:
         return ReaderWeights(weights[0], half=weights[1], follows="exact" * (weights[0][1] > LEAST_WEIGHT))
     lower, upper = fit.t_test([1, -1, 0]).conf_int()[0]
-    errors = _errors(b[known], p[known], readers[1][known]) - _errors(b[known], p[known], e[known])
+    errors = _errors(b[read], p[read], readers[1][read]) - _errors(b[read], p[read], e[read])
     nearer = mean_estimate(errors)
     leads = {
         "exact": weights[0][1] > LEAST_WEIGHT and lower > 0 and nearer.lower > 0,

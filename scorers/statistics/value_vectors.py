@@ -118,8 +118,8 @@ def movement_cosine(vectors: Floats, truth: Floats, start: Floats) -> float:
     NaN if it never moved.
     """
     moved, should = vectors - start, truth - start
-    known = np.isfinite(moved) & np.isfinite(should)
-    moved, should = np.where(known, moved, 0), np.where(known, should, 0)
+    finite = np.isfinite(moved) & np.isfinite(should)
+    moved, should = np.where(finite, moved, 0), np.where(finite, should, 0)
     far = np.linalg.norm(should, axis=1)
     lengths = np.maximum(np.linalg.norm(moved, axis=1), 1e-12) * np.maximum(far, 1e-12)
     cosines = (moved * should).sum(axis=1) / lengths
@@ -183,8 +183,8 @@ def influence(gap: Floats, path: Floats) -> Influence:
         gap: The path with an assistant minus the one without, steps x dimensions.
         path: The path without minus its start, in the same shape.
     """
-    known = np.isfinite(gap) & np.isfinite(path)
-    gap, path = np.where(known, gap, 0), np.where(known, path, 0)
+    finite = np.isfinite(gap) & np.isfinite(path)
+    gap, path = np.where(finite, gap, 0), np.where(finite, path, 0)
     moved, net = np.linalg.norm(path, axis=1).sum(), float(path[-1] @ path[-1])
     share = float(np.linalg.norm(gap, axis=1).sum() / moved) if moved > 1e-12 else np.nan
     if net < 1e-12:
