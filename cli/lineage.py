@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from truthgym.training.statements import Event, Status
+    from truthgym.training.lineage import Event, Status
 
 
 @click.group("lineage", epilog="See docs/lineage.md.")
@@ -89,18 +89,18 @@ def record(
 
     from truthgym.datasets.errors import BadInput
     from truthgym.datasets.inspect_private import parse_cli_args
-    from truthgym.training import statements
+    from truthgym.training import lineage
     from truthgym.training.served_rewards import RewardClient, made_of
 
     if missing := [path for path in (*made, *parents) if not Path(path).exists()]:
         raise BadInput(f"There is no {missing[0]}; give files and folders. Of a run without a checkpoint, its folder")
-    sources = {path: statements.digest_of(path) for path in parents}
+    sources = {path: lineage.digest_of(path) for path in parents}
     if server:
         try:
             sources |= made_of(asyncio.run(RewardClient(server).health()))
         except RuntimeError as error:
             raise BadInput(f"--server {server}: {error}; record the run while its server runs") from None
-    statement = statements.record(
+    statement = lineage.record(
         event,
         made,
         sources,
