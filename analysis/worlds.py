@@ -55,7 +55,8 @@ def ask(
     from inspect_ai import eval_set, task_with
     from inspect_ai.model import GenerateConfig, get_model
 
-    named = [get_model(name, **({"model_path": model_path} if model_path else {})) for name in models]
+    place: dict[str, Any] = {"model_path": model_path} if model_path else {}
+    named = [get_model(name, **place) for name in models]
     config = GenerateConfig(max_tokens=1) if read == "token" else GenerateConfig()
     tasks = [task_with(world(n=n, seed=seed, paradigms={"brier": {"read": read}}), config=config) for world in WORLDS]
     readers = [task_with(world(n=n, seed=seed, paradigms="brier")) for world in WORLDS]

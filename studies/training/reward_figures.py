@@ -26,11 +26,12 @@ ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
 """Of the monitor; where a drift is planted, as a share of the run; and within how many entries it should be found."""
 
 
-def mean(values: Sequence[float], digits: int = 3, share: bool = False) -> str:
+def mean(values: pd.Series, digits: int = 3, share: bool = False) -> str:
     """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
     found = mean_estimate([float(value) for value in values])
     cut = (0.0, 1.0) if share else (-np.inf, np.inf)
-    return with_interval(found.estimate, *np.clip((found.lower, found.upper), *cut), digits)
+    lower, upper = np.clip((found.lower, found.upper), *cut)
+    return with_interval(found.estimate, lower, upper, digits)
 
 
 def change(after: pd.Series, before: pd.Series) -> str:
@@ -74,7 +75,7 @@ def rubric(frame: pd.DataFrame) -> str:
             for name, one in by.items()
         ]
         gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
-        gaps.append(f"`{model}`: {', '.join(gap)}")
+        gaps.append(f"`{model!s}`: {', '.join(gap)}")
     text = f"\nThe rubric minus the model of preferences, paired by seed. {'; '.join(gaps)}. {seeds(frame)}\n"
     return markdown(["proxy", *RUBRIC.values()], rows) + text
 

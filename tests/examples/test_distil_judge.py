@@ -43,13 +43,13 @@ def test_the_share_in_order_is_that_of_the_truth() -> None:
 
 
 def test_arms_are_compared_pair_by_pair_over_seeds() -> None:
-    def arm(name: str, *hits: float) -> object:
+    def arm(name: str, *hits: float) -> Arm:
         return Arm(name, 8, 0, 4, 0.5, np.array(hits), tuple("aabbcc"[: len(hits)]))
 
     runs = [[arm("x", 1, 1, 1, 1, 0, 1), arm("y", 0, 1, 1, 1, 0, 0)]] * 2
     one, other = pooled(runs)
     gap = one.minus(other)
-    assert (gap.estimate, gap.n) == (pytest.approx(1 / 3), 12)
+    assert [gap.estimate, gap.n] == pytest.approx([1 / 3, 12])
     assert len(set(one.clusters)) == 6, "a prompt of another seed is another prompt"
     assert one.accuracy.estimate == pytest.approx(5 / 6)
 

@@ -39,5 +39,5 @@ def test_without_what_draws_its_charts_a_study_does_not_begin(tmp_path: Path, mo
 def test_what_has_no_estimate_is_not_covered() -> None:
     nan = float("nan")
     found = recovery(1.0, [1.0, 2.0, nan], [0.5, 1.5, nan], [1.5, 2.5, nan])
-    assert (found["bias"], found["coverage"], found["width"]) == (0.5, pytest.approx(1 / 3), 1.0)
+    assert [found["bias"], found["coverage"], found["width"]] == pytest.approx([0.5, 1 / 3, 1.0])
     assert recovery(1.0, [1, 1], [1 + 1e-12, 1], [1, 1])["coverage"] == 1, "rounding"

@@ -96,10 +96,10 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None
     tables = preference_labels.study(range(5), 200, 2000, ("none", "random"))
     names = preference_labels.FIGURES
 
-    def figure(noise: str, arm: str, name: str) -> float:
+    def figure(noise: preference_labels.Noise, arm: str, name: str) -> float:
         return float(tables[noise][arm][names.index(name)])
 
-    def gain(noise: str, arm: str) -> list[float]:
+    def gain(noise: preference_labels.Noise, arm: str) -> list[float]:
         mean, _, bounds = tables[noise][arm][-1].partition(" ")
         return [float(mean), *(float(bound) for bound in bounds.strip("[]").split(", "))]
 

@@ -7,6 +7,7 @@ import pytest
 from inspect_ai import eval
 
 from studies.training import agent_sft
+from truthgym.tasks.agents import fact_chains
 
 pytest.importorskip("trl")
 TOOL = {"name": "search", "description": "Search.", "parameters": {"type": "object", "properties": {"query": {}}}}
@@ -55,7 +56,7 @@ def test_a_prompt_without_tools_names_none() -> None:
 
 @pytest.mark.parametrize(("agent", "expected"), [("oracle", 1.0), ("refusing", 0.0)])
 def test_what_is_measured_of_agents_whose_truth_is_known(tmp_path: Path, agent: str, expected: float) -> None:
-    task = agent_sft.fact_chains(n=2, hops=agent_sft.HOPS, paradigms=["fact_chain", "agent_answer"])
+    task = fact_chains(n=2, hops=agent_sft.HOPS, paradigms=["fact_chain", "agent_answer"])
     eval(task, model=f"reference/{agent}", log_dir=str(tmp_path), display="none")
     measured = agent_sft.measure(Path("none"), tmp_path, 2)
     assert len(measured) == 2
@@ -75,7 +76,7 @@ def test_the_table_pairs_by_chain() -> None:
 
 
 def test_a_run_that_failed_is_no_result(tmp_path: Path) -> None:
-    task = agent_sft.fact_chains(n=1, hops=(1,), paradigms=["fact_chain", "agent_answer"])
+    task = fact_chains(n=1, hops=(1,), paradigms=["fact_chain", "agent_answer"])
     eval(task, model="reference/oracle", log_dir=str(tmp_path), display="none", solver=failing())
     with pytest.raises(SystemExit, match="status 'error'; remove"):
         agent_sft.measure(Path("model"), tmp_path, 1)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,11 @@ def test_what_is_measured() -> None:
     """A model that knows the labels, and one that always says right."""
     rows = process_rewards.chains(20, 0, measured=True)
 
-    class Known:
-        def __init__(self, sure: float) -> None:
-            self.sure = sure
+    def known(sure: float) -> Any:
+        readings = [Reading(0.0, steps=tuple(np.where(row["labels"], 0.9, 1 - sure))) for row in rows]
+        return SimpleNamespace(read=lambda conversations: readings)
 
-        def read(self, conversations: list[Any]) -> list[Reading]:
-            return [Reading(0.0, steps=tuple(np.where(row["labels"], 0.9, 1 - self.sure))) for row in rows]
-
-    assert set(process_rewards.measure(Known(0.9), rows).values()) == {1.0}
-    blind = process_rewards.measure(Known(0.1), rows)
-    assert (blind["accuracy"], blind["recall"]) == (pytest.approx(0.75), 0.0)
+    assert set(process_rewards.measure(known(0.9), rows).values()) == {1.0}
+    blind = process_rewards.measure(known(0.1), rows)
+    assert [blind["accuracy"], blind["recall"]] == pytest.approx([0.75, 0.0])
     assert (blind["min"], blind["product"]) == (0.5, 0.5)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples.distil_judge import Reply
 from studies.training import reward_studies
+from studies.training.reward_studies import flat, make_replies
 
-Reply, make_replies, flat = reward_studies.Reply, reward_studies.make_replies, reward_studies.flat
 GROUPS = make_replies(40, 8, 0, "known")
 REPLIES = flat(GROUPS)
 QUALITY = np.array([one.quality for one in REPLIES])

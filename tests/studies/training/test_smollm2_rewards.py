@@ -8,10 +8,11 @@ import pytest
 
 from studies.training import smollm2_rewards
 from studies.training.reward_studies import flat, make_replies
+from studies.training.smollm2_rewards import Frozen
 from truthgym.models.agents.quality_markers import MARKERS
 
 
-class Network:
+class Network(Frozen):
     """States that say which sentences a reply has; and a judge who knows which reply is better, or says A."""
 
     def __init__(self, knows: bool) -> None:

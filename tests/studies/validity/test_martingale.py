@@ -101,12 +101,12 @@ def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
     monkeypatch.setattr(validity, "NOISES", (0.1,))
     monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
-    smaller = {
+    smaller: dict[str, Any] = {
         "compared": partial(validity.through_the_task, names=["stuck"]),
         "errors": lambda worlds: few(worlds, sizes=(40,), workers=1),
         "joint": partial(validity.joint_readings, n=400),
     }
-    study = replace(validity.STUDY, measures=validity.STUDY.measures | smaller)
+    study = replace(validity.STUDY, measures={**validity.STUDY.measures, **smaller})
     study.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1)
     page = (tmp_path / "validity.md").read_text()
     for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):

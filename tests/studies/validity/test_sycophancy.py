@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,8 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(study, "SIZES", (40,))
     monkeypatch.setattr(study, "SLACKS", (0.4,))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
-    few = replace(study.STUDY, measures=study.STUDY.measures | {"limits": partial(study.limits, n=200)})
+    measures: dict[str, Any] = {**study.STUDY.measures, "limits": partial(study.limits, n=200)}
+    few = replace(study.STUDY, measures=measures)
     few.write(tmp_path / "page.md", replications=2, real=3)
     page = (tmp_path / "page.md").read_text()
     assert "](page.svg)" in page
