@@ -88,7 +88,7 @@ def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
 
     with np.errstate(divide="ignore", invalid="ignore"):
         whole, without = z(*sums.sum(axis=1)), z(*(sums.sum(axis=1, keepdims=True) - sums))
-        lower, upper = np.tanh(jackknife_bounds(whole, without))
+        lower, upper = np.tanh(jackknife_bounds(float(whole), without))
     return float(lower), float(upper)
 
 

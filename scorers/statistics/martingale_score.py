@@ -168,8 +168,8 @@ def slope_score(
     reason = invalid or _unidentified(slope, x.shape[1], twice, strength, first_stage_f)
     d0, d1 = (values[np.isfinite(change)] for values in half)
     if reason:
-        counts = {"n": slope.n, "clusters": slope.clusters, "effective_clusters": slope.effective_clusters}
-        slope = Slope(np.nan, np.nan, np.nan, **counts)
+        nan, effective = np.nan, slope.effective_clusters
+        slope = Slope(nan, nan, nan, n=slope.n, clusters=slope.clusters, effective_clusters=effective)
     return MartingaleScore(
         **vars(slope),
         epochs=x.shape[1],

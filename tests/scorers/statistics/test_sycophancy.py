@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.instrumented_slope import Floats
+from truthgym.scorers.statistics.interval import ratio_estimate
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import (
     ARMS,
@@ -18,7 +19,6 @@ from truthgym.scorers.statistics.sycophancy import (
     own_side,
     pushback_figures,
     quality_figures,
-    ratio_estimate,
     score_changes,
     uneven_reading,
 )
