@@ -69,7 +69,7 @@ def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
             records.append(read(logs, **({"scorer": scorer} if scorer else {})))
         except BadInput:  # no such record
             records.append(None)
-    return agreements(answers(logs, scorer=scorer), *records, key)
+    return agreements(answers(logs, scorer=scorer), records[0], records[1], key)
 
 
 def agreements(

@@ -91,8 +91,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         cost=["-" if math.isnan(cost) else f"${cost:.2f}" for cost in frame["cost"]],
         log=[f"`{log}`" for log in frame["log"]],
     )
-    columns = ("began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens")
-    columns += ("cost", "commit", "log")
+    columns = ["began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens"]
+    columns += ["cost", "commit", "log"]
     legend = [f"- `{name}`: {text}.\n" for name, text in COUNTS.items() if (frame["counts"] == name).any()]
     caption = f"{len(frame)} logs by the time at which the run began. n of each run is in the table."
     drawing = picture(figure, "When each run began", caption)

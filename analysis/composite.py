@@ -124,8 +124,8 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw the accuracy of each set with its interval."""
     accuracy = alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
     sets = alt.Y("set:N", title=None, sort=list(frame["set"].unique()))
-    look = {"dashed": {}, "color": None, "width": 1, "point": {"size": 30, "opacity": 0.7}}
-    panel = interval_panel(frame, accuracy, ("accuracy_lower", "accuracy_upper"), y=sets, **look)
+    bounds, point = ("accuracy_lower", "accuracy_upper"), {"size": 30, "opacity": 0.7}
+    panel = interval_panel(frame, accuracy, bounds, dashed={}, color=None, width=1, point=point, y=sets)
     return panel.properties(width=320).facet(row=alt.Row("run:N", title=None))
 
 

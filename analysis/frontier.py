@@ -90,8 +90,18 @@ def chart(frame: pd.DataFrame) -> alt.LayerChart:
     y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
     color = alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400))
     line = alt.Chart(frame).mark_line().encode(x=x, y=y, color=color, detail="setup:N")
-    look = {"width": 1, "dashed": {0: "#888"}, "point": {"size": 30}}
-    panel = interval_panel(frame, y, color=color, layers=[line], x=x, detail="setup:N", tooltip=COLUMNS, **look)
+    panel = interval_panel(
+        frame,
+        y,
+        dashed={0: "#888"},
+        color=color,
+        width=1,
+        point={"size": 30},
+        layers=[line],
+        x=x,
+        detail="setup:N",
+        tooltip=COLUMNS,
+    )
     return panel.properties(width=420, height=280)
 
 

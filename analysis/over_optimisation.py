@@ -91,7 +91,8 @@ def signed_scores(
         raise BadInput(f"gold={gold} is the proxy too; name another scorer, such as brier")
     if gold and gold not in scorers:
         raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(scorers)}; name one of them")
-    proxies, golds = [], []
+    proxies: list[tuple[str, pd.DataFrame]] = []
+    golds: list[tuple[str, pd.DataFrame]] = []
     for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
         scorer = bare_name(str(part["scorer"].iloc[0]))
         if scorer == proxy or gold in ("", scorer):

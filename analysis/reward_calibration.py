@@ -98,7 +98,7 @@ def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame])
         if decided.sum() < FEWEST:
             continue
         bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
-        whole = _figures(margin[decided], truth[decided], list(event[decided]), log_odds)
+        whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
         length = mean_estimate(bias, list(event[longer != 0])).metrics("length_bias")
         names = {"run": name, "by": of_proxy[0], "gold": of_gold[0]}
         of_run = whole | length | {"unread": float(run["unread"].mean()), "spearman": _spearman(run)}
@@ -106,8 +106,8 @@ def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame])
         yield from (names | part | of_run for part in parts)
 
 
-def _figures(
-    margin: NDArray[np.float64], truth: NDArray[np.float64], event: list[str], log_odds: bool
+def figures(
+    margin: NDArray[np.float64], truth: NDArray[np.float64], event: list[str], log_odds: bool = True
 ) -> dict[str, float]:
     """Accuracy with its interval, and the calibration error of the accuracy that margins imply if they are log-odds."""
     right = _right(margin, truth)

@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,9 +99,9 @@ def build(
     every = [Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)]
     for finding in findings:
         text = finding.markdown or f"Nothing can be shown: {finding.refusal}"
-        about = {"figure": finding.figure, "spec": finding.spec, "files": finding.files, "footer": footer}
-        about["scripts"] = scripts if finding.spec else ()
-        every.append(Page(finding.question, f"{finding.name}.html", text, finding.notes, **about))
+        drawn = scripts if finding.spec else ()
+        shown = Page(finding.question, f"{finding.name}.html", text, finding.notes, footer=footer, scripts=drawn)
+        every.append(replace(shown, figure=finding.figure, spec=finding.spec, files=finding.files))
     for page in every:
         (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings
