@@ -129,8 +129,10 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
     why = "fewer than three independent events"
-    for row in compared[~tested].itertuples():
-        caveats.append(Caveat("Not tested", f"{row.model} and {row.other} in {row.setup}", why))
+    caveats += [
+        Caveat("Not tested", f"{pair.model} and {pair.other} in {pair.setup}", why)
+        for pair in compared[~tested].itertuples()
+    ]
     compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(caveats)]
     compared.attrs["ranks"] = SharedRows(leaderboard(compared).to_dict("records"))
     return compared

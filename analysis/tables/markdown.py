@@ -73,7 +73,8 @@ def intervals(rows: "pd.DataFrame", estimate: str = "", digits: int = 3) -> list
     """For each row the interval of its columns `lower` and `upper`, behind the estimate if a column is named."""
     if not estimate:
         return [interval_text(low, high, digits) for low, high in rows[["lower", "upper"]].to_numpy(dtype=float)]
-    return [with_interval(*row, digits=digits) for row in rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)]
+    numbers = rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)
+    return [with_interval(middle, low, high, digits) for middle, low, high in numbers]
 
 
 def notes(frame: "pd.DataFrame") -> str:
