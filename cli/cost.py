@@ -45,10 +45,10 @@ def command(
     from truthgym.training.rollouts.questions import check_solver, create_task
 
     models = {"model": [model]}
-    for one in roles:
-        role, equals, names = one.partition("=")
+    for option in roles:
+        role, equals, names = option.partition("=")
         if not equals or not names:
-            raise BadInput(f"--model-role {one} cannot be used; write ROLE=MODEL")
+            raise BadInput(f"--model-role {option} cannot be used; write ROLE=MODEL")
         models.setdefault(role, []).extend(names.split(","))
     arguments = parse_cli_args(solver_args)
     if solver:

@@ -22,7 +22,8 @@ from truthgym.serve.service.access import RequestLog, RewardGuard, Tokens, check
 from truthgym.serve.service.guard import Limits, Refusal, log_traceback
 from truthgym.serve.service.metrics import ServerMetrics
 from truthgym.serve.service.pool import Pool, check_items
-from truthgym.serve.service.scoring import Item, Rates, Result, Source
+from truthgym.serve.service.rates import Rates
+from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.service.trainer_requests import (
     OpenRLHFRequest,
     SlimeRequest,

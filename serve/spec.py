@@ -49,23 +49,23 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         """
         sources = sources_of(self.scorer, self.options)
         models = {
-            role: [model_sources(one) for one in (value if isinstance(value, list | tuple) else [value])]
+            role: [model_sources(model) for model in (value if isinstance(value, list | tuple) else [value])]
             for role, value in self.roles.items()
         }
-        contents = {name: sorted(one.values()) for name, one in sources.items()}
+        contents = {name: sorted(digests.values()) for name, digests in sources.items()}
         whole = {
             **self.model_dump(),
             "scorer": self.scorer.removeprefix("truthgym/"),
             "options": {name: contents.get(name, value) for name, value in self.options.items()},
-            "models": {role: [sorted(one.values()) for one in each] for role, each in models.items()},
+            "models": {role: [sorted(part.values()) for part in parts] for role, parts in models.items()},
             "code": contents.get(CODE, []),
             "truthgym": version("truthgym"),
         }
         digest = sha256(canonical_json(whole).encode()).hexdigest()
-        parts = [*sources.values(), *(one for each in models.values() for one in each)]
+        all_parts = [*sources.values(), *(part for parts in models.values() for part in parts)]
         made_of = {
             name if name.startswith("artifact:") else f"served:{Path(name).name}": content
-            for part in parts
+            for part in all_parts
             for name, content in part.items()
         }
         return digest, made_of

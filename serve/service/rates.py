@@ -74,6 +74,17 @@ class Rate:
             self.settle(claimed, None)  # refused meanwhile: the calls that wait are spread anew
 
 
+class Rates:
+    """The rate of each model of a server, by its name."""
+
+    def __init__(self, requests: float = 0.0, tokens: float = 0.0) -> None:
+        self.requests, self.tokens = requests, tokens
+        self._by_model: dict[str, Rate] = {}
+
+    def rate_of(self, model: str) -> Rate:
+        return self._by_model.setdefault(model, Rate(self.requests, self.tokens))
+
+
 def limit(model: Model, rate: Rate) -> Model:
     """Make a model's calls wait for their rate. The model must not be shared with code that knows no rate."""
     call = model.api.generate

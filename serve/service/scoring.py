@@ -30,7 +30,7 @@ from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, applicable, model_from
 from truthgym.scorers.statistics.direction import fault_of
 from truthgym.serve.service.guard import log_traceback
-from truthgym.serve.service.rates import Rate, limit
+from truthgym.serve.service.rates import Rates, limit
 from truthgym.serve.spec import RewardSpec
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.resolve import parse_scorer_reward
@@ -77,7 +77,7 @@ class Item(BaseModel, frozen=True, extra="forbid"):
     @property
     def characters(self) -> int:
         """Of all its texts."""
-        prompt = self.prompt if isinstance(self.prompt, str) else "".join(one.content for one in self.prompt)
+        prompt = self.prompt if isinstance(self.prompt, str) else "".join(message.content for message in self.prompt)
         rest = json.dumps(self.metadata, ensure_ascii=False) if self.metadata else ""
         texts = (prompt, self.response, self.question or "", self.target, self.id or "", rest)
         return sum(map(len, texts))
@@ -86,7 +86,7 @@ class Item(BaseModel, frozen=True, extra="forbid"):
     def messages(self) -> list[ChatMessage]:
         if isinstance(self.prompt, str):
             return [ChatMessageUser(content=self.prompt)]
-        return [ROLES[one.role](content=one.content) for one in self.prompt]
+        return [ROLES[message.role](content=message.content) for message in self.prompt]
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,16 @@ class Result:
 
     def payload(self, index: int) -> dict[str, Any]:
         """The result as JSON."""
-        shown: dict[str, Any] = {
+        result: dict[str, Any] = {
             "index": index, "ok": self.code is None, "score": self.score, "reward": self.reward, "error": None,
         }  # fmt: skip
         if self.code:
-            shown["error"] = {"code": self.code, "reason": self.reason, "retryable": self.retryable}
+            result["error"] = {"code": self.code, "reason": self.reason, "retryable": self.retryable}
         if self.fallback:
-            shown["fallback"] = "global"
+            result["fallback"] = "global"
         if self.canary is not None:
-            shown["canary_rise"] = self.canary
-        return shown
+            result["canary_rise"] = self.canary
+        return result
 
 
 UNKNOWN_PROMPT = Result(
@@ -132,7 +132,7 @@ JUDGE_FAILED = Result(reason="The judge could not be reached.", code="judge_fail
 class Source:
     """A specification with its scorer and models loaded."""
 
-    def __init__(self, spec: RewardSpec, max_connections: int = 100, rates: "Rates | None" = None) -> None:
+    def __init__(self, spec: RewardSpec, max_connections: int = 100, rates: Rates | None = None) -> None:
         """Load everything that can fail before the first item."""
         self.spec = spec
         self.rates = rates or Rates()
@@ -147,38 +147,38 @@ class Source:
                 "scorer", f"truthgym/{name}" if name in SCORER_BY_NAME else spec.scorer, **spec.options
             )
         except (LookupError, TypeError) as error:
-            known = ", ".join(sorted(SCORER_BY_NAME))
+            scorers = ", ".join(sorted(SCORER_BY_NAME))
             raise BadInput(
-                f"scorer={spec.scorer} cannot be made ({error}); known: {known}, and registered ones"
+                f"scorer={spec.scorer} cannot be made ({error}); known: {scorers}, and registered ones"
             ) from None
         self.name = registry_unqualified_name(self.scorer)
         self.reward = parse_scorer_reward(spec.reward or self.name, {TASK: [self.name]})
-        paradigm = SCORER_BY_NAME.get(name)
-        missing = sorted(set(paradigm.roles(**spec.options)) - set(spec.roles)) if paradigm else []
+        declaration = SCORER_BY_NAME.get(name)
+        missing = sorted(set(declaration.roles(**spec.options)) - set(spec.roles)) if declaration else []
         if missing:
             raise BadInput(
                 f"{name} needs the role {missing[0]}, and no model has it; add --model-role {missing[0]}=MODEL"
             )
-        if paradigm and paradigm.asks_model(**spec.options):
+        if declaration and declaration.asks_model(**spec.options):
             options = "".join(f" -S {option}={value}" for option, value in spec.options.items())
             raise BadInput(
                 f"{name}{options} asks the evaluated model itself, and a server has none; serve one that reads the "
                 "reply alone, such as brier without options, or score logs with inspect score"
             )
-        if paradigm and paradigm.needs_sandbox(**spec.options):
+        if declaration and declaration.needs_sandbox(**spec.options):
             raise BadInput(
                 f"{name} needs a sandbox here, and a server has none; set trusted=true if the program is yours"
             )
         self.roles: dict[str, Model | list[Model]] = {
             role: _models(role, value, max_connections, self.rates) for role, value in spec.roles.items()
         }
-        own = "" if name != "rubric" else str(spec.options.get("role", "judge"))
+        judge_role = "" if name != "rubric" else str(spec.options.get("role", "judge"))
         self.rubrics: tuple[Rubric, ...] = ()
-        if own:
+        if judge_role:
             reward, _ = read_reward(spec.options.get("rubric", "truth_seeking"))
             self.rubrics = reward.rubrics
-            if own not in self.roles:  # an artifact's own judges, under the server's limits
-                self.roles[own] = _models(own, reward.judges, max_connections, self.rates)
+            if judge_role not in self.roles:  # an artifact's own judges, under the server's limits
+                self.roles[judge_role] = _models(judge_role, reward.judges, max_connections, self.rates)
         self.model = get_model(NO_MODEL)
 
     async def release(self) -> None:
@@ -195,8 +195,8 @@ class Source:
         """Whether some rubrics are for prompts or domains, and none of these is for this one."""
         if all(rubric.scope == "global" for rubric in self.rubrics):
             return False
-        chosen = applicable(self.rubrics, asked_text(state), question_of(state, Question).domain)
-        return chosen is None or chosen.scope == "global"
+        rubric = applicable(self.rubrics, asked_text(state), question_of(state, Question).domain)
+        return rubric is None or rubric.scope == "global"
 
     def insert(self, response: str, addition: str) -> str:
         """A reply with an addition that the judge sees: at the end of the part that a rubric extracts."""
@@ -251,23 +251,11 @@ class Source:
         return Result(reward=reward, reason=why, code="unread", fallback=fallback)
 
 
-class Rates:
-    """The rate of each model of a server, by its name."""
-
-    def __init__(self, requests: float = 0.0, tokens: float = 0.0) -> None:
-        """No calls have been made yet."""
-        self.requests, self.tokens = requests, tokens
-        self._of: dict[str, Rate] = {}
-
-    def of(self, model: str) -> Rate:
-        return self._of.setdefault(model, Rate(self.requests, self.tokens))
-
-
 def _models(role: str, value: object, max_connections: int, rates: Rates) -> Model | list[Model]:
     """The model or models of a role, as `--model-role` takes them, without endless repetitions of a call."""
     if isinstance(value, list | tuple):
-        made = [_models(role, one, max_connections, rates) for one in value]
-        return [model for model in made if isinstance(model, Model)]
+        models = [_models(role, model, max_connections, rates) for model in value]
+        return [model for model in models if isinstance(model, Model)]
     try:
         spec = value if isinstance(value, ModelSpec) else ModelSpec.model_validate(
             {"model": value} if isinstance(value, str) else value
@@ -275,7 +263,7 @@ def _models(role: str, value: object, max_connections: int, rates: Rates) -> Mod
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
         raise BadInput(f"role {role}: it names no model ({problem}); write NAME, or a mapping with `model`") from None
-    return limit(spec.load(max_connections=max_connections, max_retries=1), rates.of(spec.model))
+    return limit(spec.load(max_connections=max_connections, max_retries=1), rates.rate_of(spec.model))
 
 
 def _sample(item: Item, identity: str, epoch: int) -> EvalSample:
@@ -285,8 +273,8 @@ def _sample(item: Item, identity: str, epoch: int) -> EvalSample:
         Question.model_validate(item.metadata)
         metadata = item.metadata
     except ValidationError:
-        known = {key: value for key, value in item.metadata.items() if key in Question.model_fields and key != "split"}
-        metadata = item.metadata | question_metadata(identity, asked, item.target, **known)
+        fields = {key: value for key, value in item.metadata.items() if key in Question.model_fields and key != "split"}
+        metadata = item.metadata | question_metadata(identity, asked, item.target, **fields)
     output = ModelOutput.from_content(NO_MODEL, item.response)
     return EvalSample(
         id=identity,

@@ -127,8 +127,8 @@ def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> 
 def test_bad_input_is_one_error_and_writes_nothing(
     logs: Path, tmp_path: Path, arguments: list[str], expected: str
 ) -> None:
-    given = ["--to", "sft", "--out", str(tmp_path / "d"), *arguments]
-    assert re.search(expected, refused(logs, *given))
+    words = ["--to", "sft", "--out", str(tmp_path / "d"), *arguments]
+    assert re.search(expected, refused(logs, *words))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,8 +152,8 @@ def test_a_log_of_test_questions_only(logs: Path, tmp_path: Path) -> None:
     log = read_eval_log(str(next(logs.glob("*.eval"))))
     log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "test"]
     write_eval_log(log, str(tmp_path / "test.eval"))
-    said = refused(tmp_path / "test.eval", "--to", "sft", "--out", tmp_path / "d")
-    assert "are of the test split, which is reserved for evaluation" in said
+    message = refused(tmp_path / "test.eval", "--to", "sft", "--out", tmp_path / "d")
+    assert "are of the test split, which is reserved for evaluation" in message
 
 
 def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
     task = Task(items + reserved, scorer=match(), name="sums")
     model = get_model("mockllm/model", custom_outputs=reply)
     eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False)
-    said = refused(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d")
-    assert "its task sums is not" in said
-    assert "--any-task" in said
+    message = refused(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d")
+    assert "its task sums is not" in message
+    assert "--any-task" in message
     result = call(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d", "--any-task", "--top", "1")
     assert result.exit_code == 0, result.exception
     assert "questions of the test split" in result.output

@@ -28,8 +28,8 @@ def test_every_command_is_there_and_has_help() -> None:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    shown = CliRunner().invoke(commands, ["--version"])
-    assert (shown.exit_code, shown.output) == (0, f"truthgym, version {version('truthgym')}\n")
+    result = CliRunner().invoke(commands, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"truthgym, version {version('truthgym')}\n")
 
 
 def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[str, str]) -> None:
@@ -37,8 +37,8 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
     names = [".".join(("truthgym", *path.with_suffix("").parts)) for path in paths]
     names = [name for name in names if name not in WITHIN]
     probe = f"import sys, {', '.join(names)}\nprint(sorted({HEAVY!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
 def test_bad_input_is_a_message_and_an_exit_status(
     arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    done = call("truthgym", *arguments, environment=environment, folder=tmp_path)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not done.stdout
+    result = call("truthgym", *arguments, environment=environment, folder=tmp_path)
+    assert result.returncode == 1
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not result.stdout
     assert not list(tmp_path.iterdir())

@@ -15,22 +15,22 @@ from truthgym.training.trainers.model_card import ModelCard, read_card, write_ca
 
 
 def typed(*words: str) -> str:
-    done = CliRunner().invoke(commands, words, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
+    result = CliRunner().invoke(commands, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_help_names_the_methods() -> None:
     for words in (("train",), ("train", "--help")):
-        told = typed(*words)
-        assert "kto" in told
-        assert "--config FILE" in told
+        printed = typed(*words)
+        assert "kto" in printed
+        assert "--config FILE" in printed
 
 
 def test_help_of_a_method_lists_trls_options_and_ours() -> None:
-    told = typed("train", "sft", "--help")
+    printed = typed("train", "sft", "--help")
     for option in ("--learning_rate", "--use_peft", "--report_to", "--log", "--gpus", "--accelerate_config"):
-        assert option in told
+        assert option in printed
 
 
 def test_bad_methods_are_one_error() -> None:
@@ -55,15 +55,15 @@ def test_from_logs_to_a_model(run: Callable[..., EvalLog], tmp_path: Path, monke
     monkeypatch.delenv("LOCAL_RANK", raising=False)  # wherever this runs, it is one process
     tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
     logs = [run(urns(n=20, seed=seed, paradigms="brier"), "reference/random").location for seed in (1, 2)]
-    chosen = ["--log", logs[0], "--log", logs[1], "--output_dir", str(tmp_path / "trained"), "--max_steps", "2"]
-    told = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *chosen, "--gpus", "1")
+    options = ["--log", logs[0], "--log", logs[1], "--output_dir", str(tmp_path / "trained"), "--max_steps", "2"]
+    printed = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *options, "--gpus", "1")
     (folder,) = (tmp_path / "trained").iterdir()
-    assert f"Trained: {folder}" in told
+    assert f"Trained: {folder}" in printed
     assert (folder / "data" / "train.jsonl").is_file()
     facts = read_card(folder)
     assert len(facts.dataset_facts["logs"]) == 2
     assert facts.dataset == str(folder / "data")
-    again = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *chosen, "--gpus", "1")
+    again = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *options, "--gpus", "1")
     assert f"{folder} is trained already" in again
     assert sorted((tmp_path / "trained").iterdir()) == [folder], "nothing is left beside it"
 
@@ -74,13 +74,13 @@ def test_the_launch_line_is_printed_and_nothing_begins(tmp_path: Path) -> None:
     tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
     words = ["--model_name_or_path", str(tmp_path / "tiny"), "--dataset_name", "data/top"]
     words += ["--print_launch", "--gpus", "8"]
-    told = typed("train", "sft", *words)
-    assert told.startswith("accelerate launch --config_file ")
+    printed = typed("train", "sft", *words)
+    assert printed.startswith("accelerate launch --config_file ")
     assert (
         "multi_gpu.yaml --num_processes 8 --mixed_precision no -m truthgym.cli.main train sft --model_name_or_path"
-        in told
+        in printed
     )
-    assert "print_launch" not in told
+    assert "print_launch" not in printed
     assert "zero3.yaml" in typed("train", "sft", *words, "--accelerate_config", "zero3")
     with pytest.raises(BadInput, match="no such file"):
         typed("train", "sft", *words, "--accelerate_config", "zero9")

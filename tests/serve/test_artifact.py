@@ -21,7 +21,8 @@ from truthgym.scorers.rubrics.rubric import prompt_digest
 from truthgym.serve import server as server_module
 from truthgym.serve.service.access import RequestLog
 from truthgym.serve.service.guard import Limits
-from truthgym.serve.service.scoring import Item, Rates, Result, Source
+from truthgym.serve.service.rates import Rates
+from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.spec import RewardSpec
 
 
@@ -80,8 +81,8 @@ def test_the_server_answers_during_a_swap(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("field", ["question", "target", "metadata"])
 def test_every_text_of_an_item_counts(field: str) -> None:
     long: Any = "a" * 1000
-    given = item("y", **{field: {"note": long} if field == "metadata" else long})
-    (response,) = ask(server(limits=Limits(item_characters=900)), ("/score", given))
+    long_item = item("y", **{field: {"note": long} if field == "metadata" else long})
+    (response,) = ask(server(limits=Limits(item_characters=900)), ("/score", long_item))
     assert (response.status_code, response.json()["error"]["code"]) == (413, "item_too_long")
 
 
@@ -187,7 +188,7 @@ def test_models_are_closed_after_a_swap_when_their_last_item_is_scored(tmp_path:
     async def close() -> None:
         closed.append(former.running)
 
-    async def score(given: Item, draw: int = 0) -> Result:
+    async def score(long_item: Item, draw: int = 0) -> Result:
         scoring.set()
         await swapped.wait()
         assert closed == [], "closed while an item needs it"

@@ -328,11 +328,11 @@ def test_one_item_is_tried_after_a_while() -> None:
 def test_a_late_item_is_no_score_and_is_kept_for_the_next_request() -> None:
     served = server(limits=Limits(deadline=0.05))
     stub = Stub(served, seconds=0.1)
-    late, *_, kept = ask(served, *[("/score", item("a"))] * 4)
+    late, *_, repeated = ask(served, *[("/score", item("a"))] * 4)
     assert late.status_code == 503
     assert late.json()["error"]["code"] == "deadline"
     assert late.json()["score"] is None
-    assert (kept.status_code, kept.json()["score"]) == (200, 1)
+    assert (repeated.status_code, repeated.json()["score"]) == (200, 1)
     assert stub.calls == ["a"]
 
 

@@ -117,11 +117,11 @@ def test_grpo_takes_its_reward_from_the_server(
         }
     )
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
-    given = [reward for line in running.lines() for reward in line.get("rewards", [])]
-    assert len(given) == 8
-    assert len(set(given)) > 1
+    rewards = [reward for line in running.lines() for reward in line.get("rewards", [])]
+    assert len(rewards) == 8
+    assert len(set(rewards)) > 1
     trained = next(row for row in history if "reward" in row)
-    assert trained["reward"] == pytest.approx(sum(given) / 8, rel=1e-4)
+    assert trained["reward"] == pytest.approx(sum(rewards) / 8, rel=1e-4)
     (statement,) = Lineage([folder]).statements.values()
     health = httpx.get(f"{running.url}/healthz", timeout=5).json()
     digests = {parent.name: parent.digest for parent in statement.parents}

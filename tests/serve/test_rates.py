@@ -114,4 +114,4 @@ def test_the_time_of_an_attempt_begins_when_its_call_may_be_made() -> None:
 def test_a_swap_keeps_the_rate_of_a_model() -> None:
     spec = RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "mockllm/model"})
     first = Source(spec)
-    assert Source(spec, 100, first.rates).rates.of("mockllm/model") is first.rates.of("mockllm/model")
+    assert Source(spec, 100, first.rates).rates.rate_of("mockllm/model") is first.rates.rate_of("mockllm/model")

@@ -111,8 +111,8 @@ def test_shards_select_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     select_exactly()
     ids: list[int | str] = ["a*", "ab", "arr[0]", 7, "7", "007", "what?", "whats"]
     dataset = MemoryDataset([Sample(input="", id=one) for one in ids])
-    chosen = util.slice_dataset(dataset, None, ["a*", "arr[0]", 7, "what?"])
-    assert [one.id for one in chosen] == ["a*", "arr[0]", 7, "what?"]
+    subset = util.slice_dataset(dataset, None, ["a*", "arr[0]", 7, "what?"])
+    assert [one.id for one in subset] == ["a*", "arr[0]", 7, "what?"]
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,12 @@ def test_a_script_in_shards_whose_process_is_killed(
 
 def units(folder: Path, scripts: Sequence[str]) -> list[Unit]:
     """A unit for each script, which is run as it is."""
-    made = []
+    listed = []
     for number, script in enumerate(scripts):
         path = folder / f"script{number}.py"
         path.write_text(script, encoding="utf-8")
-        made.append(Unit(path.name, 1, [str(path)], str(folder), 1, [], {}, str(folder / "state" / str(number))))
-    return made
+        listed.append(Unit(path.name, 1, [str(path)], str(folder), 1, [], {}, str(folder / "state" / str(number))))
+    return listed
 
 
 WRITES = "from pathlib import Path\nPath(__file__).with_suffix('.done').touch()\n"
@@ -268,8 +268,8 @@ def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not sweep(command, workers=1, report=lambda line: None)
     assert sweep(command, workers=1, report=lambda line: None), "the same command runs what failed"
 
-    made = [[*one[:2], Path(one[2]).name, *one[3:]] for one in commands]
-    assert made == [
+    listed = [[*one[:2], Path(one[2]).name, *one[3:]] for one in commands]
+    assert listed == [
         ["truthgym", "convert", f"{name}.eval", "--to", "sft", "--out", f"data/{name}"] for name in ("a", "b", "b")
     ]
 

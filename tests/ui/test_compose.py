@@ -34,9 +34,9 @@ def test_every_verb_has_a_form_whose_controls_have_names(verb: str, client: Test
     controls = re.findall(r"<(?:input|select|textarea)\b[^>]*>", text)
     identities = [re.search(r'\bid="([^"]+)"', control) for control in controls if 'type="hidden"' not in control]
     assert all(identities)
-    found = [one[1] for one in identities if one and one[1] != ""]
-    assert len(found) == len(set(found))
-    for identity in found:
+    names = [one[1] for one in identities if one and one[1] != ""]
+    assert len(names) == len(set(names))
+    for identity in names:
         assert f'for="{identity}"' in text, identity
 
 
@@ -54,13 +54,13 @@ def test_a_new_form_runs_without_a_key(client: TestClient) -> None:
 
 
 def test_the_preview_follows_the_form_and_shows_the_arguments_of_what_is_ticked(client: TestClient) -> None:
-    given = FIRST | {"solvers": "truthgym/chain_of_thought", "paradigms": "martingale", "P martingale per": "step"}
-    answer = client.post("/compose?parts=1", data=given, headers=HTMX).text
+    form = FIRST | {"solvers": "truthgym/chain_of_thought", "paradigms": "martingale", "P martingale per": "step"}
+    answer = client.post("/compose?parts=1", data=form, headers=HTMX).text
     assert "<html" not in answer
     assert 'name="S truthgym/chain_of_thought steps"' in answer
     assert 'name="T n"' in answer
     assert "-T 'paradigms={martingale: {per: step}}'" in unescape(answer)
-    assert 'name="S truthgym' not in client.post("/compose", data=given, headers=HTMX).text
+    assert 'name="S truthgym' not in client.post("/compose", data=form, headers=HTMX).text
 
 
 BAD = [
@@ -97,13 +97,13 @@ BAD = [
 def test_bad_input_is_one_clear_line_and_nothing_is_lost(
     changed: dict[str, str], said: str, client: TestClient, tmp_path: Path
 ) -> None:
-    given = FIRST | {"--seed": "4711"} | changed
-    answer = client.post("/compose", data=given, headers=HTMX)
+    form = FIRST | {"--seed": "4711"} | changed
+    answer = client.post("/compose", data=form, headers=HTMX)
     assert said in shown(answer.text)
     assert "<pre" not in answer.text  # no command
-    refused = client.post("/launch", data=given)
+    refused = client.post("/launch", data=form)
     assert refused.status_code == 400
-    if given["verb"] == "eval":
+    if form["verb"] == "eval":
         assert 'value="4711"' in refused.text
     for value in changed.values():
         assert not value or value in unescape(refused.text)
@@ -122,14 +122,14 @@ def test_a_model_without_its_key_is_a_warning_that_names_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    given = FIELDS | {"models": ["openai/gpt-5.4-mini"], "role judge": ["openai-api/my-lab/x"]}
-    first, second = warnings(given, "x", tmp_path)
+    form = FIELDS | {"models": ["openai/gpt-5.4-mini"], "role judge": ["openai-api/my-lab/x"]}
+    first, second = warnings(form, "x", tmp_path)
     assert "openai/gpt-5.4-mini needs a key" in first
     assert "OPENAI_API_KEY" in first
     assert "MY_LAB_API_KEY" in second
-    assert problems(given, "x", tmp_path) == []
+    assert problems(form, "x", tmp_path) == []
     (tmp_path / ".env").write_text("OPENAI_API_KEY=hunter2hunter2\n")
-    assert len(warnings(given, "x", tmp_path)) == 1
+    assert len(warnings(form, "x", tmp_path)) == 1
     text = client_of(tmp_path).post("/compose", data=FIRST, headers=HTMX).text
     assert "openai (OPENAI_API_KEY)" in shown(text)
     assert "hunter2" not in text
@@ -155,21 +155,21 @@ def test_the_roles_are_those_that_paradigms_name() -> None:
 
 
 def test_save_open_and_save_again(client: TestClient, tmp_path: Path) -> None:
-    given = FIRST | {"name": "mine", "--limit": "5"}
-    answer = client.post("/save", data=given)
+    form = FIRST | {"name": "mine", "--limit": "5"}
+    answer = client.post("/save", data=form)
     assert (answer.status_code, answer.headers["location"]) == (303, "/?setup=mine&saved=1")
     opened = client.get(answer.headers["location"]).text
     assert "Saved as setups/mine.py." in opened
     assert 'name="--limit" value="5"' in opened
-    assert client.post("/save", data=given | {"--limit": "6"}).status_code == 400
-    assert client.post("/save", data=given | {"--limit": "6", "opened": "mine"}).status_code == 303
+    assert client.post("/save", data=form | {"--limit": "6"}).status_code == 400
+    assert client.post("/save", data=form | {"--limit": "6", "opened": "mine"}).status_code == 303
     assert setups.read(tmp_path, "mine")[0].fields["--limit"] == ["6"]
-    assert client.post("/save", data=given | {"--limit": "7", "replace": "true"}).status_code == 303
+    assert client.post("/save", data=form | {"--limit": "7", "replace": "true"}).status_code == 303
 
 
 def test_what_was_typed_is_shown_as_text(client: TestClient) -> None:
-    given = FIRST | {"name": "<script>alert(1)</script>", "T n": '"><script>alert(2)</script>'}
-    assert "<script>alert" not in client.post("/compose", data=given).text
+    form = FIRST | {"name": "<script>alert(1)</script>", "T n": '"><script>alert(2)</script>'}
+    assert "<script>alert" not in client.post("/compose", data=form).text
 
 
 def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> None:
@@ -201,9 +201,9 @@ def test_an_estimate_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_there_is_an_estimate_for_each_task_mode_and_with_prices_for_each_model() -> None:
-    given = FIELDS | {"models": ["a/b, c/d"], "solvers": ["truthgym/direct", "truthgym/self_debate"]}
-    assert len([*cost_commands(given)]) == 2
-    assert len([*cost_commands(given | {"--model-cost-config": ["prices.yaml"]})]) == 4
+    form = FIELDS | {"models": ["a/b, c/d"], "solvers": ["truthgym/direct", "truthgym/self_debate"]}
+    assert len([*cost_commands(form)]) == 2
+    assert len([*cost_commands(form | {"--model-cost-config": ["prices.yaml"]})]) == 4
 
 
 def test_every_task_says_what_it_does() -> None:
@@ -250,8 +250,8 @@ def test_of_several_modes_none_starts_if_one_cannot(client: TestClient, tmp_path
 
 
 def test_another_training_method_shows_its_own_options(client: TestClient) -> None:
-    given = {"verb": "train", "method": "grpo", "--model_name_or_path": "trained/x"}
-    text = client.post("/compose?whole=1", data=given, headers=HTMX).text
+    form = {"verb": "train", "method": "grpo", "--model_name_or_path": "trained/x"}
+    text = client.post("/compose?whole=1", data=form, headers=HTMX).text
     assert 'name="--num_generations"' in text
     assert 'value="trained/x"' in text
     assert 'name="--num_generations"' not in client.get("/?verb=train").text

@@ -63,17 +63,17 @@ def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_pa
     logs = [run("truthgym/forecasting", limit=3).location for _ in range(2)]
     (tmp_path / "logs" / "broken.eval").write_bytes(b"no log")
     names = [os.path.relpath(log, tmp_path) for log in logs]
-    shown = browser.get("/results").text
-    assert all(name in shown for name in names)
-    assert "broken.eval is not a complete .eval log" in shown
+    text = browser.get("/results").text
+    assert all(name in text for name in names)
+    assert "broken.eval is not a complete .eval log" in text
     compared = browser.get("/results/compare", params={"log": names})
     assert compared.status_code == 200
     assert "3 questions in both logs" in compared.text
     spaced = tmp_path / "logs" / "it's two.eval"
     shutil.copyfile(logs[0], spaced)
     words = shlex.join(["truthgym", "compare", "logs/it's two.eval", names[1]])
-    shown = browser.get("/results/compare", params={"log": ["logs/it's two.eval", names[1]]}).text
-    assert words in unescape(shown)
+    text = browser.get("/results/compare", params={"log": ["logs/it's two.eval", names[1]]}).text
+    assert words in unescape(text)
     assert "tick two or more" in browser.get("/results/compare", params={"log": names[:1]}).text
     assert browser.get("/view/").status_code == 200
     assert browser.get(f"/api/log-size/{names[0]}").status_code == 403  # only by its whole path

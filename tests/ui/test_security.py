@@ -86,14 +86,14 @@ def test_the_token_opens_the_page_by_form_or_header(tmp_path: Path) -> None:
 
 def test_a_server_on_every_address_takes_addresses_and_no_names(tmp_path: Path) -> None:
     client = client_of(tmp_path, TOKEN, "0.0.0.0")
-    known = {"authorization": f"Bearer {TOKEN}"}
-    assert client.get("/", headers=known | {"host": "192.168.1.5:7580"}).status_code == 200
-    assert client.get("/", headers=known | {"host": "evil.example"}).status_code == 421
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    assert client.get("/", headers=headers | {"host": "192.168.1.5:7580"}).status_code == 200
+    assert client.get("/", headers=headers | {"host": "evil.example"}).status_code == 421
 
 
 def test_a_large_body_is_refused(tmp_path: Path) -> None:
-    made = app(tmp_path, limits=Limits(body_bytes=100))
-    client = TestClient(made, base_url=ADDRESS, headers={"origin": ADDRESS})
+    page = app(tmp_path, limits=Limits(body_bytes=100))
+    client = TestClient(page, base_url=ADDRESS, headers={"origin": ADDRESS})
     assert client.post("/login", data={"token": "x" * 200}).status_code == 413
     assert client.get("/", headers={"x": "y" * 9000}).status_code == 431
 

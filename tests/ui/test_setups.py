@@ -49,12 +49,12 @@ def test_every_verb_composes_a_command_that_its_own_parser_accepts(verb: str) ->
     [words] = setup_of({"verb": [verb], **COMPOSED[verb]}, "x").commands().values()
     assert tuple(words[:2]) == VERBS[verb]
     context = command_of(*VERBS[verb]).make_context("x", list(words[2:]))
-    given = {name: context.get_parameter_source(name).name for name in context.params}  # type: ignore[union-attr]
+    sources = {name: context.get_parameter_source(name).name for name in context.params}  # type: ignore[union-attr]
     fields = {key for key in COMPOSED[verb] if key.startswith("--")}
-    assert "COMMANDLINE" in given.values()
+    assert "COMMANDLINE" in sources.values()
     for key in () if verb == "train" else fields:
         name = next(param.name for param in command_of(*VERBS[verb]).params if key in param.opts)
-        assert given[str(name)] == "COMMANDLINE", key
+        assert sources[str(name)] == "COMMANDLINE", key
     check_words(verb, words[2:])
 
 
@@ -68,9 +68,9 @@ def test_a_train_command_is_what_the_trainers_parser_takes() -> None:
 
 @pytest.mark.parametrize("method", ["sft", "grpo", "few_shot", "reinforcement"])
 def test_every_method_has_options_with_their_help(method: str) -> None:
-    shown = train_options(method)
-    assert shown[0].name in ("--config", "--model_name_or_path")
-    assert all(one.help for one in shown)
+    options = train_options(method)
+    assert options[0].name in ("--config", "--model_name_or_path")
+    assert all(one.help for one in options)
 
 
 def test_words_are_kept_apart_and_values_are_never_options() -> None:
@@ -97,19 +97,19 @@ def test_several_modes_are_one_command_each_in_folders_of_their_own() -> None:
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `eval_set` in a form that can be compared, without those left at None or at a default."""
-    kept = {key: value for key, value in given.items() if value not in (None, {}, [])}
-    if "epochs" in kept:
-        kept["epochs"] = getattr(kept["epochs"], "epochs", kept["epochs"])
-    if isinstance(kept.get("model"), str):
-        kept["model"] = kept["model"].split(",")
-    return kept
+    values = {key: value for key, value in given.items() if value not in (None, {}, [])}
+    if "epochs" in values:
+        values["epochs"] = getattr(values["epochs"], "epochs", values["epochs"])
+    if isinstance(values.get("model"), str):
+        values["model"] = values["model"].split(",")
+    return values
 
 
 def test_the_script_calls_eval_set_as_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict[str, Any]] = []
 
-    def record(tasks: object = None, **given: Any) -> tuple[bool, list[Any]]:
-        calls.append({"tasks": tasks} | given)
+    def record(tasks: object = None, **sources: Any) -> tuple[bool, list[Any]]:
+        calls.append({"tasks": tasks} | sources)
         return True, []
 
     monkeypatch.setattr(inspect_cli, "eval_set", record)
