@@ -84,7 +84,7 @@ class Plan:
     done: int = 0
     """Tasks whose logs were complete before."""
     most: int = CONNECTIONS
-    """Workers that the script's limits leave busy: connections to a provider, sandboxes, subprocesses."""
+    """Most workers that the script's limits keep busy: of connections to a provider, sandboxes, subprocesses."""
 
 
 class Script:

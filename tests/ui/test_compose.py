@@ -40,7 +40,7 @@ def test_every_verb_has_a_form_whose_controls_have_names(verb: str, client: Test
         assert f'for="{identity}"' in text, identity
 
 
-def test_all_tasks_modes_and_paradigms_of_the_registry_can_be_ticked(client: TestClient) -> None:
+def test_all_tasks_modes_and_scorers_of_the_registry_can_be_ticked(client: TestClient) -> None:
     text = client.get("/").text
     ticks = set(re.findall(r'type="checkbox"[^>]*value="(?:truthgym/)?(\w+)"', text))
     parts = {"prepare", "prepare_tools", "label_pair", "predict_answers", "human", "reference"}
@@ -72,8 +72,8 @@ BAD = [
     ({"T nn": "3"}, "truthgym/forecasting takes no argument 'nn'; did you mean 'n'?"),
     ({"solvers": "truthgym/chain", "S x y": "1"}, "There is no reasoning mode 'truthgym/chain'"),
     ({"solvers": "truthgym/direct", "S truthgym/direct steps": "4"}, "truthgym/direct takes no argument 'steps'"),
-    ({"paradigms": "qualitative"}, "The paradigm qualitative needs a model in the role judge"),
-    ({"paradigms": "bier"}, "There is no paradigm 'bier'; did you mean 'brier'?"),
+    ({"paradigms": "qualitative"}, "The scorer qualitative needs a model in the role judge"),
+    ({"paradigms": "bier"}, "There is no scorer 'bier'; did you mean 'brier'?"),
     ({"--epochs": "many"}, "Invalid value for '--epochs': 'many' is not a valid integer"),
     ({"--limit": "ten"}, "--limit 'ten' cannot be used; give a number of samples such as 10"),
     ({"T": "steps"}, "-T steps: write it as NAME=VALUE"),

@@ -119,13 +119,13 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
     for name in scorers:
         scorer = choices(SCORERS).get(f"truthgym/{name}")
         if scorer is None:
-            yield f"There is no paradigm {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list."
+            yield f"There is no scorer {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list."
             continue
         arguments = arguments_of(fields, "P", name)
         yield from argument_problems(scorer, list(arguments), [])
         for role in needed_roles(name, arguments):
             if not value_of(fields, f"role {role}"):
-                yield f"The paradigm {name} needs a model in the role {role}; give one below Roles."
+                yield f"The scorer {name} needs a model in the role {role}; give one below Roles."
     for model in (name for name in model_names(fields) if name.startswith("reference/")):
         if model not in reference_models():
             near = did_you_mean(model, list(reference_models()))
@@ -136,7 +136,7 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
 
 
 def needed_roles(scorer: str, arguments: dict[str, str]) -> tuple[str, ...]:
-    """The model roles that a paradigm needs with these arguments."""
+    """The model roles that a scorer needs with these arguments."""
     try:
         return tuple(SCORER_BY_NAME[scorer].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
     except Exception:  # arguments that it does not take are another problem

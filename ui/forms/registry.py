@@ -1,4 +1,4 @@
-"""What can be chosen: tasks, reasoning modes, paradigms and models, read from their signatures and docstrings."""
+"""What can be chosen: tasks, reasoning modes, scorers and models, read from their signatures and docstrings."""
 
 import inspect
 import os
@@ -137,7 +137,7 @@ def reference_models() -> dict[str, tuple[str, ...]]:
 
 
 def role_names() -> tuple[str, ...]:
-    """The model roles of all paradigms and solvers, as docs/models.md describes them."""
+    """The model roles of all scorers and solvers, as docs/models.md describes them."""
     return (
         *("judge", "grader", "reader", "interviewer", "interlocutor", "debater_a", "debater_b"),
         *("predictor", "investigator", "forecaster", "human_proxy"),
