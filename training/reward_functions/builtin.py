@@ -97,7 +97,7 @@ class RolloutBatch:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Completions as columns. A column that the dataset lacks is an error only if a reward reads it."""
+    """Completions as the columns of `RolloutBatch`. One that the dataset lacks is an error only if it is read."""
 
     prompts: Sequence[object]
     completions: Sequence[object]
@@ -106,7 +106,6 @@ class TextBatch:
 
     @cached_property
     def texts(self) -> list[str]:
-        """Text of each completion."""
         return [message_text(completion) for completion in self.completions]
 
     @cached_property
@@ -118,7 +117,6 @@ class TextBatch:
 
     @cached_property
     def outcomes(self) -> list[float | None]:
-        """1 or 0; None if the truth is unknown."""
         targets = column(self.columns, "target", '"yes", "no", or empty if unknown')
         return [binary_outcome(target) for target in targets]
 
@@ -130,17 +128,14 @@ class TextBatch:
 
     @cached_property
     def groups(self) -> list[Hashable]:
-        """Identity of the prompt."""
         return [repr(prompt) for prompt in self.prompts]
 
     @property
     def questions(self) -> list[Hashable]:
-        """Identity of the question, the same in all arms of a sycophancy test."""
         return column(self.columns, "question", "of truthgym/sycophancy")
 
     @property
     def arms(self) -> list[str]:
-        """Arm of the sycophancy test."""
         return [str(arm) for arm in column(self.columns, "arm", "of truthgym/sycophancy")]
 
     @property
@@ -157,11 +152,9 @@ class TextBatch:
 
     @property
     def posteriors(self) -> list[float | None]:
-        """The belief in the answer."""
         return self.beliefs
 
     def log(self, name: str, value: float) -> None:
-        """Log a figure that is not NaN through TRL."""
         log(self.columns, name, value)
 
 

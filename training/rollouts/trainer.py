@@ -66,10 +66,10 @@ HASHED_SPLIT = (
 )
 
 
-def train_on_rollouts(method: str, given: RawOptions) -> Path:
+def train_on_rollouts(method: str, options: RawOptions) -> Path:
     """Train with GRPO or RLOO: see `grpo` and `rloo`."""
     # Options.
-    parsed = parse_options(method, given)
+    parsed = parse_options(method, options)
     check_checkpoint(parsed.resume_from_checkpoint)
 
     # The model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model that is made.
