@@ -12,7 +12,6 @@ import argparse
 import os
 import random
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,13 +89,11 @@ def cost(samples: int = 1000) -> None:
         folder = Path(name)
         sample = (cpu_of(folder, 1, samples, 0, "--workers", 1) - used[2] + unit) / samples
         log = list_eval_logs(str(folder / "logs"))[0].name.removeprefix("file://")
-        copied = cpu_seconds(lambda: shutil.copyfile(log, folder / "copy.eval"))
         questions = [(number, None) for number in range(samples)]
         merged = cpu_seconds(lambda: merge_shards([log], str(folder / "merged.eval"), questions, {}))
         read = cpu_seconds(lambda: list(read_eval_log_samples(log, all_samples_required=True)))
         size = Path(log).stat().st_size / 1e6
-    print(f"a log of {size:.1f} MB, {samples} samples: bytes a CPU second, merged / copied = {copied / merged:.4f}, "
-          f"merged / read with Inspect = {read / merged:.2f}")  # fmt: skip
+    print(f"a log of {size:.1f} MB, {samples} samples: CPU of merging / reading with Inspect = {merged / read:.2f}")
     parts = {"processes": 50 * used[2] / 2, "units": 1000 * unit, "samples": 1e6 * sample,
              "merging": 1e6 * merged / samples}  # fmt: skip
     print("a million samples as 100 tasks in 1,000 shards on 50 workers, in CPU hours: "
