@@ -243,8 +243,7 @@ def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(420, "light"), (1400, "dark")])
 def test_each_page_fits_its_window_and_names_its_controls(
     chromium: "Browser", site: Site, width: int, scheme: Literal["light", "dark"]
 ) -> None:
