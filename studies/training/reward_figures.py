@@ -69,9 +69,9 @@ def rubric(frame: pd.DataFrame) -> str:
     """Each proxy: how it orders replies, and what the probes do to it."""
     rows, gaps = [], []
     for model, some in frame.groupby("model", sort=False):
-        by = {name: one.set_index("seed") for name, one in some.groupby("proxy", sort=False)}
+        by = {str(name): one.set_index("seed") for name, one in some.groupby("proxy", sort=False)}
         rows += [
-            [f"`{model}`: {name}", *(mean(one[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
+            [f"`{model!s}`: {name}", *(mean(one[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
             for name, one in by.items()
         ]
         gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
