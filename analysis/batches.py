@@ -88,7 +88,8 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
         tooltip=TOOLTIP,
     ).properties(width=420, height={"step": 16}, data=rows)
     facets = panel.facet(row=alt.Row("panel:N", title=None, header=alt.Header(labelOrient="top")))
-    return facets.resolve_scale(x="independent", y="independent")
+    independent: alt.FacetChart = facets.resolve_scale(x="independent", y="independent")
+    return independent
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

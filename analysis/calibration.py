@@ -122,7 +122,7 @@ def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     )
     run = rows.iloc[0]
     title = alt.Title(run["model"], subtitle=f"{run['setup']}, {run['scorer']}: {run['n']} questions", limit=260)
-    return alt.layer(band, diagonal, points).properties(width=220, height=220, title=title)
+    return alt.LayerChart(layer=[band, diagonal, points]).properties(width=220, height=220, title=title)
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

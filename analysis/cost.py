@@ -130,7 +130,8 @@ def _panel(rows: pd.DataFrame) -> alt.LayerChart:
         shape=alt.Shape("setup:N", title=None, legend=legend, scale=scale(setups, SHAPES)),
         tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
     )
-    return alt.layer(line.encode(x=x, y=y), points).properties(width=340, height=240, title=best["scorer"])
+    layers = [line.encode(x=x, y=y), points]
+    return alt.LayerChart(layer=layers).properties(width=340, height=240, title=best["scorer"])
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

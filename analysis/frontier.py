@@ -72,7 +72,7 @@ def load(logs: Places) -> pd.DataFrame:
     for (model, setup, budget), part in by_question.groupby([*CURVE, "budget"]):
         mean = mean_estimate(part["uplift"], list(part["event"]))
         points.append(
-            {"model": model, "setup": setup, "budget": WHOLE if np.isinf(budget) else f"{budget:g}"}
+            {"model": model, "setup": setup, "budget": WHOLE if budget == np.inf else f"{budget:g}"}
             | {"tokens": float(part["tokens"].mean()), "uplift": mean.estimate}
             | {"lower": mean.lower, "upper": mean.upper, "n": mean.n}
         )

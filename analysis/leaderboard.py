@@ -189,8 +189,9 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     if board.empty:
         raise BadInput("No two models share three independent events, so no rank can be drawn; ask about more events")
     panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
-    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
-    return charts.configure_axis(titleLimit=500)
+    charts = alt.vconcat(*panels, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
+    configured: alt.VConcatChart = charts.configure_axis(titleLimit=500)
+    return configured
 
 
 def _panel(rows: pd.DataFrame) -> alt.HConcatChart:

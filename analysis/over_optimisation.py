@@ -151,8 +151,9 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
     band = base.mark_area(opacity=0.2, color=BLUE).encode(y="gold_score_lower:Q", y2="gold_score_upper:Q")
     proxy = base.mark_line(strokeDash=[4, 3], color=GRAY)
     proxy = proxy.encode(y=alt.Y("proxy:Q", title="proxy (dashed)").scale(zero=False))
-    layers = alt.layer(alt.layer(band, gold), proxy).resolve_scale(y="independent").properties(width=360, height=200)
-    return by_run_and_pair(layers).resolve_scale(y="independent")
+    layers = alt.LayerChart(layer=[alt.LayerChart(layer=[band, gold]), proxy]).resolve_scale(y="independent")
+    facets: alt.FacetChart = by_run_and_pair(layers.properties(width=360, height=200)).resolve_scale(y="independent")
+    return facets
 
 
 def by_run_and_pair(panel: alt.LayerChart) -> alt.FacetChart:

@@ -194,8 +194,9 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
         if placed.empty:
             raise BadInput(f"No model has a known {x}, so there is no chart; give a table as ability=")
         panels = [_by_x(rows, groups, frame.attrs) for _, rows in placed.groupby(["scorer", "setup"], sort=True)]
-    charts: alt.VConcatChart = alt.vconcat(*panels, title=excluded_title(frame.attrs.get("excluded", [])))
-    return charts.configure_axis(titleLimit=700)
+    charts = alt.vconcat(*panels, title=excluded_title(frame.attrs.get("excluded", [])))
+    configured: alt.VConcatChart = charts.configure_axis(titleLimit=700)
+    return configured
 
 
 def _drawn_scores(rows: pd.DataFrame, y: str) -> "dict[str, pd.Series[float]]":
@@ -269,8 +270,8 @@ def _by_x(rows: pd.DataFrame, groups: list[str], attrs: Mapping[Any, Any]) -> al
         for row in attrs["correlations"]
         if (row["scorer"], row["setup"]) == (scorer, setup)
     ]
-    title = heading(f"{scorer}, {setup}", subtitle or "too few models for a rank correlation")
-    return panel.properties(width=420, height=260, title=title)
+    above = heading(f"{scorer}, {setup}", subtitle or "too few models for a rank correlation")
+    return panel.properties(width=420, height=260, title=above)
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

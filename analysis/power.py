@@ -147,7 +147,7 @@ def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     own = own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"])
     subtitle = [run["setup"], f"{run['subject']}: {run['n']} questions"]
     title = alt.Title(f"{run['score']}, {run['kind']}", subtitle=subtitle, limit=380)
-    return alt.layer(effect, lines, own).properties(width=320, height=220, title=title)
+    return alt.LayerChart(layer=[effect, lines, own]).properties(width=320, height=220, title=title)
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

@@ -208,7 +208,7 @@ def _link_panel(frame: pd.DataFrame) -> alt.LayerChart | None:
         base.mark_point(size=60, color=BLUE, opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
     ]
     title = heading("published link, in form", f"{len(points)} models in setups")
-    return alt.layer(*layers).properties(width=360, height=260, title=title)
+    return alt.LayerChart(layer=layers).properties(width=360, height=260, title=title)
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

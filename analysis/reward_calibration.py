@@ -160,7 +160,7 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
     points = base.mark_point(filled=True, color=BLUE).encode(y=y, tooltip=["run", "gold", "n", "correct"])
     fit = base.mark_line(color=BLUE, interpolate="step").encode(y="isotonic:Q")
     implied = base.mark_line(color=GRAY, strokeDash=[4, 3]).encode(y="implied:Q")
-    return by_run_and_pair(alt.layer(points, fit, implied).properties(width=320, height=180))
+    return by_run_and_pair(alt.LayerChart(layer=[points, fit, implied]).properties(width=320, height=180))
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

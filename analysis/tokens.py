@@ -54,7 +54,7 @@ def load(logs: Places) -> pd.DataFrame:
             for _, outcome in log.outcomes():
                 for scorer in (MUTUAL, WORLD):
                     score = (outcome.scores or {}).get(scorer)
-                    facts = {name: run.columns[name] for name in ("log", "eval_id", "model")}
+                    facts: dict[str, Any] = {name: run.columns[name] for name in ("log", "eval_id", "model")}
                     facts |= {"scorer": scorer, "sample_id": str(outcome.id), "epoch": outcome.epoch}
                     rows += [facts | row for row in _rows(score.details if score else {})]
     if not rows:

@@ -267,10 +267,6 @@ def _share(threshold: float | str) -> float:
     return number
 
 
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""From texts to vectors of length 1: texts x dimensions."""
-
-
 def embedder_named(name: str, url: str = "") -> Embed:
     """The embedder behind the argument `embedder`."""
     if url and name == "none":

@@ -44,9 +44,9 @@ def interval_panel(
     axis = "x" if isinstance(estimate, alt.X) else "y"
     lower = estimate.copy()
     lower.shorthand = f"{bounds[0]}:Q"
-    painted = {"color": color} if isinstance(color, str) else {}
+    painted: dict[str, Any] = {"color": color} if isinstance(color, str) else {}
     channels |= {"color": color} if isinstance(color, alt.Color) else {}
-    hollow = {"strokeWidth": 2} if "fill" in channels else {"filled": True}
+    hollow: dict[str, Any] = {"strokeWidth": 2} if "fill" in channels else {"filled": True}
     own = {name: channels.pop(name) for name in OF_POINT if name in channels}
     base = alt.Chart(alt.Undefined if rows is None else rows).encode(**channels)
     lines = [
@@ -55,8 +55,7 @@ def interval_panel(
     ]
     rule = base.mark_rule(strokeWidth=width, **painted).encode(**{axis: lower, f"{axis}2": f"{bounds[1]}:Q"})
     dot = base.mark_point(**({"size": 60, "opacity": 1} | hollow | painted | dict(point or {})))
-    panel: alt.LayerChart = alt.layer(*lines, rule, *layers, dot.encode(**{axis: estimate}, **own))
-    return panel
+    return alt.LayerChart(layer=[*lines, rule, *layers, dot.encode(**{axis: estimate}, **own)])
 
 
 def labels(column: str, sort: Any, limit: int) -> alt.Y:  # noqa: ANN401

@@ -95,8 +95,8 @@ def test_a_later_pass_of_a_scorer_fails_no_page(
     urn_logs: Path, tmp_path: Path, options: dict[str, Any], label: str, only: list[str]
 ) -> None:
     log = read_eval_log(str(next(urn_logs.glob("*.eval"))))
-    for later in (brier(**options), martingale(per="step")):
-        log = score(log, later, action="append", display="log")
+    for scorer in (brier(**options), martingale(per="step")):
+        log = score(log, scorer, action="append", display="log")
     for sample in log.samples or []:
         (sample.scores or {})["brier1"].value["brier_score"] = 0.125  # type: ignore[index]
     write_eval_log(log, str(tmp_path / "log.eval"))
