@@ -84,23 +84,23 @@ class Pool:
 
     def _start(self, key: Key, source: Source, item: Item) -> None:
         task = self.running[key] = asyncio.create_task(self._run(key, source, item))
-        source.running += 1
-        task.add_done_callback(partial(self._forget, key, source))
+        task.add_done_callback(partial(self._forget, key))
         self.metrics.queue.set(len(self.running))
 
-    def _forget(self, key: Key, source: Source, _: object) -> None:
+    def _forget(self, key: Key, _: object) -> None:
         self.running.pop(key, None)
-        source.running -= 1
-        if source.retired and not source.running:
-            self.retire(source)
         self.metrics.queue.set(len(self.running))
 
     def retire(self, source: Source) -> None:
-        """Have the models of a source closed as soon as no item is scored with it."""
-        source.retired = True
-        closing = asyncio.get_running_loop().create_task(source.release())
+        """Have the models of a source whose place another one has taken closed, once its last item is scored."""
+        closing = asyncio.create_task(self._close(source))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+    async def _close(self, source: Source) -> None:
+        if scoring := [task for (digest, _), task in self.running.items() if digest == source.digest]:
+            await asyncio.wait(scoring)
+        await source.close()
 
     async def drain(self) -> None:
         """Wait until all items are scored, at most `limits.drain` seconds."""

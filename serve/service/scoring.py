@@ -136,10 +136,6 @@ class Source:
         """Load everything that can fail before the first item."""
         self.spec = spec
         self.rates = rates or Rates()
-        self.running = 0
-        """Items that are being scored with it."""
-        self.retired = False
-        """Whether another source has taken its place."""
         self.digest, self.made_of = spec.identity()
         name = spec.scorer.removeprefix("truthgym/")
         try:
@@ -181,15 +177,14 @@ class Source:
                 self.roles[judge_role] = _models(judge_role, reward.judges, max_connections, self.rates)
         self.model = get_model(NO_MODEL)
 
-    async def release(self) -> None:
-        """Close the clients of its models, once another source has its place and its last item is scored."""
-        if self.retired and not self.running:
-            for value in self.roles.values():
-                for model in value if isinstance(value, list) else [value]:
-                    try:
-                        await model.__aexit__(None, None, None)
-                    except Exception as error:  # a provider may raise anything, and nothing waits for it any more
-                        log_traceback(f"closing {model}", error)
+    async def close(self) -> None:
+        """Close the clients of its models."""
+        for value in self.roles.values():
+            for model in value if isinstance(value, list) else [value]:
+                try:
+                    await model.__aexit__(None, None, None)
+                except Exception as error:  # a provider may raise anything, and nothing waits for it any more
+                    log_traceback(f"closing {model}", error)
 
     def _falls_back(self, state: TaskState) -> bool:
         """Whether some rubrics are for prompts or domains, and none of these is for this one."""

@@ -1,13 +1,17 @@
 """Asks a server's application without a network."""
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from truthgym.scorers.rubrics.reward import Artifact, Content, RubricReward
 from truthgym.serve.server import Server, application
-from truthgym.serve.service.scoring import Source
+from truthgym.serve.service.scoring import JUDGE_FAILED, Item, Result, Source
 from truthgym.serve.spec import RewardSpec
 
 JUDGE = {"grader": "reference/judge"}
@@ -24,30 +28,39 @@ def item(response: str, **fields: Any) -> dict[str, Any]:
     return {"prompt": "Will it rain?", "response": response, "target": "yes", **fields}
 
 
-def ask(served: Server, *requests: tuple[str, Any], together: Any = False, **headers: str) -> list[httpx.Response]:
+@asynccontextmanager
+async def web(served: Server, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    app = application(served)
+    transport = httpx.ASGITransport(app)
+    client = httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers)
+    async with app.router.lifespan_context(app), client:
+        yield client
+
+
+def ask(served: Server, *requests: tuple[str, Any], together: bool = False, **headers: str) -> list[httpx.Response]:
     """Send requests (path and JSON, or bytes; None is a GET), one after another or all at once."""
 
     async def send_all() -> list[httpx.Response]:
-        app = application(served)
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://test") as http,
-        ):
+        async with web(served) as http:
 
             def send(path: str, body: Any) -> Any:
                 if body is None:
                     return http.get(path, headers=headers)
-                if isinstance(body, bytes):
-                    return http.post(path, content=body, headers={**JSON, **headers})
-                return http.post(path, json=body, headers=headers)
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                return http.post(path, content=content, headers={**JSON, **headers})
 
             if together:
-                found: list[httpx.Response] = await asyncio.gather(*(send(*one) for one in requests))
-                return found
+                return list(await asyncio.gather(*(send(*request) for request in requests)))
             return [await send(*request) for request in requests]
 
     return asyncio.run(send_all())
+
+
+def artifact(folder: Path, reward: RubricReward, **options: Any) -> RewardSpec:
+    """A specification of a rubric artifact, which is written to the folder."""
+    path = folder / "rm.json"
+    path.write_text(json.dumps(Artifact.of(Content(reward=reward)).model_dump(mode="json")))
+    return RewardSpec(scorer="rubric", options={"rubric": str(path)}, **options)
 
 
 def rewards(response: httpx.Response) -> list[Any]:
@@ -58,17 +71,15 @@ class Stub:
     """A scorer in place of a source's own: replies by text, fails on request, and counts."""
 
     def __init__(self, served: Server, failures: Sequence[str] = (), seconds: float = 0.0) -> None:
-        from truthgym.serve.service.scoring import JUDGE_FAILED, Item, Result
-
         self.calls: list[str] = []
         self.failures = list(failures)
 
-        async def score(given: Item, draw: int = 0) -> Result:
-            self.calls.append(given.response)
+        async def score(item: Item, draw: int = 0) -> Result:
+            self.calls.append(item.response)
             await asyncio.sleep(seconds)
-            if given.response in self.failures:
-                self.failures.remove(given.response)
+            if item.response in self.failures:
+                self.failures.remove(item.response)
                 return JUDGE_FAILED
-            return Result(score=float(len(given.response)), reward=float(len(given.response)))
+            return Result(score=float(len(item.response)), reward=float(len(item.response)))
 
         served.source.score = score  # type: ignore[method-assign, assignment]

@@ -3,15 +3,13 @@
 import asyncio
 import json
 import random
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server
+from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server, web
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.server import Server, application
 from truthgym.serve.service.access import RequestLog, Tokens, check_bind, read_tokens
@@ -86,6 +84,9 @@ SMALL = Limits(body_bytes=2000, batch_items=2, item_characters=100)
         ("/score", b"{" + b" " * 2000 + b"}", 413, "too_large"),
         ("/batch_score", {"items": [GOOD] * 3}, 413, "too_many_items"),
         ("/score", item("x" * 100), 413, "item_too_long"),
+        ("/score", item("y", question="x" * 100), 413, "item_too_long"),
+        ("/score", item("y", target="x" * 100), 413, "item_too_long"),
+        ("/score", item("y", metadata={"note": "x" * 100}), 413, "item_too_long"),
         ("/score", b"not json", 400, "invalid_json"),
         ("/score", b"[" * 1500, 400, "invalid_json"),
         ("/score", {"prompt": "q"}, 422, "invalid_body"),
@@ -98,64 +99,56 @@ def test_bodies_that_are_refused(path: str, body: Any, status: int, code: str) -
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
-def test_a_form_of_a_web_page_is_refused() -> None:
-    (response,) = ask(server(), ("/score", json.dumps(GOOD).encode()), **{"content-type": "text/plain"})
-    assert response.status_code == 415
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"content-type": "text/plain"}, 415, "not_json"),  # as of a form of a web page
+        ({f"x-{i}": "a" * 1000 for i in range(9)}, 431, "headers_too_large"),
+    ],
+)
+def test_headers_that_are_refused(headers: dict[str, str], status: int, code: str) -> None:
+    (response,) = ask(server(), ("/score", GOOD), **headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
-def raw(served: Server, requests: Sequence[tuple[str, bytes]], more: bool = False) -> list[tuple[int, bytes]]:
-    """Status and body of requests that go straight to the application. With `more`, their bodies never end."""
+async def send_raw(app: Any, path: str, body: bytes, more: bool = False) -> list[dict[str, Any]]:
+    """The messages with which an application answers. With `more`, the request's body never ends."""
+    messages: list[dict[str, Any]] = []
 
-    async def one(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
-        sent: list[Any] = []
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.02 if more else 0)
+        return {"type": "http.request", "body": body, "more_body": more}
 
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(0.02 if more else 0)
-            return {"type": "http.request", "body": body, "more_body": more}
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
 
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {SECRET}".encode())]
-        scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
-        await app(scope, receive, send)
-        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
-
-    async def every() -> list[tuple[int, bytes]]:
-        app = application(served)
-        return [await one(app, path, body) for path, body in requests]
-
-    return asyncio.run(every())
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {SECRET}".encode())]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
+    await app(scope, receive, send)
+    return messages
 
 
 def test_a_slow_client_is_cut_off() -> None:
-    ((status, body),) = raw(server(limits=Limits(body_time=0.05)), [("/score", b"{")], more=True)
-    assert status == 408
-    assert b"too_slow" in body
+    app = application(server(limits=Limits(body_time=0.05)))
+    start, body = asyncio.run(send_raw(app, "/score", b"{", more=True))
+    assert start["status"] == 408
+    assert b"too_slow" in body["body"]
 
 
 def test_a_request_that_the_end_of_the_server_cuts_off_is_answered(tmp_path: Path) -> None:
-    served, sent = server(log=RequestLog(tmp_path / "log")), []
+    served = server(log=RequestLog(tmp_path / "log"))
     Stub(served, seconds=60)
 
-    async def run() -> None:
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": json.dumps(GOOD).encode(), "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        headers = [(b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": "/score", "headers": headers, "query_string": b""}
-        task = asyncio.create_task(application(served)(scope, receive, send))
+    async def run() -> dict[str, Any]:
+        task = asyncio.create_task(send_raw(application(served), "/score", json.dumps(GOOD).encode()))
         while not served.pool.running:
             await asyncio.sleep(0.01)
         task.cancel()
-        await task
+        return (await task)[0]
 
-    asyncio.run(run())
-    assert sent[0]["status"] == 503
-    assert (b"retry-after", b"1") in sent[0]["headers"]
+    start = asyncio.run(run())
+    assert start["status"] == 503
+    assert (b"retry-after", b"1") in start["headers"]
     assert [line["error"] for line in logged(tmp_path / "log")] == ["cancelled"]
 
 
@@ -174,25 +167,19 @@ def test_a_thousand_malformed_bodies_leak_nothing(tmp_path: Path) -> None:
             case 2:
                 return draw.randbytes(draw.randrange(60))
             case _:
-                shapes: list[Any] = [
-                    None,
-                    3,
-                    [],
-                    {},
-                    {"prompt": {}},
-                    {"items": [3]},
-                    {"query": 1},
-                    [[[]]],
-                    "\ud800",
-                ]
+                shapes: list[Any] = [None, 3, [], {}, {"prompt": {}}, {"items": [3]}, {"query": 1}, [[[]]], "\ud800"]
                 return json.dumps(draw.choice(shapes)).encode()
         return bytes(body)
 
     served = server(specs=tmp_path, tokens=TOKENS)
-    requests = [(draw.choice(paths), broken()) for _ in range(1000)]
-    responses = raw(served, requests)
-    assert {status for status, _ in responses} == {400, 422}
-    together = b"".join(body for _, body in responses).decode()
+
+    async def send_all() -> list[list[dict[str, Any]]]:
+        app = application(served)
+        return [await send_raw(app, draw.choice(paths), broken()) for _ in range(1000)]
+
+    answers = asyncio.run(send_all())
+    assert {start["status"] for start, _ in answers} == {400, 422}
+    together = b"".join(body["body"] for _, body in answers).decode()
     secrets = ("Traceback", "the-clients-text", SECRET, str(tmp_path), "site-packages", "/serve/")
     assert [leak for leak in secrets if leak in together] == []
 
@@ -292,28 +279,21 @@ def test_what_the_server_counts() -> None:
 def test_a_judge_that_fails_again_and_again_is_not_ready() -> None:
     served = server(limits=Limits(retries=0, breaker_failures=2, breaker_time=60))
     stub = Stub(served, failures=["a", "b"])
-    requests = [
-        ("/readyz", None),
-        ("/score", item("a")),
-        ("/score", item("b")),
-        ("/readyz", None),
-        ("/score", item("c")),
-    ]
-    assert [response.status_code for response in ask(served, *requests)] == [200, 503, 503, 503, 503]
+    scores = [("/score", item(text)) for text in "abc"]
+    responses = ask(served, ("/readyz", None), *scores[:2], ("/readyz", None), scores[2])
+    assert [response.status_code for response in responses] == [200, 503, 503, 503, 503]
     assert stub.calls == ["a", "b"]
 
 
 def test_one_item_is_tried_after_a_while() -> None:
     served = server(limits=Limits(retries=0, breaker_failures=2, breaker_time=0.2))
     stub = Stub(served, failures=["a", "b", "c"])
-    app = application(served)
-    transport = httpx.ASGITransport(app)
 
     async def talk() -> list[int]:
-        async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://t") as web:
+        async with web(served) as http:
 
             async def score(*texts: str) -> int:
-                return (await web.post("/batch_score", json={"items": [item(text) for text in texts]})).status_code
+                return (await http.post("/batch_score", json={"items": [item(text) for text in texts]})).status_code
 
             statuses = [await score("a", "b")]
             await asyncio.sleep(0.25)
@@ -339,9 +319,8 @@ def test_a_late_item_is_no_score_and_is_kept_for_the_next_request() -> None:
 def test_partial_results() -> None:
     served = server(limits=Limits(retries=0, breaker_failures=99))
     Stub(served, failures=["b", "b"])
-    some, none = ask(
-        served, ("/batch_score", {"items": [item("a"), item("b")]}), ("/batch_score", {"items": [item("b")]})
-    )
+    batches = [("/batch_score", {"items": [item(text) for text in texts]}) for texts in ("ab", "b")]
+    some, none = ask(served, *batches)
     assert some.status_code == 200
     assert [result["reward"] for result in some.json()["results"]] == [1, None]
     assert none.status_code == 503

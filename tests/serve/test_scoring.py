@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, StopDetails, get_model
 
 from tests.fixtures import QUIET, Says
-from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, ask, item, rewards, server
+from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
 from truthgym.serve.server import Server
@@ -34,7 +34,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     return eval(task, solver=direct(), model="reference/bayesian", epochs=2, **QUIET, log_dir=folder)[0]
 
 
-def sent(log: EvalLog) -> list[dict[str, Any]]:
+def items_of(log: EvalLog) -> list[dict[str, Any]]:
     return [
         {
             "id": str(sample.id),
@@ -54,14 +54,14 @@ def test_the_number_is_that_of_inspect_score(log: EvalLog, grader: str) -> None:
     role = {"model": "reference/judge", "model_args": {"noise": 0.1}}
     roles = {} if grader == "python_brier" else {"grader": role}
     spec = RewardSpec(scorer="graded", options={"grader": grader}, roles=roles)
-    (response,) = ask(server(spec), ("/batch_score", {"items": sent(log)}))
+    (response,) = ask(server(spec), ("/batch_score", {"items": items_of(log)}))
     models: Any = {"grader": get_model("reference/judge", noise=0.1, memoize=False)} if roles else None
     scored = score(log, Source(spec).scorer, model_roles=models, action="overwrite", display="log", copy=True)
     expected = [next(iter((sample.scores or {}).values())).value["grade"] for sample in scored.samples or []]  # type: ignore[call-overload, index]
     results = response.json()["results"]
     assert [result["score"] for result in results] == expected
     sign = 1 if grader == "model" else -1
-    assert [one["reward"] for one in results] == [sign * value for value in expected]
+    assert rewards(response) == [sign * value for value in expected]
     assert len(set(expected)) > 2
 
 
@@ -82,18 +82,14 @@ def test_an_artifact_and_a_reward_model_give_the_number_of_inspect_score(
     log: EvalLog, name: str, tmp_path: Path, classifier: Path
 ) -> None:
     judge = ModelSpec(model="reference/judge", model_args={"noise": 0.1})
-    content = Content(reward=read_reward("truth_seeking")[0].model_copy(update={"judges": (judge,)}))
-    (tmp_path / "rm.json").write_text(json.dumps(Artifact.of(content).model_dump(mode="json")))
-    options = {"rubric": {"rubric": str(tmp_path / "rm.json")}, "reward_model": {"folder": str(classifier)}}[name]
-    spec = RewardSpec(scorer=name, options=options)
-    (response,) = ask(server(spec), ("/batch_score", {"items": sent(log)}))
+    rubric = artifact(tmp_path, read_reward("truth_seeking")[0].model_copy(update={"judges": (judge,)}))
+    spec = rubric if name == "rubric" else RewardSpec(scorer=name, options={"folder": str(classifier)})
+    (response,) = ask(server(spec), ("/batch_score", {"items": items_of(log)}))
     scored = score(log, Source(spec).scorer, action="overwrite", display="log", copy=True)
     values: list[Any] = [next(iter((sample.scores or {}).values())).value for sample in scored.samples or []]
     key = {"rubric": "rubric_score", "reward_model": "reward"}[name]
-    assert [result["reward"] for result in response.json()["results"]] == pytest.approx(
-        [value[key] for value in values]
-    )
-    assert len({one[key] for one in values}) > 1
+    assert rewards(response) == pytest.approx([value[key] for value in values])
+    assert len({value[key] for value in values}) > 1
 
 
 def test_an_answer_that_cannot_be_read_has_the_lowest_reward_and_no_score() -> None:
@@ -108,10 +104,10 @@ def test_an_answer_that_cannot_be_read_has_the_lowest_reward_and_no_score() -> N
 
 
 def test_a_failing_judge_is_no_score(says: Says) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def reply(messages: list[Any]) -> str:
-        asked.append(messages[-1].text)
+        prompts.append(messages[-1].text)
         if "unreachable" in messages[-1].text:
             raise ConnectionError("no route with sk-secret")
         return "not a form" if "odd" in messages[-1].text else '{"reasons": "so", "grade": 40}'
@@ -121,11 +117,10 @@ def test_a_failing_judge_is_no_score(says: Says) -> None:
     items = [item("good"), item("unreachable"), item("odd one")]
     (response,) = ask(served, ("/batch_score", {"items": items}))
     assert response.status_code == 200
-    assert rewards(response) == [0.4, None, None]
-    assert [one["score"] for one in response.json()["results"]] == [0.4, None, None]
+    assert rewards(response) == [result["score"] for result in response.json()["results"]] == [0.4, None, None]
     codes = [(result["error"]["code"], result["error"]["retryable"]) for result in response.json()["results"][1:]]
     assert codes == [("judge_failed", True), ("judge_reply", True)]
-    assert sum("odd one" in text for text in asked) == 3, "a cached reply would be read again"
+    assert sum("odd one" in text for text in prompts) == 3, "a cached reply would be read again"
     assert "secret" not in response.text
 
 
@@ -168,9 +163,9 @@ def test_a_vote_that_could_not_be_had_fails_the_item(says: Says) -> None:
     replies = iter(['{"reasons": "So.", "a": 1}', None, "hm"] + ['{"reasons": "So.", "a": 0}'] * 3)
 
     def reply(_: object) -> str:
-        if (one := next(replies)) is None:
+        if (text := next(replies)) is None:
             raise ConnectionError("down")
-        return one
+        return text
 
     options = {"rubric": GLOBAL, "votes": 3, "cache": False}
     served = server(RewardSpec(scorer="rubric", options=options, roles={"judge": "mockllm/model"}))
@@ -244,12 +239,14 @@ def test_the_digest_is_of_the_code_of_a_users_scorer(tmp_path: Path) -> None:
 
 def test_the_digest_is_of_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    artifact = Artifact.of(Content(reward=read_reward("truth_seeking")[0]))
+    exported = Artifact.of(Content(reward=read_reward("truth_seeking")[0]))
     for name in ("a.json", "moved.json"):
-        Path(name).write_text(json.dumps(artifact.model_dump(mode="json")))
-    one, moved = (RewardSpec(scorer="rubric", options={"rubric": name}) for name in ("a.json", "moved.json"))
-    assert one.digest == moved.digest
-    assert one.identity()[1] == {f"artifact:{artifact.artifact_id}": artifact.digest_of_content.removeprefix("sha256:")}
+        Path(name).write_text(json.dumps(exported.model_dump(mode="json")))
+    first, moved = (RewardSpec(scorer="rubric", options={"rubric": name}) for name in ("a.json", "moved.json"))
+    assert first.digest == moved.digest
+    assert first.identity()[1] == {
+        f"artifact:{exported.artifact_id}": exported.digest_of_content.removeprefix("sha256:")
+    }
     Path("model").write_text("no file of the grader")
     assert RewardSpec(scorer="graded", options={"grader": "model"}, roles=JUDGE).identity()[1] == {}
     long = RewardSpec(scorer="rubric", options={"rubric": json.dumps(GLOBAL | {"name": "n" * 400})}, roles=JUDGE)
@@ -270,10 +267,7 @@ def test_the_digest_is_of_the_weights(tmp_path: Path, monkeypatch: pytest.Monkey
         RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": [{"model": "hf/m-2"}, "a/b"]}),
     ]
     before = [spec.digest for spec in specs]
-    assert [sorted(one.identity()[1]) for one in specs] == [
-        ["served:m-1", "served:m-2"],
-        ["served:m-2"],
-        ["served:m-2"],
-    ]
+    weights = [["served:m-1", "served:m-2"], ["served:m-2"], ["served:m-2"]]
+    assert [sorted(spec.identity()[1]) for spec in specs] == weights
     (Path("m-2") / "model.safetensors").write_text("trained again")
-    assert all(one.digest != old for one, old in zip(specs, before, strict=True))
+    assert all(spec.digest != old for spec, old in zip(specs, before, strict=True))

@@ -8,15 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serve.asking import JSON, Stub, ask, item, rewards, server
+from tests.serve.asking import JSON, Stub, ask, item, rewards, server, web
 from truthgym.serve.server import Server, application
 from truthgym.serve.service.guard import Limits
-from truthgym.serve.service.trainer_requests import (
-    OpenRLHFRequest,
-    conversation,
-    openrlhf_items,
-    without_end,
-)
+from truthgym.serve.service.trainer_requests import OpenRLHFRequest, conversation, openrlhf_items, without_end
 from truthgym.training.served_rewards import RewardClient, rewards_of
 
 Post = Callable[[str, Any], Awaitable[httpx.Response]]
@@ -54,11 +49,7 @@ def talk(served: Server, trainer: Callable[[Post], Awaitable[Any]]) -> tuple[Any
     statuses: list[int] = []
 
     async def run() -> Any:
-        app = application(served)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http,
-        ):
+        async with web(served) as http:
 
             async def post(path: str, body: Any) -> httpx.Response:
                 response = await http.post(path, json=body)
@@ -85,38 +76,24 @@ def test_a_trainer_whose_tries_are_over_has_no_reward(trainer: Callable[[Post], 
     assert talk(served, trainer) == (None, [503] * tries)
 
 
+def trl(served: Server, *columns: Any) -> list[float | None]:
+    """The rewards that TRL reads."""
+    client = RewardClient("http://test", transport=httpx.ASGITransport(application(served)))
+    return asyncio.run(rewards_of(client, *columns))
+
+
 def test_trl_reads_its_rewards_after_a_failure() -> None:
     served = server(limits=FAST)
     Stub(served, failures=["bb"])
-
-    async def run() -> Any:
-        app = application(served)
-        async with app.router.lifespan_context(app):
-            client = RewardClient("http://test", transport=httpx.ASGITransport(app))
-            prompts = [[{"role": "user", "content": "Will it rain?"}]] * 3
-            completions = [[{"role": "assistant", "content": text}] for text in ("a", "bb", "ccc")]
-            columns = {
-                "target": ["yes"] * 3,
-                "trainer_state": object(),
-                "log_metric": print,
-                "completion_ids": [[1]] * 3,
-            }
-            return await rewards_of(client, prompts, completions, columns)
-
-    assert asyncio.run(run()) == [1, 2, 3]
+    prompts = [[{"role": "user", "content": "Will it rain?"}]] * 3
+    completions = [[{"role": "assistant", "content": text}] for text in ("a", "bb", "ccc")]
+    others = {"trainer_state": object(), "log_metric": print, "completion_ids": [[1]] * 3}
+    assert trl(served, prompts, completions, {"target": ["yes"] * 3, **others}) == [1, 2, 3]
 
 
 def test_trl_gets_none_for_what_cannot_be_scored() -> None:
-    served = server()
-
-    async def run() -> Any:
-        app = application(served)
-        async with app.router.lifespan_context(app):
-            client = RewardClient("http://test", transport=httpx.ASGITransport(app))
-            answers = [r"\finalBeliefProb{0.5}"] * 2
-            return await rewards_of(client, ["Rain?", "Snow?"], answers, {"target": ["yes", ""]})
-
-    assert asyncio.run(run()) == [-0.25, None]
+    answers = [r"\finalBeliefProb{0.5}"] * 2
+    assert trl(server(), ["Rain?", "Snow?"], answers, {"target": ["yes", ""]}) == [-0.25, None]
 
 
 def test_what_never_works_is_refused_at_once() -> None:
