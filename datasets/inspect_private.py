@@ -15,6 +15,7 @@ PRIVATE = {
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
     "sample_id_filter": "inspect_ai._eval.task.util",  # selects questions by id; a sweep's shards replace it
     "SampleIdMatcher": "inspect_ai._eval.task.util",  # what it returns
+    "eval_set_id_for_log_dir": "inspect_ai._eval.evalset",  # the id of the eval set in a folder, which a sweep must use
     "task_identifier": "inspect_ai._eval.evalset",  # pairs a task of an eval set with its logs
     "EVAL_SET_CAPTURE_VERSION": "inspect_ai._eval.eval_set_manifest",  # version of the list of an eval set's tasks
     "EVAL_SET_SELECTION_VERSION": "inspect_ai._eval.eval_set_selection",  # of the file that selects one of them
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from inspect_ai._eval.context import init_runtime_context as init_runtime_context
     from inspect_ai._eval.eval_set_manifest import EVAL_SET_CAPTURE_VERSION as EVAL_SET_CAPTURE_VERSION
     from inspect_ai._eval.eval_set_selection import EVAL_SET_SELECTION_VERSION as EVAL_SET_SELECTION_VERSION
+    from inspect_ai._eval.evalset import eval_set_id_for_log_dir as eval_set_id_for_log_dir
     from inspect_ai._eval.evalset import task_identifier as task_identifier
     from inspect_ai._eval.loader import create_file_tasks as create_file_tasks
     from inspect_ai._eval.loader import load_file_tasks as load_file_tasks

@@ -14,11 +14,9 @@ from importlib.metadata import version
 from itertools import pairwise, takewhile
 from os import cpu_count
 from pathlib import Path
-from secrets import token_urlsafe
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
-import fsspec
 from filelock import FileLock, Timeout
 
 from truthgym.datasets.errors import BadInput, not_on_windows, one_of
@@ -278,21 +276,16 @@ def sweep_logs(
         raise BadInput("Two of the logs have the same name, and their datasets would be one folder; convert them apart")
     with only_sweep(folder, " ".join(places)):
         waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
-        _, failed = follow(run(waiting), waiting, report, "", mark_done)
+        _, failed = follow(run(waiting), waiting, report)
         if not failed:
             shutil.rmtree(folder, ignore_errors=True)
     return not failed
 
 
-def mark_done(outcome: Outcome) -> None:
-    Path(f"{outcome.unit.state}.done").touch()
-
-
 def follow(
-    outcomes: Iterator[Outcome], units: Sequence[Unit], report: Callable[[str], None], first: str = "",
-    finished: Callable[[Outcome], None] = lambda outcome: None,
-) -> tuple[dict[str, str], int]:  # fmt: skip
-    """Report each unit as it ends, with the time left. Returns the logs by unit, and how many units failed."""
+    outcomes: Iterator[Outcome], units: Sequence[Unit], report: Callable[[str], None], first: str = ""
+) -> tuple[dict[str, str], int]:
+    """Report each unit as it ends, and mark it as done. Returns the logs by unit, and how many units failed."""
     total, done, start = sum(unit.samples for unit in units), 0, time.monotonic()
     logs, failed = {}, 0
     report(f"{len(units)} units, {total:,} samples. {first}".strip())
@@ -303,7 +296,7 @@ def follow(
             failed += 1
             report(f"[{number}/{len(units)}] {outcome.unit.name}: FAILED: {outcome.error}")
         else:
-            finished(outcome)
+            Path(f"{outcome.unit.state}.done").touch()
             logs[outcome.unit.state] = outcome.log
             report(
                 f"[{number}/{len(units)}] {outcome.unit.name}: {outcome.unit.samples:,} samples in "
@@ -434,7 +427,7 @@ def logs_by_task(log_dir: str) -> dict[str, list[int | None]]:
     from truthgym.datasets.inspect_private import task_identifier
 
     by_task: dict[str, list[int | None]] = {}
-    for log in list_eval_logs(log_dir, recursive=False) if exists(log_dir) else []:
+    for log in list_eval_logs(log_dir, recursive=False):
         header = read_eval_log(log, header_only=True)
         by_task.setdefault(task_identifier(header, None), []).append(completed_samples(header))
     return by_task
@@ -442,24 +435,14 @@ def logs_by_task(log_dir: str) -> dict[str, list[int | None]]:
 
 def eval_set_id(log_dir: str, asked: str | None) -> str:
     """The id of the eval set in a folder, as Inspect keeps it there."""
-    path = f"{log_dir}/.eval-set-id"
-    if exists(path):
-        with fsspec.open(path, "rt") as file:
-            present = str(file.read()).strip()
-        if asked and asked != present:
-            raise BadInput(f"{log_dir} holds eval set {present}, and the script asks for {asked}; use another folder")
-        return present
-    new = asked or token_urlsafe(16).replace("-", "a").replace("_", "b")
+    from truthgym.datasets.inspect_private import PrerequisiteError, eval_set_id_for_log_dir
+
     if "://" not in log_dir:
         Path(log_dir).mkdir(parents=True, exist_ok=True)
-    with fsspec.open(path, "wt") as file:
-        file.write(new)
-    return new
-
-
-def exists(path: str) -> bool:
-    system, inner = fsspec.core.url_to_fs(path)
-    return bool(system.exists(inner))
+    try:
+        return eval_set_id_for_log_dir(log_dir, asked)
+    except PrerequisiteError:
+        raise BadInput(f"{log_dir} holds another eval set than the script's, {asked}; use another folder") from None
 
 
 def accepted(fail_on_error: bool | float | None, samples: int) -> int:
