@@ -1,5 +1,7 @@
 """`truthgym cost`: what a run will take, before it starts."""
 
+from typing import Any
+
 import click
 
 
@@ -26,12 +28,7 @@ def command(
     solver_args: tuple[str, ...],
     model: str,
     roles: tuple[str, ...],
-    epochs: int | None,
-    limit: int | None,
-    questions: int,
-    reply_tokens: int,
-    prices: str,
-    effect: float,
+    **settings: Any,  # noqa: ANN401
 ) -> None:
     """Print the model calls and tokens that `inspect eval TASK` would take with the same options.
 
@@ -57,11 +54,6 @@ def command(
         create_task(task, parse_cli_args(task_args)),
         models,
         solver=solver_from_spec(SolverSpec(solver, arguments, arguments)) if solver else None,
-        epochs=epochs,
-        limit=limit,
-        questions=questions,
-        reply_tokens=reply_tokens,
-        prices=prices,
-        effect=effect,
+        **settings,
     )
     click.echo(estimate_text(frame))

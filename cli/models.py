@@ -1,6 +1,7 @@
 """`truthgym models NAME`, and `truthgym tiny`: make the folder of a model that runs and trains on a laptop."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,23 +10,19 @@ from truthgym.training.tiny import STEPS
 
 @click.command("tiny")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the model.")
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the weights and of the warm start's data."
-)
-@click.option(
-    "--steps", type=int, default=STEPS, show_default=True, help="Steps of the warm start; 0 for random weights."
-)
-@click.option("--hidden", type=int, default=128, show_default=True, help="Width, a multiple of 32.")
-@click.option("--layers", type=int, default=2, show_default=True, help="Number of layers.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the weights and of the warm start's data.")
+@click.option("--steps", default=STEPS, show_default=True, help="Steps of the warm start; 0 for random weights.")
+@click.option("--hidden", default=128, show_default=True, help="Width, a multiple of 32.")
+@click.option("--layers", default=2, show_default=True, help="Number of layers.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing tiny model.")
-def tiny(out: Path, seed: int, steps: int, hidden: int, layers: int, overwrite: bool) -> None:
+def tiny(out: Path, **settings: Any) -> None:  # noqa: ANN401
     """Make a tiny language model: config, tokenizer, chat template, and weights after a warm start on `urns`.
 
     A toy: it answers in the requested format, but noisily, so that there is something to select and to learn.
     """
     from truthgym.training import tiny
 
-    folder = tiny.tiny(out, seed=seed, steps=steps, overwrite=overwrite, hidden=hidden, layers=layers)
+    folder = tiny.tiny(out, **settings)
     click.echo(f"{folder}: evaluate it with: inspect eval truthgym/urns --model hf/{folder} --max-tokens 12")
 
 

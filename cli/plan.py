@@ -1,5 +1,7 @@
 """`truthgym plan`: the memory of a training run, before it starts."""
 
+from typing import Any
+
 import click
 
 
@@ -13,9 +15,7 @@ import click
 @click.option("--gpu_memory", "--gpu-memory", type=float, help="GB of each GPU, to say what fits.")
 @click.option("--measure", is_flag=True, help="Also count the bytes of one step, on a small model.")
 @click.argument("training", nargs=-1, type=click.UNPROCESSED, metavar="[-- TRAINING OPTIONS]")
-def command(
-    model: str, gpus: int, method: str, length: int, gpu_memory: float | None, measure: bool, training: tuple[str, ...]
-) -> None:
+def command(model: str, gpus: int, training: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
     """Print the memory that training takes on each GPU, part by part, for DDP, ZeRO, FSDP, LoRA and offloading.
 
     Everything after -- is an option of `truthgym train METHOD`, such as --per_device_train_batch_size 2.
@@ -23,10 +23,4 @@ def command(
     from truthgym.training.closed_loop.options import parse_training_options
     from truthgym.training.plan import plan
 
-    options = {
-        "length": length,
-        "gpu_memory": gpu_memory,
-        "measure": measure,
-        "train": parse_training_options(training),
-    }
-    click.echo(plan(model, gpus, method=method, **options).text)  # type: ignore[arg-type]
+    click.echo(plan(model, gpus, train=parse_training_options(training), **options).text)

@@ -1,6 +1,7 @@
 """`truthgym serve`: a scorer as a reward server."""
 
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 
@@ -37,17 +38,12 @@ def command(
     reward: str,
     specs: Path | None,
     name: str | None,
-    host: str,
-    port: int,
-    tokens: Path | None,
-    log: Path | None,
-    log_text: bool,
-    canary: float,
     concurrency: int,
-    unknown_prompt: str,
+    unknown_prompt: Literal["error", "global"],
     requests_per_minute: float,
     tokens_per_minute: float,
     drain: float,
+    **settings: Any,  # noqa: ANN401
 ) -> None:
     """Serve a scorer of yours or ours over HTTP, as a reward for TRL, OpenRLHF, verl and slime."""
     from importlib.util import find_spec
@@ -65,10 +61,10 @@ def command(
         raise BadInput("truthgym serve: give either --scorer NAME, or --specs FOLDER and --spec NAME")
     spec = RewardSpec(
         scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward,
-        unknown_prompt="global" if unknown_prompt == "global" else "error",
+        unknown_prompt=unknown_prompt,
     ) if scorer else named_spec(specs or Path(), str(name))  # fmt: skip
     limits = Limits(
         concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items), drain=drain,
         requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute,
     )  # fmt: skip
-    serve(spec, host, port, tokens, specs, log, log_text, canary, limits)
+    serve(spec, specs=specs, limits=limits, **settings)
