@@ -297,7 +297,7 @@ def cancel(job: Job) -> None:
     (job.folder / CANCEL).touch()
     with lock(job.folder.parent):
         if not lives(job.folder / LAUNCHER) and lives(job.folder / STARTED):  # it was killed, and the command went on
-            launch(job.folder, "end")
+            launch(job.folder)
 
 
 def resume(job: Job) -> Job:
@@ -328,11 +328,11 @@ def next_command(job: Job) -> tuple[list[str], str]:
     )
 
 
-def launch(folder: Path, *words: str) -> None:
-    """Start the launcher of a run in a session of its own. With `end` it ends the command of one that was killed."""
+def launch(folder: Path) -> None:
+    """Start the launcher of a run in a session of its own."""
     with (folder / OUTPUT).open("ab") as printed:
         child = subprocess.Popen(
-            [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder), *words],
+            [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder)],
             cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True,
         )  # fmt: skip
     write(folder / LAUNCHER, process(child.pid))  # it writes the same; until then it is known by this

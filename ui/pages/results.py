@@ -13,8 +13,6 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse,
 from fastapi.staticfiles import StaticFiles
 from fsspec.implementations.local import LocalFileSystem
 from markupsafe import Markup
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
@@ -37,27 +35,21 @@ REPORT_HEADERS = {
 """A report's scripts draw its charts. In a sandbox they reach nothing of this server."""
 
 
-class WithHeaders:
-    """ASGI application with headers for all that another one answers."""
+class FilesWithHeaders(StaticFiles):
+    """The files of a folder, each answered with some headers."""
 
-    def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
-        self.app, self.headers = app, headers
+    def __init__(self, headers: dict[str, str], **options: Any) -> None:  # noqa: ANN401
+        super().__init__(html=True, **options)
+        self.headers = headers
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self.headers)
-            await send(message)
-
-        await self.app(scope, receive, sending)
+    def file_response(self, *args: Any, **options: Any) -> Response:  # noqa: ANN401
+        response = super().file_response(*args, **options)
+        response.headers.update(self.headers)
+        return response
 
 
 def mount_viewer(app: FastAPI, folder: Path) -> None:
-    """Add the viewer at /view/ and the reports at /reports/.
-
-    The viewer asks /api, wherever its files are. It reads and edits logs of the folder alone, and
-    deletes none.
-    """
+    """Add the reports, and the viewer, which reads and edits logs of the folder alone, and deletes none."""
     from truthgym.datasets import inspect_private
 
     class LogsOnly(inspect_private.OnlyDirAccessPolicy):
@@ -83,9 +75,8 @@ def mount_viewer(app: FastAPI, folder: Path) -> None:
     policy = inspect_private.read_content_security_policy(dist) or "default-src 'self'"
     headers = {"content-security-policy": f"{policy}; frame-ancestors 'self'"}
     app.mount("/api", api)
-    app.mount("/view", WithHeaders(StaticFiles(directory=dist, html=True), headers))
-    reports = StaticFiles(directory=folder / REPORTS, html=True, check_dir=False)
-    app.mount(f"/{REPORTS}", WithHeaders(reports, REPORT_HEADERS))
+    app.mount("/view", FilesWithHeaders(headers, directory=dist))
+    app.mount(f"/{REPORTS}", FilesWithHeaders(REPORT_HEADERS, directory=folder / REPORTS, check_dir=False))
 
 
 def local(file: str) -> Path:

@@ -1,4 +1,4 @@
-"""The process of a run: `python -m truthgym.ui.processes.launcher FOLDER [end]`.
+"""The process of a run: `python -m truthgym.ui.processes.launcher FOLDER`.
 
 It waits until it is the run's turn, starts the command, ends it if that is wished, and writes how it ended. It is in a
 session of its own, so that it goes on when the page, its server or the terminal is closed.
@@ -134,6 +134,8 @@ def main(folder: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     write(folder / LAUNCHER, process(os.getpid()))
     record = read(folder / RECORD)
+    if lives(folder / STARTED):  # the launcher of a cancelled run was killed, and this one ends its command
+        end(folder, record["grace"])
     child = wait_for_turn(folder, record["attempts"][-1]["at"], record["at_once"], record["attempts"][-1]["command"])
     code = follow(folder, child, record["grace"]) if child else None
     if child:
@@ -141,15 +143,6 @@ def main(folder: Path) -> None:
     ended = {"code": code, "cancelled": (folder / CANCEL).exists(), "at": time.time()}
     with suppress(FileNotFoundError):  # the folder was deleted meanwhile
         write(folder / EXIT, ended)
-
-
-def end_alone(folder: Path) -> None:
-    """End a command whose launcher was killed, in the place of that. Until it has ended, the run cannot be resumed."""
-    write(folder / LAUNCHER, process(os.getpid()))
-    if lives(folder / STARTED):
-        end(folder, read(folder / RECORD)["grace"])
-    with suppress(FileNotFoundError):  # the folder was deleted meanwhile
-        write(folder / EXIT, {"code": None, "cancelled": True, "at": time.time()})
 
 
 def wait_for_turn(folder: Path, at: float, at_once: int, command: list[str]) -> "subprocess.Popen[bytes] | None":
@@ -202,4 +195,4 @@ def follow(folder: Path, child: "subprocess.Popen[bytes]", grace: float) -> int:
 
 
 if __name__ == "__main__":
-    (end_alone if sys.argv[2:] == ["end"] else main)(Path(sys.argv[1]))
+    main(Path(sys.argv[1]))
