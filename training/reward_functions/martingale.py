@@ -58,7 +58,7 @@ def martingale_rewards(
     apart: going to 0 or 1 at random maximises both. Combine it with questions whose truth is known.
     """
     codes = cluster_codes(question)
-    before, after, truth = (_floats(values) for values in (prior, posterior, outcome))
+    before, after, truth = (np.array(values, dtype=float) for values in (prior, posterior, outcome))
     for name, values in (("prior", before), ("posterior", after)):
         if np.any((values < 0) | (values > 1)):
             value = values[(values < 0) | (values > 1)][0]
@@ -183,7 +183,3 @@ def _slope(sums: Floats) -> _Slope:
     identified = enough & (variance > np.maximum(MIN_RELIABILITY * single_report, ROUNDING_ERROR))
     safe = np.where(identified, variance, 1.0)
     return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
-
-
-def _floats(values: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)

@@ -1,7 +1,6 @@
 """Options of a search. `truthgym rubric search` makes its command line of the fields and what is said of them here."""
 
 import json
-import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -122,7 +121,7 @@ def options_of(options: Mapping[str, Any]) -> list[str]:
         else:
             for item in value if isinstance(value, tuple | list) else [value]:
                 words += [option, str(item)]
-    return shlex.split(shlex.join(words))
+    return words
 
 
 def inline(source: str) -> str:

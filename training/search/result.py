@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def run_manifest(folder: Path, arguments: Sequence[str], config: SearchConfig, p
         "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")) if commit else None,
         "python": platform.python_version(),
         "platform": sys.platform,
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES},
         "arguments": list(arguments),
         "seed": config.seed,
         "config_digest": config.digest,
@@ -154,13 +154,6 @@ def _git(*arguments: str) -> str:
     code = Path(__file__).resolve().parent
     process = subprocess.run(["git", "-C", str(code), *arguments], capture_output=True, text=True, check=False)
     return process.stdout.strip() if process.returncode == 0 else ""
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _report(content: dict[str, Any]) -> str:
