@@ -15,14 +15,7 @@ from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.tasks.worlds import urns as urns_task
 from truthgym.training.tiny import tiny
-from truthgym.training.tiny_model.warm_start import (
-    FIRST_SEED,
-    STAGES,
-    conversations,
-    rate,
-    sample_percent,
-    warm_start,
-)
+from truthgym.training.tiny_model.warm_start import FIRST_SEED, STAGES, conversations, rate, sample_percent, warm_start
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

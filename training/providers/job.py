@@ -111,11 +111,7 @@ def fine_tune(
 
 
 def _submit(
-    job: Job,
-    spec: JobSpec,
-    provider: FineTuningProvider,
-    lines: dict[str, list[bytes]],
-    confirm: Callable[[str], bool],
+    job: Job, spec: JobSpec, provider: FineTuningProvider, lines: dict[str, list[bytes]], confirm: Callable[[str], bool]
 ) -> bool:
     """Write the files, upload them and create the job. False if `confirm` declined."""
     with translate_errors(provider, f"{spec.method} of {spec.model}"):

@@ -130,11 +130,7 @@ class Need:
 
 
 def predict(
-    shape: Shape,
-    load: Workload,
-    configuration: Configuration = "single_gpu",
-    gpus: int = 1,
-    offload: Offload = "none",
+    shape: Shape, load: Workload, configuration: Configuration = "single_gpu", gpus: int = 1, offload: Offload = "none"
 ) -> Need:
     """Predict the bytes on each of `gpus` devices of one node."""
     sharded = configuration in ("zero3", "fsdp2")
