@@ -13,7 +13,7 @@ from tests.fixtures import Says
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput
 from truthgym.training import trl_rewards as rewards
-from truthgym.training.reward_functions.builtin import column, log, message_text
+from truthgym.training.reward_functions.builtin import message_text
 from truthgym.training.trl_rewards import graded
 
 ANSWERS = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20"]
@@ -99,7 +99,7 @@ def test_a_reading_of_a_prior_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rewards.brier(PROMPTS, COMPLETIONS), "no column target"),
+        (lambda: rewards.brier(PROMPTS, COMPLETIONS), r"no column target .*convert --to prompts"),
         (lambda: rewards.martingale(**trl_arguments()), "no column priors"),
         (
             lambda: rewards.martingale(**trl_arguments(priors=[[0.5]] * 3)),
@@ -140,27 +140,10 @@ def test_the_answer_is_the_last_message(completion: Any, text: str) -> None:
     assert message_text(completion) == text
 
 
-def test_a_missing_column_is_named() -> None:
-    assert column({"target": ["yes"]}, "target", "the truth") == ["yes"]
-    with pytest.raises(BadInput, match=r"no column target \(the truth\).*convert --to prompts"):
-        column({}, "target", "the truth")
-
-
-def test_figures_are_logged_where_there_are_any() -> None:
-    figures: dict[str, float] = {}
-    log({"log_metric": figures.__setitem__}, "a", 1.0)
-    log({"log_metric": figures.__setitem__}, "b", float("nan"))
-    log({}, "c", 1.0)
-    assert figures == {"a": 1.0}
-
-
 def graded_row(*texts: str, **more: Any) -> dict[str, Any]:
     columns = {name: [value] * len(texts) for name, value in ROW.items()}
-    return (
-        {"prompts": ["Is it?"] * len(texts), "completions": list(texts), "target": ["yes"] * len(texts)}
-        | columns
-        | more
-    )
+    trl = {"prompts": ["Is it?"] * len(texts), "completions": list(texts), "target": ["yes"] * len(texts)}
+    return trl | columns | more
 
 
 def rewarded(function: Any, **columns: Any) -> list[float | None]:

@@ -28,6 +28,7 @@ TEN = [candidate(i, i / 10) for i in range(10)]
         (Selection(), "lowest", [0]),
         (Selection(), "highest", [9]),
         (Selection(top=0.3), "lowest", [0, 1, 2]),
+        (Selection(top=0.01), "lowest", [0]),
         (Selection(top=0.39), "lowest", [0, 1, 2]),
         (Selection(top=0.3, count=2), "highest", [8, 9]),
         (Selection(top=1.0), "lowest", list(range(10))),
@@ -39,10 +40,6 @@ TEN = [candidate(i, i / 10) for i in range(10)]
 )
 def test_known_choices(selection: Selection, best: str | None, expected: list[int]) -> None:
     assert [int(c.member) for c in choose(TEN, selection, best)] == expected  # type: ignore[arg-type]
-
-
-def test_at_least_one_is_selected() -> None:
-    assert len(choose(TEN[:3], Selection(top=0.1), "lowest")) == 1
 
 
 def test_a_share_of_the_best_of_each_question() -> None:

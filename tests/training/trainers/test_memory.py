@@ -12,7 +12,6 @@ from truthgym.training.trainers.memory import (
     GB,
     Configuration,
     Need,
-    Offload,
     Shape,
     Workload,
     device_memory,
@@ -25,26 +24,6 @@ from truthgym.training.trainers.memory import (
 
 LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)
 LOAD = Workload(sequences=1, length=4096, checkpointing=True)
-
-
-@pytest.mark.parametrize("gpus", [1, 3, 8])
-def test_sharded_states_agree_with_deepspeed(gpus: int) -> None:
-    pytest.importorskip("deepspeed")
-    from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
-    from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
-
-    ways: tuple[Offload, ...] = ("none", "optimizer", "all")
-    for offload in ways:
-        away = offload != "none"
-        host, device = estimate_zero2_model_states_mem_needs(LLAMA.parameters, gpus, cpu_offload=away)
-        need = predict(LLAMA, LOAD, "zero2", gpus, offload)
-        assert (need.states, need.host) == (device, host if away else 0)
-        host, device, _ = estimate_zero3_model_states_mem_needs(
-            LLAMA.parameters, LLAMA.largest_layer, gpus, cpu_offload=away, cpu_offload_params=offload == "all"
-        )
-        need = predict(LLAMA, LOAD, "zero3", gpus, offload)
-        assert (need.states, need.host) == (device, host if away else 0)
-        assert need == predict(LLAMA, LOAD, "fsdp2", gpus, offload)
 
 
 def test_published_figures_of_gpt2_medium() -> None:

@@ -1,7 +1,5 @@
 """A trained model's name and card: what they hold, what changes them, and what is refused."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,16 +65,6 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
         assert part in text
 
 
-def test_a_vendors_model_has_the_same_card(tmp_path: Path) -> None:
-    facts = ModelCard("dpo", "gpt-4.1-mini", "gpt-4.1-mini@openai", "openai/ft:gpt-4.1-mini:me::x", "data/pairs")
-    text = write_card(tmp_path, facts).read_text()
-    assert "library_name: openai" in text
-    assert "inspect eval truthgym/urns --model openai/ft:gpt-4.1-mini:me::x\n" in text
-    assert "vllm" not in text
-    assert "- trl" not in text
-    assert read_card(tmp_path) == facts
-
-
 def test_evaluations_leave_the_rest_of_a_card_as_it_is(tmp_path: Path) -> None:
     card = write_card(tmp_path, FACTS)
     card.write_text(card.read_text().replace("It cost nothing.", "It cost nothing, I am told."))
@@ -96,14 +84,3 @@ def test_what_is_no_card_of_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Something else\n")
     with pytest.raises(BadInput, match="is not the card of a trained model"):
         read_card(tmp_path)
-
-
-def test_importing_what_trains_loads_no_torch(root: Path) -> None:
-    names = [
-        *("evaluations", "train"),
-        *(f"trainers.{path.stem}" for path in (root / "training" / "trainers").glob("*.py")),
-    ]
-    probe = f"import sys\nfor name in {names}: __import__('truthgym.training.' + name)\nprint(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    for heavy in ("torch", "trl", "transformers", "peft", "accelerate", "datasets", "inspect_ai", "scipy", "pandas"):
-        assert f"'{heavy}'" not in done.stdout, heavy

@@ -225,11 +225,6 @@ def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
     assert len(read_card(folder).curve) == 3
 
 
-def test_a_dataset_of_another_method_is_refused(train: Train) -> None:
-    with pytest.raises(BadInput, match="dpo reads prompt \\+ chosen \\+ rejected"):
-        train("dpo", "sft")
-
-
 def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput, match="Every row of .* has more tokens than --max_length 8"):
         train("sft", "sft", max_length=8)
