@@ -31,18 +31,10 @@ def batch(**fields: Any) -> list[Rollout]:
 
 
 def test_a_proper_reward_of_what_was_read() -> None:
-    crashed, lost = (
-        rollout_of_brier(0.7, error="ValueError"),
-        rollout_of_brier(0.7, error="ConnectError", call_failed=True),
-    )
-    rollouts = [
-        rollout_of_brier(0.7),
-        rollout_of_brier(0.7, "no"),
-        rollout_of_brier(np.nan),
-        rollout_of_brier(0.7, ""),
-        crashed,
-        lost,
-    ]
+    crashed = rollout_of_brier(0.7, error="ValueError")
+    lost = rollout_of_brier(0.7, error="ConnectError", call_failed=True)
+    answered = [rollout_of_brier(belief, target) for belief, target in ((0.7, "yes"), (0.7, "no"), (np.nan, "yes"))]
+    rollouts = [*answered, rollout_of_brier(0.7, ""), crashed, lost]
     brier = BuiltinReward("brier")
     assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, -1.0, None]
     assert brier.baseline(rollouts) == pytest.approx(-(3 / 4) * (1 / 4))

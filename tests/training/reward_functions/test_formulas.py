@@ -1,7 +1,5 @@
 """The arithmetic of rewards: what pays, and that nothing pays better than saying what is believed."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -12,24 +10,10 @@ from truthgym.training.reward_functions.formulas import (
     best_constant,
     consistency_rewards,
     impute_group_mean,
-    length_rewards,
     proper_rewards,
-    share,
 )
 
 NAMES = sorted(PROPER)
-
-
-@pytest.mark.parametrize(
-    ("name", "rewards"),
-    [
-        ("brier", [-0.09, -0.04, -0.25]),
-        ("log_score", [math.log(0.7), math.log(0.8), math.log(0.5)]),
-        ("spherical", [0.7 / math.hypot(0.7, 0.3), 0.8 / math.hypot(0.2, 0.8), math.sqrt(0.5)]),
-    ],
-)
-def test_known_values(name: str, rewards: list[float]) -> None:
-    assert proper_rewards(name, [0.7, 0.2, 0.5], [1, 0, 1]) == pytest.approx(rewards)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,13 +84,3 @@ def test_a_failed_grade_is_the_mean_of_the_group() -> None:
     rewards, failed = [-0.5, None, -0.1, None, None, None], [False, True, False, True, True, False]
     assert impute_group_mean(rewards, failed, list("aaabbc")) == [-0.5, pytest.approx(-0.3), -0.1, None, None, None]
     assert impute_group_mean([None, None], [False, False], ["a", "a"]) == [None, None]
-
-
-def test_lengths_by_hand() -> None:
-    assert length_rewards([0, 50, 100, 300], max_length=100) == [-1.0, -0.5, -1.0, -1.0]
-    assert length_rewards([0, 50, 100, 300], longer=True, max_length=100) == [0.0, 0.5, 1.0, 1.0]
-
-
-def test_share() -> None:
-    assert share([True, False, True, True]) == 0.75
-    assert math.isnan(share([]))

@@ -53,12 +53,9 @@ def test_the_better_end_is_the_scorers(name: str, value: Any, reward: float) -> 
     assert rewards(name, value) == [reward]
 
 
-def test_a_grader_declares_its_own() -> None:
+def test_a_grader_declares_its_own_and_the_user_has_the_last_word() -> None:
     assert rewards("graded", {"grade": 0.4}, higher_is_better=False, low=0.0, high=2.0) == [-0.4]
     assert rewards("mine", 0.4, higher_is_better=True) == [0.4]
-
-
-def test_the_user_has_the_last_word() -> None:
     assert rewards("mine", 3.0, best="lowest") == [-3.0]
     assert rewards("length/words", {"words": 9}, best="highest") == [9.0]
 

@@ -159,23 +159,13 @@ def test_each_reply_is_a_row_of_rloo(
     assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-4)
 
 
-def test_what_we_rely_on_in_trl_is_there() -> None:
+def test_a_rollout_without_any_reward_has_no_part_in_trl() -> None:
+    """It is left out of its group's statistics, and has no advantage."""
     import trl
 
-    assert "rollout_func" in inspect.signature(trl.GRPOTrainer.__init__).parameters
-    assert 'extra_fields.pop("env_mask"' in inspect.getsource(trl.GRPOTrainer._generate)
-    assert list(inspect.signature(trl.RLOOTrainer._tokenize_prompts).parameters) == ["self", "prompts"]
-    source = inspect.getsource(trl.RLOOTrainer._generate)
-    assert "prompt_ids, images, multimodal_fields = self._tokenize_prompts(prompts)" in source
-    assert "completion_ids = self._generate_single_turn(prompt_ids, images, multimodal_fields)" in source
     for kind in (trl.GRPOTrainer, trl.RLOOTrainer):
-        assert "_last_loaded_step" in inspect.getsource(kind)
-        assert "eos_token_ids" in inspect.getsource(kind.__init__)
-        assert 'reward_kwargs["log_metric"]' in inspect.getsource(kind._calculate_rewards)
-        # A rollout without any reward is left out of its group's statistics, and has no advantage.
         source = inspect.getsource(kind)
         assert "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)" in source
-        assert "rewards[unscorable_mask] = torch.nan" in source
         assert "advantages = torch.nan_to_num(advantages, nan=0.0)" in source
 
 
