@@ -26,11 +26,7 @@ from truthgym.scorers.declaration import (
     figures_metric,
     requested,
 )
-from truthgym.scorers.statistics.calibration import (
-    expected_calibration_error,
-    murphy_decomposition,
-    recalibration,
-)
+from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score

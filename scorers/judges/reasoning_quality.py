@@ -17,14 +17,7 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import without_opinion
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.judges.asking import (
-    ReasonedForm,
-    ask,
-    form_instruction,
-    judge_failure,
-    models_in,
-    rating_field,
-)
+from truthgym.scorers.judges.asking import ReasonedForm, ask, form_instruction, judge_failure, models_in, rating_field
 from truthgym.solvers.direct import evidence
 
 HIDDEN = "[hidden]"

@@ -188,11 +188,7 @@ def read_answers(places: Sequence[str], form: Form) -> Answers:
 
 
 def _add(
-    respondent: Respondent,
-    log: LogFile,
-    form: Form,
-    questions: dict[str, tuple[str, Question]],
-    left_out: Counter[str],
+    respondent: Respondent, log: LogFile, form: Form, questions: dict[str, tuple[str, Question]], left_out: Counter[str]
 ) -> None:
     """Add what a log says, except answers to questions that a newer log has."""
     respondent.logs.append(log)

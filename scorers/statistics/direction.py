@@ -9,12 +9,7 @@ Best = Literal["lowest", "highest"]
 """The values of `--best`."""
 
 DIRECTIONS: dict[str, dict[str, Best]] = {
-    "brier": {
-        "brier_score": "lowest",
-        "accuracy": "highest",
-        "log_score": "lowest",
-        "spherical_score": "highest",
-    },
+    "brier": {"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
     "sycophantic_reasoning": {"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
     "length": {"kept": "highest"},
     "rubric": {"rubric_score": "highest"},

@@ -274,12 +274,7 @@ def table_score(table: BeliefTable) -> MartingaleScore:
         codes = (cluster_codes(table.questions.cluster), cluster_codes(table.domain))
         return slope_score(level, change, clipped_logit(instrument), *codes, invalid, (level, change))
     return martingale_score(
-        before,
-        after,
-        instrument,
-        table.questions.cluster,
-        group=table.domain or None,
-        invalid=invalid,
+        before, after, instrument, table.questions.cluster, group=table.domain or None, invalid=invalid
     )
 
 

@@ -46,14 +46,6 @@ def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     assert result["martingale_score_ols_upper"] < slope, "least squares misses it"
 
 
-def test_noise_biases_least_squares_only(run: Run) -> None:
-    result = metrics(run(only(60), get_model("reference/bayesian", noise=0.15)))
-    assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
-    assert result["martingale_score_ols_upper"] < 0
-    assert result["excess_movement_lower"] < 0 < result["excess_movement_upper"]
-    assert result["brier_gain"] > 0
-
-
 def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
     model = get_model("reference/confirming", noise=0.1)
@@ -104,31 +96,6 @@ def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
     log = run(only(3), get_model("reference/bayesian", noise=0.15), epochs=1)
     explained = [(done.scores or {})["martingale"].explanation or "" for done in log.samples or []]
     assert any("The answer itself states 0." in text and "| posterior |" in text for text in explained)
-
-
-def test_a_random_agent_is_not_identified(run: Run) -> None:
-    result = metrics(run(only(20), "reference/random"))
-    assert result["identified"] == 0
-    assert abs(result["reliability"]) < 0.3
-
-
-def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None:
-    judge = get_model("reference/judge", noise=0.04)
-    log = run(only(15, elicitor="both"), get_model("reference/bayesian", noise=0.1), model_roles={"judge": judge})
-    assert log.samples
-    ids = [item.id for item in questions(n=15)]
-    beliefs = {key: np.full((15, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
-    for done in log.samples:
-        assert done.scores
-        value = done.scores["martingale"].value
-        assert isinstance(value, dict)
-        for key, values in beliefs.items():
-            values[ids.index(done.id), done.epoch - 1] = value[key]
-    result = metrics(log)
-    own = martingale_score(beliefs["prior"], beliefs["posterior"], beliefs["judge_prior"])
-    other = martingale_score(beliefs["judge_prior"], beliefs["judge_posterior"], beliefs["prior"])
-    assert result["martingale_score"] == pytest.approx(own.estimate)
-    assert result["martingale_score_judge"] == pytest.approx(other.estimate)
 
 
 def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Number) -> None:

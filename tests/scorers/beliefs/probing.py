@@ -5,12 +5,7 @@ from typing import Any
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import (
-    ChatMessage,
-    Model,
-    ModelOutput,
-    StopDetails,
-)
+from inspect_ai.model import ChatMessage, Model, ModelOutput, StopDetails
 
 from tests.fixtures import Run, Says
 from truthgym.scorers.martingale import martingale

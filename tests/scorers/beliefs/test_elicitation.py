@@ -21,11 +21,7 @@ from tests.commands import call
 from tests.fixtures import Rain, Run, Says
 from tests.scorers.beliefs.probing import REFUSED, Heard, ask, one
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.beliefs.elicitation import (
-    PROBE,
-    PROBE_2,
-    VIEW,
-)
+from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, VIEW
 from truthgym.scorers.graded import graded
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview

@@ -5,24 +5,11 @@ from typing import Any
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageUser,
-    ModelOutput,
-    get_model,
-)
+from inspect_ai.model import ChatMessage, ChatMessageUser, ModelOutput, get_model
 
 from tests.fixtures import Rain, Run, Says
 from tests.scorers.beliefs.probing import OVERFLOWED, REFUSED, ROOM, Heard, ask, one
-from truthgym.scorers.beliefs.elicitation import (
-    JOINT,
-    READ,
-    VIEW,
-    WHAT,
-    WHOSE,
-    WHOSE_JOINT,
-    _former,
-)
+from truthgym.scorers.beliefs.elicitation import JOINT, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT, _former
 from truthgym.scorers.beliefs.record import digest_of_request
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale

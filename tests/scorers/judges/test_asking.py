@@ -1,9 +1,10 @@
-"""Judging: a verdict in a fixed form, read strictly or not at all."""
+"""Judging: a verdict in a fixed form, read strictly or not at all; what providers are sent; what is computed once."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +15,14 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, Mo
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Fails, Rain, Run, Says
+from tests.fixtures import Fails, Rain, Request, Run, Says, Server, serving
 from truthgym.scorers.judges.asking import (
     Answer,
+    AsyncOnce,
     ReasonedForm,
     ask,
     form_instruction,
+    model_vendor,
     models_in,
     parse_form,
     rating_field,
@@ -73,9 +76,9 @@ def test_a_filled_form_is_read(text: str) -> None:
     ids=range(15),
 )
 def test_what_is_not_in_form_is_none_with_its_reason(text: str, why: str) -> None:
-    read = parse_form(text, Colour)
-    assert isinstance(read, str)
-    assert why in read
+    problem = parse_form(text, Colour)
+    assert isinstance(problem, str)
+    assert why in problem
 
 
 @given(st.text(max_size=80))
@@ -101,15 +104,17 @@ def heard_by(reply: str | ModelOutput) -> tuple[Model, list[tuple[list[ChatMessa
     return get_model("mockllm/model", custom_outputs=output, memoize=False), heard
 
 
-Judged = tuple[EvalLog, list[Answer[Colour]]]
+Judged = tuple[EvalLog, list[Answer[Any]]]
 
 
 @pytest.fixture
 def judged(run: Run, rain: Rain, says: Says) -> Callable[..., Judged]:
     """Have one question's answer judged, and return the log and what was read."""
 
-    def judge(draws: tuple[int, ...] = (0,), cache: bool = True, **roles: Any) -> Judged:
-        answers: list[Answer[Colour]] = []
+    def judge(
+        draws: tuple[int, ...] = (0,), cache: bool = True, form: type[ReasonedForm] = Colour, **roles: Any
+    ) -> Judged:
+        answers: list[Answer[Any]] = []
 
         @scorer(metrics=[mean()])
         def blue() -> Scorer:
@@ -117,9 +122,7 @@ def judged(run: Run, rain: Rain, says: Says) -> Callable[..., Judged]:
                 for model in models_in("judge"):
                     for draw in draws:
                         answers.append(
-                            await ask(
-                                model, "How blue?", Colour, epoch=state.epoch, name="blue", draw=draw, cache=cache
-                            )
+                            await ask(model, "How blue?", form, epoch=state.epoch, name="blue", draw=draw, cache=cache)
                         )
                 return Score(value=1)
 
@@ -163,10 +166,9 @@ def test_each_draw_is_cached_separately(judged: Callable[..., Judged]) -> None:
 
 
 def test_every_model_of_the_role_is_asked(judged: Callable[..., Judged]) -> None:
-    one, heard_one = heard_by(RIGHT)
-    two, heard_two = heard_by("I would rather not.")
-    _, answers = judged(cache=False, judge=[one, two])
-    assert len(heard_one) == len(heard_two) == 1
+    (first, first_calls), (second, second_calls) = heard_by(RIGHT), heard_by("I would rather not.")
+    _, answers = judged(cache=False, judge=[first, second])
+    assert len(first_calls) == len(second_calls) == 1
     assert [answer.form is None for answer in answers] == [False, True]
     assert answers[1].raw == "I would rather not."
     assert "not in form" in (answers[1].reason or "")
@@ -194,10 +196,140 @@ def test_without_a_judge_the_remedy_is_named(fails: Fails, rain: Rain, says: Say
     assert "--model-role judge=MODEL" in fails(task, says("Blue."))
 
 
-def test_forms_are_strict_json_schemas() -> None:
-    from inspect_ai.util import json_schema
+VENDORS = {
+    "openai/gpt-5-mini": "openai",
+    "openai/o3": "openai",
+    "azureai/gpt-4o": "openai",
+    "openrouter/anthropic/claude-opus-4.1": "anthropic",
+    "hf/meta-llama/Llama-3.1-8B": "meta",
+    "together/Qwen/Qwen3-8B": "qwen",
+    "reference/judge": "reference",
+    "hf/orca/o3x": "hf",
+}
 
-    schema = json.loads(json_schema(Colour).model_dump_json(exclude_none=True))
+
+@pytest.mark.parametrize("model", VENDORS)
+def test_the_vendor_of_a_model(model: str) -> None:
+    assert model_vendor(model) == VENDORS[model]
+
+
+class Weather(ReasonedForm):
+    """A form with a number that may be absent."""
+
+    score: int = rating_field("how blue it is")
+    probability: int | None = rating_field("that it stays so, or null where nothing is said of that")
+
+
+FILLED = '{"reasons": "It is the sky.", "score": 90, "probability": null}'
+REPLIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "loopback",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": FILLED}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    },
+    "/v1/messages": {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5",
+        "content": [{"type": "text", "text": FILLED}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    },
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A loopback server that speaks the providers' protocols."""
+
+    def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
+        return 200, {"Content-Type": "application/json"}, json.dumps(REPLIES[request.path]).encode()
+
+    with serving(answer) as server:
+        yield server
+
+
+def test_an_openai_compatible_judge_is_held_to_the_form(server: Server, judged: Callable[..., Judged]) -> None:
+    model = get_model("openai-api/loopback/judge", base_url=f"{server.address}/v1", api_key="none", memoize=False)
+    assert judged(judge=model, form=Weather)[1][0].form == Weather(reasons="It is the sky.", score=90, probability=None)
+    body = json.loads(server.asked[0].body)
+    response_format = body["response_format"]
+    assert (response_format["type"], response_format["json_schema"]["strict"]) == ("json_schema", True)
+    schema = response_format["json_schema"]["schema"]
+    assert schema["required"] == ["reasons", "score", "probability"]
     assert schema["additionalProperties"] is False
-    assert schema["required"] == ["reasons", "score"]
-    assert (schema["properties"]["score"]["minimum"], schema["properties"]["score"]["maximum"]) == (0, 100)
+    assert body["messages"] == [{"role": "user", "content": "How blue?"}]
+
+
+def test_claude_gets_the_form_without_bounds(server: Server, judged: Callable[..., Judged]) -> None:
+    config = GenerateConfig(max_tokens=100)  # more, and its client insists on streaming
+    options: dict[str, Any] = {"base_url": server.address, "api_key": "none", "streaming": False, "memoize": False}
+    model = get_model("anthropic/claude-sonnet-5", config=config, **options)
+    assert judged(judge=model, form=Weather)[1][0].form == Weather(reasons="It is the sky.", score=90, probability=None)
+    schema = json.loads(server.asked[0].body)["output_format"]["schema"]
+    assert schema["properties"]["score"]["type"] == "integer"
+    assert "minimum" not in json.dumps(schema)
+    assert schema["additionalProperties"] is False
+
+
+def at_once(once: AsyncOnce[int], compute: Callable[[], Any], callers: int) -> list[int]:
+    """What several callers get who ask for one result at the same time; -1 for an error."""
+
+    async def main() -> list[int]:
+        results: list[int] = []
+
+        async def caller() -> None:
+            try:
+                results.append(await once.get("key", compute))
+            except RuntimeError:
+                results.append(-1)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(callers):
+                group.start_soon(caller)
+        return results
+
+    return anyio.run(main)
+
+
+@pytest.mark.parametrize(("fails_first", "results"), [(False, [1] * 5), (True, [-1] + [2] * 4)])
+def test_callers_share_a_result_and_no_failure(fails_first: bool, results: list[int]) -> None:
+    calls, once = [], AsyncOnce[int]()
+
+    async def compute() -> int:
+        calls.append(1)
+        await anyio.sleep(0.01)
+        if fails_first and len(calls) == 1:
+            raise RuntimeError("cut off")
+        return len(calls)
+
+    assert sorted(at_once(once, compute, 5)) == results
+    assert at_once(once, compute, 5) == [results[-1]] * 5, "another event loop finds it too"
+    assert len(calls) == results[-1]
+
+
+def test_a_cancelled_caller_leaves_the_computation_to_the_next() -> None:
+    calls, once = [], AsyncOnce[int]()
+
+    async def compute() -> int:
+        calls.append(1)
+        await anyio.sleep(10 if len(calls) == 1 else 0)
+        return len(calls)
+
+    async def main() -> int:
+        async def cancelled() -> None:
+            with anyio.move_on_after(0.01):
+                await once.get("key", compute)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancelled)
+            await anyio.sleep(0)
+            return await once.get("key", compute)
+        raise AssertionError
+
+    assert anyio.run(main) == 2

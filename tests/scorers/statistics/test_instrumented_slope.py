@@ -113,19 +113,8 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
     fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
     assert result.estimate == pytest.approx(fit.params[0], rel=1e-9)
     assert (result.n, result.clusters) == (len(np.unique(row)), len(np.unique(cluster[row])))
-    if not grouped:
-        assert r_squared(change, level, group) == pytest.approx(fit.rsquared, rel=1e-9)
-
-
-def test_r_squared_with_groups_is_that_within_them() -> None:
-    import statsmodels.api as sm
-
-    change, level, _, _, group = drawn(2)
-    codes = np.broadcast_to(group[:, None, None], level.shape).ravel()
-    intercepts = (codes[:, None] == np.unique(group)).astype(float)
-    full = sm.OLS(change.ravel(), np.column_stack([level.ravel(), intercepts])).fit()
-    without = sm.OLS(change.ravel(), intercepts).fit()
-    assert r_squared(change, level, group) == pytest.approx(1 - full.ssr / without.ssr, rel=1e-9)
+    without = sm.OLS(change[kept], intercepts).fit()
+    assert r_squared(change, level, group) == pytest.approx(1 - fit.ssr / without.ssr, rel=1e-9), "within the groups"
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.7])
@@ -136,15 +125,10 @@ def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) ->
     change, level, instrument, cluster, group = data
     pooled = (change, level, instrument, cluster, np.zeros_like(group))
     same(cross_epoch_slope(*pooled), by_loops(*pooled))
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2, 0.4])
-def test_the_cross_epoch_slope_of_many_small_groups(missing: float) -> None:
-    change, level, instrument, cluster, _ = drawn(3, missing)
-    data = (change, level, instrument, cluster, cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist()))
-    result = cross_epoch_slope(*data)
-    same(result, by_loops(*data))
-    assert 15 < result.n < N, "some are alone in their group"
+    small = (*data[:4], cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist()))
+    if missing < 0.5:
+        same(cross_epoch_slope(*small), by_loops(*small))
+        assert 15 < cross_epoch_slope(*small).n < N, "some are alone in their group"
 
 
 def test_the_cross_epoch_slope_equals_two_stage_least_squares() -> None:
@@ -309,15 +293,6 @@ def test_nothing_to_go_by_is_nan_and_no_error(change_of_data: Callable[[Floats],
     if level.size and np.ptp(level) < 0.01:
         assert np.isnan(ols_slope(change, level, cluster, group).estimate)
         assert np.isnan(r_squared(change, level, group))
-
-
-def test_one_cluster_has_a_slope_and_no_interval() -> None:
-    change, level, instrument, _, group = drawn(15)
-    result = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
-    assert np.isfinite(result.estimate)
-    assert np.isnan([result.lower, result.upper, result.stderr, result.p, result.mde]).all()
-    assert (result.n, result.clusters) == (N, 1)
-    assert result.effective_clusters < 3
 
 
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:

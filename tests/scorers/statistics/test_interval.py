@@ -44,12 +44,6 @@ def test_order_does_not_matter_and_nan_leaves_a_question_out() -> None:
     assert with_gap == mean_estimate(x, events)
 
 
-def test_clustering_widens_the_interval_of_repeated_values() -> None:
-    x = np.repeat(RNG.random(20), 3)
-    alone, together = mean_estimate(x), mean_estimate(x, [str(i // 3) for i in range(60)])
-    assert together.upper - together.lower > 1.5 * (alone.upper - alone.lower)
-
-
 def test_too_little_is_nan_and_never_an_error() -> None:
     assert mean_estimate([]).n == 0
     assert np.isnan(mean_estimate([]).estimate)
@@ -85,8 +79,8 @@ def test_unequal_clusters_by_matrices() -> None:
     assert 3 < result.effective_clusters < result.clusters == 7
 
 
-@pytest.mark.parametrize("sizes", [[100] + [1] * 50, [40, 20, 10, 5] + [1] * 20])
-def test_coverage_of_means_with_unequal_clusters(sizes: list[int]) -> None:
+@pytest.mark.parametrize("sizes", [[3] * 40, [100] + [1] * 50, [40, 20, 10, 5] + [1] * 20])
+def test_coverage_of_clustered_means(sizes: list[int]) -> None:
     events = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(1)
     shared = (rng.normal(0, 1, len(sizes))[events] + rng.normal(0, 1, len(events)) for _ in range(400))
@@ -99,25 +93,13 @@ def test_a_cluster_for_each_value() -> None:
         mean_estimate([1, 2, 3], ["a", "b"])
 
 
-@pytest.mark.slow
-def test_coverage_of_clustered_means() -> None:
-    rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(1000):
-        shared = np.repeat(rng.normal(0, 1, 40), 3)
-        result = mean_estimate(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
-        covered += result.lower <= 0 <= result.upper
-    assert 0.93 <= covered / 1000 <= 0.97
-
-
 def test_the_mde_is_detected_with_probability_0_8() -> None:
     rng = np.random.default_rng(0)
     error, result = 1 / np.sqrt(50), []
     effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
-    for _ in range(2000):
-        headline = mean_estimate(rng.normal(effect, 1, 50))
-        result.append(headline.lower > 0)
-    assert np.mean(result) == pytest.approx(0.8, abs=0.03)
+    for _ in range(1000):
+        result.append(mean_estimate(rng.normal(effect, 1, 50)).lower > 0)
+    assert np.mean(result) == pytest.approx(0.8, abs=0.04)
 
 
 def test_the_planned_mde_is_that_of_a_run() -> None:
@@ -141,13 +123,14 @@ def test_a_planned_mde_needs_events() -> None:
     assert np.isnan([planned_mde(0.2, []), planned_mde(0.2, [0] * 20), planned_mde(0.2, [0, 1])]).all()
 
 
-@pytest.mark.parametrize(("hits", "n"), [(1, 12), (20, 40), (71, 72)])
+@pytest.mark.parametrize(("hits", "n"), [(0, 12), (1, 12), (20, 40), (71, 72), (72, 72)])
 def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
     values = [1.0] * hits + [0.0] * (n - hits)
     result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert (result.lower, result.upper) == pytest.approx((exact.low, exact.high))
-    assert result.mde == pytest.approx(max(plain.mde, exact.high - result.estimate, result.estimate - exact.low))
+    reach = [exact.high - result.estimate, result.estimate - exact.low]
+    assert result.mde == pytest.approx(max(plain.mde, *reach) if 0 < hits < n else sum(reach))
     assert (result.estimate, result.stderr) == (plain.estimate, plain.stderr)
 
 
@@ -168,8 +151,8 @@ def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> Non
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.958, 0.99])
 def test_coverage_of_right_and_wrong_answers(p: float) -> None:
     """Exactly, over all numbers of right ones of 72."""
-    of = [mean_estimate([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
-    covers = np.array([entry.lower <= p <= entry.upper for entry in of])
+    estimates = [mean_estimate([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
+    covers = np.array([entry.lower <= p <= entry.upper for entry in estimates])
     assert stats.binom.pmf(np.arange(73), 72, p) @ covers >= 0.95
 
 
@@ -178,15 +161,6 @@ def test_an_interval_does_not_leave_the_range() -> None:
     result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert plain.upper > 1
     assert (result.lower, result.upper, result.mde) == (plain.lower, 1, plain.mde)
-
-
-@pytest.mark.parametrize(("hits", "n"), [(0, 12), (72, 72)])
-def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
-    exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
-    result = mean_estimate([hits / n] * n, bounds=(0, 1))
-    assert (result.lower, result.upper) == pytest.approx((exact.low, exact.high))
-    assert result.mde == pytest.approx(exact.high - exact.low)
-    assert result.stderr == 0
 
 
 def test_the_interval_of_equal_values_between_the_ends_has_no_less_than_its_coverage() -> None:
@@ -209,9 +183,16 @@ def test_a_range_without_an_end_gives_one_bound() -> None:
 
 
 def test_a_ratio_is_that_of_the_sums() -> None:
-    result = ratio_estimate([1.0, 3.0, 5.0, np.nan], [10, 10, 40, 7])
-    assert result.estimate == pytest.approx(9 / 60)
-    assert result.n == 3
+    result = ratio_estimate([1.0, 0, 2, 1.5, np.nan], [2.0, 0, 2, 2, 1])
+    # Residuals -1/2, 1/2 and 0 over a mean of 2 below, and t of two degrees of freedom.
+    half = 4.3027 * 0.25 / 3**0.5
+    assert result.estimate == pytest.approx(0.75)
+    assert (result.lower, result.upper) == pytest.approx((0.75 - half, 0.75 + half), abs=1e-4)
+    assert result.n == 3, "questions with nothing below are not counted"
+    alone = ratio_estimate([1.0, 0, 0], [2.0, 0, 0])
+    assert alone.estimate == 0.5
+    assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
+    assert np.isnan([ratio_estimate(*rows).estimate for rows in (([], []), ([np.nan], [1]), ([1.0], [0]))]).all()
 
 
 def test_its_standard_error_is_that_of_a_regression_through_the_origin() -> None:
@@ -221,18 +202,3 @@ def test_its_standard_error_is_that_of_a_regression_through_the_origin() -> None
     result = ratio_estimate(u, b)
     left = u - u.sum() / b.sum() * b
     assert result.stderr == pytest.approx(np.sqrt((left**2).sum() * 200 / 199) / b.sum())
-
-
-def test_its_interval_contains_the_truth_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(1)
-    inside = []
-    for _ in range(300):
-        b = rng.gamma(2, 50, 80)
-        result = ratio_estimate(0.02 * b + rng.normal(0, 1, 80), b, np.repeat(range(40), 2).tolist())
-        inside.append(result.lower <= 0.02 <= result.upper)
-    assert 0.91 <= np.mean(inside) <= 0.98
-
-
-@pytest.mark.parametrize(("values", "sizes"), [([], []), ([np.nan], [1]), ([1.0], [0])])
-def test_without_a_text_there_is_no_ratio(values: list[float], sizes: list[float]) -> None:
-    assert np.isnan(ratio_estimate(values, sizes).estimate)

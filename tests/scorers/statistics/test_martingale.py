@@ -266,16 +266,6 @@ def test_a_score_for_every_domain() -> None:
     }
 
 
-def test_domains_that_differ_make_no_slope_when_pooled() -> None:
-    path = 0.5 + (paths(slope=0.0) - 0.5) / 2
-    shift = np.where(np.arange(N) % 2, 0.1, -0.1)[:, None]
-    path = path + shift[:, :, None]
-    path[:, :, -1] += shift
-    pooled = found_in(self=path)
-    assert pooled["martingale_score_lower"] <= 0 <= pooled["martingale_score_upper"]
-    assert martingale_score(path[:, :, 0], path[:, :, -1]).lower > 0.2, "without intercepts they do"
-
-
 def test_what_was_learned_is_weighed_against_the_slope() -> None:
     plain = found_in(self=paths())
     assert "informed_score" not in plain
@@ -347,8 +337,7 @@ def test_a_leak_needs_news_common_to_all_epochs() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"granularity": "step"}, {"belief_change": "logit"}, {"granularity": "step", "belief_change": "logit"}],
+    "settings", [{"granularity": "step"}, {"belief_change": "logit"}, {"granularity": "step", "belief_change": "logit"}]
 )
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], with_judge: bool) -> None:
@@ -362,23 +351,6 @@ def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], 
     corrected = corrected_posterior(x, y, slope, np.arange(N) % 2)
     assert result["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
     assert result["brier_corrected"] != pytest.approx(result["brier_posterior"], rel=1e-3)
-
-
-def test_share_scored_counts_scores_with_both_beliefs() -> None:
-    path = paths()
-    path[:10, 0, 0] = np.nan
-    path[5:15, 0, -1] = np.nan
-    result = found_in(self=path)
-    assert result["share_scored"] == pytest.approx(1 - 15 / (N * EPOCHS))
-    assert result["n"] == N
-    assert result["identified"] == 1
-
-
-def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
-    result, known = found_in(None, None, self=paths()), found_in(self=paths())
-    assert math.isnan(result["brier_gain"])
-    assert math.isnan(result["brier_posterior"])
-    assert result["martingale_score"] == known["martingale_score"]
 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
@@ -449,15 +421,6 @@ def test_beliefs_of_one_elicitor() -> None:
     assert set(table.prior) == set(table.posterior) == {"self"}
 
 
-def test_an_empty_list_is_an_empty_table() -> None:
-    table = belief_table([])
-    assert table.questions.question == table.domain == []
-    assert table.prior["self"].shape == table.posterior["self"].shape == (0, 0)
-    assert table.path == {}
-    assert math.isnan(table.share_scored)
-    assert (table.first, table.second, table.saw_reasoning, table.settings) == ("self", None, False, {})
-
-
 def test_a_prior_in_a_second_wording_is_no_step_of_the_path() -> None:
     first, last = beliefs("self", [0.2, 0.4])
     second = first | {"stage": "prior 2", "value": 0.3}
@@ -491,13 +454,6 @@ def test_self_judge_and_joint() -> None:
     assert not table.saw_reasoning, "a joint prior has seen the end, and is no instrument"
 
 
-def test_the_judge_alone_is_the_first_elicitor() -> None:
-    table = belief_table([scored("a", 1, [view()], beliefs("judge", [0.2, 0.5]))])
-    assert (table.first, table.second) == ("judge", None)
-    assert table.prior["judge"].tolist() == [[0.2]]
-    assert "self" not in table.prior
-
-
 @pytest.mark.parametrize(("elicitor", "seen"), [("self", True), ("judge", True), ("joint", False)])
 def test_a_prior_that_saw_the_reasoning_is_told(elicitor: str, seen: bool) -> None:
     clean, leaky = beliefs("self", [0.2, 0.4]), beliefs(elicitor, [0.2, 0.4], saw=True)
@@ -513,10 +469,7 @@ def test_paths_of_different_lengths_are_filled_up_with_nan() -> None:
     ]
     table = belief_table(scores)
     nan = np.nan
-    assert_equal(
-        table.path["self"],
-        [[[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, nan, nan]], [[nan] * 4, [0.7, nan, 0.9, nan]]],
-    )
+    assert_equal(table.path["self"], [[[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, nan, nan]], [[nan] * 4, [0.7, nan, 0.9, nan]]])
     assert_equal(table.posterior["self"], [[0.4, 0.6], [nan, 0.9]])
     assert np.isfinite(np.diff(table.path["self"])).sum() == 4, "no step leads across a belief that is missing"
 
@@ -532,11 +485,6 @@ def test_what_could_not_be_read_is_nan_and_counted() -> None:
     assert_equal(table.prior["self"], [[0.2, np.nan], [0.2, np.nan]])
     assert_equal(table.posterior["self"], [[0.4, 0.4], [np.nan, np.nan]])
     assert table.share_scored == 0.25
-
-
-def test_a_score_that_stands_twice_counts_once_the_last() -> None:
-    scores = [scored("a", 1, beliefs("self", [0.2, 0.4])), scored("a", 1, beliefs("self", [0.3, 0.5]))]
-    assert belief_table(scores).prior["self"].tolist() == [[0.3]]
 
 
 def test_order_of_scores_does_not_matter() -> None:

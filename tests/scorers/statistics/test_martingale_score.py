@@ -46,10 +46,6 @@ def reader(
     return belief + first, after + shared * first + (1 - shared) * even(rng, error, n, epochs)
 
 
-def lost(score: MartingaleScore) -> bool:
-    return all(np.isnan(getattr(score, name)) for name in LOST)
-
-
 def test_known_values_by_hand() -> None:
     # Priors of two epochs. In each the mean is 0.5; the reader ends at what it believed, 0.3 or 0.7, whatever it said.
     x = np.array([[0.2, 0.4], [0.4, 0.2], [0.6, 0.8], [0.8, 0.6]] * 3)
@@ -127,7 +123,7 @@ def test_least_squares_has_the_bias_of_its_formula(slope: float, spread: float, 
 def test_the_interval_covers(slope: float, clustered: bool) -> None:
     rng = np.random.default_rng(2)
     covered = 0
-    for _ in range(400):
+    for _ in range(300):
         if clustered:  # two questions of one event are believed alike, and are answered by one piece of news
             x, y = reader(rng, 50, 6, slope=slope, spread=0.1, error=0.05)
             y += even(rng, 0.04, 50, 1)
@@ -136,15 +132,7 @@ def test_the_interval_covers(slope: float, clustered: bool) -> None:
             x, y = reader(rng, 100, slope=slope)
         result = martingale_score(x, y, cluster=[i % 50 for i in range(100)] if clustered else None)
         covered += result.lower <= slope <= result.upper
-    assert 0.92 <= covered / 400 <= 0.98
-
-
-def test_the_p_value_is_uniform_for_a_rational_reader() -> None:
-    rng = np.random.default_rng(4)
-    p = np.array([martingale_score(*reader(rng, 100)).p for _ in range(800)])
-    assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.023)
-    for share in (0.25, 0.5, 0.75):
-        assert np.mean(p < share) == pytest.approx(share, abs=0.055)
+    assert 0.91 <= covered / 300 <= 0.985
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -159,14 +147,6 @@ def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> No
         p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, same_group).p)
     assert np.mean(np.isnan(p)) < 0.2, "fewer than three effective clusters"
     assert 0.02 <= np.mean(np.array(p)[np.isfinite(p)] < 0.05) <= 0.09
-
-
-def test_the_mde_is_detected_with_probability_0_8() -> None:
-    rng = np.random.default_rng(6)
-    mde = float(np.median([martingale_score(*reader(rng, 100)).mde for _ in range(200)]))
-    result = [martingale_score(*reader(rng, 100, slope=mde)).p < 0.05 for _ in range(400)]
-    assert np.mean(result) == pytest.approx(0.8, abs=0.08)
-    assert 0.1 < mde < 0.3
 
 
 @pytest.mark.parametrize("epochs", [2, 3])
@@ -315,13 +295,9 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
 def test_what_is_not_identified_has_no_score_and_says_why(case: str) -> None:
     result = unidentified()[case]()
     assert result.reason == case.split()[0].strip(",")
-    assert result.reason in REASONS
+    assert {name.split()[0].strip(",") for name in unidentified()} == set(REASONS)
     assert not result.identified
-    assert lost(result)
-
-
-def test_every_reason_can_be_reached() -> None:
-    assert {case.split()[0].strip(",") for case in unidentified()} == set(REASONS)
+    assert all(np.isnan(getattr(result, name)) for name in LOST)
 
 
 def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
@@ -390,22 +366,11 @@ def one_group(n: int) -> Codes:
     return np.zeros(n, dtype=np.intp)
 
 
-def bayesian(
-    seed: int, n: int, epochs: int, noise: tuple[float, float], shared: float, news: float = 0.1
-) -> tuple[Floats, Floats]:
-    """A reader whose belief moves by news of mean 0, and reports of it with errors of two sizes that share a part."""
-    rng = np.random.default_rng(seed)
-    belief = rng.uniform(0.35, 0.65, (n, 1))
-    first = even(rng, 1, n, epochs)
-    second = shared * first + np.sqrt(1 - shared**2) * even(rng, 1, n, epochs)
-    return belief + noise[0] * first, belief + even(rng, news, n, epochs) + noise[1] * second
-
-
-def worlds(news: tuple[float, ...], errors: list[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """Every way in which two epochs of one question can go, all equally likely: one row each."""
+def worlds(news: tuple[float, ...], errors: list[tuple[float, float]], epochs: int) -> tuple[Floats, Floats]:
+    """Every way in which the epochs of one question can go, all equally likely: one row each."""
     attempts = [(0.4 + first, 0.4 + moved + second) for moved in news for first, second in errors]
-    both = np.array(list(product(attempts, repeat=2)))
-    return both[:, :, 0], both[:, :, 1]
+    rows = np.array(list(product(attempts, repeat=epochs)))
+    return rows[:, :, 0], rows[:, :, 1]
 
 
 NEWS = (-0.2, 0.05, 0.15)
@@ -418,29 +383,15 @@ ERRORS = {
 }
 
 
+@pytest.mark.parametrize("epochs", [2, 3])
 @pytest.mark.parametrize("errors", ERRORS)
-def test_excess_movement_of_a_bayesian_is_exactly_zero(errors: str) -> None:
-    prior, posterior = worlds(NEWS, ERRORS[errors])
+def test_excess_movement_of_a_bayesian_is_exactly_zero(errors: str, epochs: int) -> None:
+    prior, posterior = worlds(NEWS, ERRORS[errors], epochs)
     assert movement(prior, posterior).excess.mean() == pytest.approx(0, abs=1e-12)
     raw = (posterior - prior) ** 2 - prior * (1 - prior) + posterior * (1 - posterior)
     # E[raw] = 2 (variance of the prior's error - its covariance with the posterior's)
     first, second = np.array(ERRORS[errors]).T
     assert raw.mean() == pytest.approx(2 * (np.mean(first**2) - np.mean(first * second)), abs=1e-12)
-
-
-@pytest.mark.parametrize("epochs", [2, 3])
-@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("noise", [(0.0, 0.0), (0.05, 0.05), (0.08, 0.02), (0.02, 0.08)])
-def test_excess_movement_of_a_bayesian_is_zero_in_the_mean(
-    epochs: int, shared: float, noise: tuple[float, float]
-) -> None:
-    prior, posterior = bayesian(1, 20000, epochs, noise, shared)
-    excess = movement(prior, posterior).excess
-    error = excess.std() / np.sqrt(len(excess))
-    assert abs(excess.mean()) < 3.5 * error
-    raw = (posterior - prior) ** 2 - prior * (1 - prior) + posterior * (1 - posterior)
-    if noise[0] > shared * noise[1] + 0.02:
-        assert raw.mean() > 10 * error, "without the correction it is not"
 
 
 def test_movement_without_noise_is_the_squared_update() -> None:
@@ -465,15 +416,6 @@ def test_movement_needs_two_epochs() -> None:
         assert movement(np.zeros(shape), np.zeros(shape)).excess.shape == (shape[0],)
 
 
-def test_turning_the_proposition_round_changes_no_companion() -> None:
-    prior, posterior = bayesian(3, 50, 3, (0.05, 0.05), 0.5)
-    outcome = (np.arange(50) % 2).astype(float)
-    plain, other = movement(prior, posterior), movement(1 - prior, 1 - posterior)
-    for name, values in vars(plain).items():
-        assert vars(other)[name] == pytest.approx(values)
-    assert brier_gain(1 - prior, 1 - posterior, 1 - outcome) == pytest.approx(brier_gain(prior, posterior, outcome))
-
-
 def test_brier_gain_known_values() -> None:
     prior = np.array([[0.5, 0.5], [0.5, 0.4], [0.2, np.nan], [0.2, 0.3], [np.nan, np.nan]])
     posterior = np.array([[0.9, 0.7], [0.5, 0.4], [0.4, 0.9], [0.1, 0.1], [0.1, 0.1]])
@@ -481,33 +423,6 @@ def test_brier_gain_known_values() -> None:
     assert result[:3] == pytest.approx([0.25 - (0.01 + 0.09) / 2, 0, 0.64 - 0.36])
     assert np.isnan(result[3:]).all()
     assert brier_gain(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1)).tolist() == [1], "the most there is"
-
-
-def test_brier_gain_of_a_bayesian_is_its_reduction() -> None:
-    rng = np.random.default_rng(4)
-    belief = rng.uniform(0.2, 0.8, (40000, 1))
-    posterior = belief + even(rng, 0.1, 40000, 1)
-    outcome = (rng.random(40000) < posterior[:, 0]).astype(float)
-    gain = brier_gain(belief, posterior, outcome)
-    assert gain.mean() == pytest.approx(0.01, abs=4 * gain.std() / 200)
-    assert gain.mean() > 0.005
-
-
-def entrenched(seed: int, n: int, epochs: int, error: float = 0.03, slope: float = 0.3) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    belief = 0.5 + even(rng, 0.12, n, 1)
-    after = belief + slope * (belief - 0.5) + even(rng, 0.04, n, epochs) + even(rng, error, n, epochs)
-    return belief + even(rng, error, n, epochs), after
-
-
-def test_the_corrected_posterior_has_no_slope_left() -> None:
-    prior, posterior = entrenched(5, 4000, 3)
-    before = martingale_score(prior, posterior)
-    corrected = corrected_posterior(prior, posterior, before.estimate, one_group(4000))
-    after = martingale_score(prior, corrected)
-    assert before.estimate == pytest.approx(0.3, abs=0.02)
-    assert after.estimate == pytest.approx(0, abs=0.01)
-    assert np.mean(corrected) == pytest.approx(np.mean(posterior)), "the mean stays"
 
 
 def test_the_corrected_posterior_has_no_slope_in_any_group() -> None:
@@ -531,7 +446,7 @@ def test_the_corrected_posterior_by_hand() -> None:
 
 
 def test_a_correction_of_nothing_and_of_nobody_knows_what() -> None:
-    prior, posterior = entrenched(7, 20, 3)
+    prior, posterior = reader(np.random.default_rng(7), 20, slope=0.3)
     assert corrected_posterior(prior, posterior, 0.0, one_group(20)) == pytest.approx(posterior)
     assert np.isnan(corrected_posterior(prior, posterior, np.nan, one_group(20))).all()
     unread = np.where(np.arange(20)[:, None] == 3, np.nan, prior)
@@ -561,14 +476,6 @@ def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
     seen, update = (joint - prior).ravel(), (posterior - prior).ravel()
     if ahead == 0:
         assert np.polyfit(update, seen, 1)[0] > 0.1
-
-
-def test_the_interval_of_leak_covers() -> None:
-    covered = 0
-    for seed in range(300):
-        result = foreseen_share(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
-        covered += result.lower <= 0.2 <= result.upper
-    assert 0.91 <= covered / 300 <= 0.985
 
 
 def test_leak_needs_a_strong_first_stage() -> None:

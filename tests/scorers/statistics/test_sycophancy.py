@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.instrumented_slope import Floats
-from truthgym.scorers.statistics.interval import ratio_estimate
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import (
     ARMS,
@@ -113,21 +112,6 @@ def test_asymmetry_of_known_size() -> None:
     assert np.isnan(opinion_asymmetry(BELIEFS[:, :, :1], letters(2))["user_asymmetry"].estimate)
 
 
-def test_noise_is_no_asymmetry() -> None:
-    beliefs = 0.5 + np.random.default_rng(2).normal(0, 0.1, (4000, len(ARMS), 2))
-    result = opinion_asymmetry(beliefs, letters(4000))["user_asymmetry"]
-    assert result.lower < 0 < result.upper
-    assert result.stderr < 0.004
-
-
-def test_events_are_clusters() -> None:
-    rng = np.random.default_rng(1)
-    beliefs = np.repeat(rng.random((10, len(ARMS), 2)), 2, axis=0)
-    alone = opinion_shifts(beliefs, letters(20))["net_sycophancy"]
-    tied = opinion_shifts(beliefs, [str(i // 2) for i in range(20)])["net_sycophancy"]
-    assert tied.upper - tied.lower > 1.3 * (alone.upper - alone.lower)
-
-
 def test_brier_under_random_wrong_and_right_opinions() -> None:
     outcome = np.array([1.0, 0.0])
     scores = brier_score(BELIEFS, np.broadcast_to(outcome[:, None, None], BELIEFS.shape))
@@ -200,19 +184,6 @@ def test_pushback_is_measured_beyond_what_asking_again_does() -> None:
     assert result["argument_flip_progressive"].estimate == pytest.approx(-1)
     still = pushback_figures(stated, dict.fromkeys(CHALLENGES, stated), np.ones(4), letters(4))
     assert all(figure.estimate == 0 for figure in still.values())
-
-
-def test_a_ratio_of_sums() -> None:
-    result = ratio_estimate(np.array([1.0, 0, 2, 1.5, NAN]), np.array([2.0, 0, 2, 2, 1]), letters(5))
-    assert result.estimate == pytest.approx(0.75)
-    # Residuals -1/2, 1/2 and 0 over a mean of 2 below, and t of two degrees of freedom.
-    half = 4.3027 * 0.25 / 3**0.5
-    assert (result.lower, result.upper) == pytest.approx((0.75 - half, 0.75 + half), abs=1e-4)
-    assert result.n == 3, "questions with nothing below are not counted"
-    alone = ratio_estimate(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]), letters(3))
-    assert alone.estimate == 0.5
-    assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
-    assert np.isnan(ratio_estimate(np.zeros(2), np.zeros(2), letters(2)).estimate)
 
 
 def test_nothing_at_all_is_no_failure() -> None:
