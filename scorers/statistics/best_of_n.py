@@ -13,13 +13,7 @@ def best_of_n_mean(proxy: ArrayLike, values: ArrayLike, sizes: Sequence[int]) ->
     $\binom{i-1}{n-1}$ of $\binom{N}{n}$ cases. The mean over all subsets is an unbiased estimate for n new answers of
     the same model. Answers that tie share their weight, as if one of them were drawn.
 
-    Args:
-        proxy: What selects, higher first; one number per answer.
-        values: What is averaged: the proxy itself, or another score of the same answers.
-        sizes: The n's. More than the pool has is NaN.
-
-    Returns:
-        One mean for each n.
+    `proxy` selects, higher first; `values` are averaged. NaN for an n that exceeds the pool.
 
     References:
         Nakano et al. (2021), WebGPT, arXiv:2112.09332, appendix I.

@@ -74,18 +74,8 @@ def reliability_diagram(
     effective number $N^2 / \sum_g n_g^2$ of events g with $n_g$ questions: all of an event resolve the same way, the
     worst case.
 
-    Args:
-        p: Forecasts in [0, 1]: one per question, or questions x epochs. The epochs of a question share its outcome:
-            they add to the frequencies, but N counts the question once. Pairs with NaN are left out.
-        y: Outcomes, 0 or 1, one per question.
-        bins: As in `murphy_decomposition`.
-        events: The event of each question. None: questions are independent.
-
-    Returns:
-        The bins by forecast. None with fewer than two questions.
-
-    Raises:
-        ValueError: As in `murphy_decomposition`.
+    Forecasts are one per question, or questions x epochs; epochs add to the frequencies, but N counts a question once.
+    No bins with fewer than two questions.
 
     References:
         Bröcker and Smith (2007), Weather and Forecasting 22, 651-661.
@@ -120,17 +110,8 @@ def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy
     parts sum to the Brier score of the forecasts rounded to their bins' means, which is the Brier score itself if the
     forecasts within each bin are equal.
 
-    Args:
-        p: Forecasts in [0, 1], one per question. Pairs with NaN are left out.
-        y: Outcomes, 0 or 1.
-        bins: Number of bins of equal mass, 1 or more. Equal forecasts share a bin, and a bin of one question is merged
-            with its neighbour. At most half the number of questions.
-
-    Returns:
-        The three parts; NaN with fewer than two questions.
-
-    Raises:
-        ValueError: Shapes differ, a forecast outside [0, 1], or an outcome other than 0 and 1.
+    Bins have equal mass. Equal forecasts share a bin, and a bin of one question is merged with its neighbour. NaN with
+    fewer than two questions. ValueError: shapes differ, a forecast outside [0, 1], an outcome other than 0 and 1.
 
     References:
         Murphy (1973), J. Appl. Meteorol. 12; Ferro and Fricker (2012), Q. J. R. Meteorol. Soc. 138, 1954-1960.
@@ -187,17 +168,7 @@ def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> 
     Even a perfectly calibrated forecaster scores well above 0 (about 0.1 at N = 100), so the number means nothing by
     itself: compare it with the null, and prefer the corrected reliability.
 
-    Args:
-        p: Forecasts in [0, 1], one per question. Pairs with NaN are left out.
-        y: Outcomes, 0 or 1.
-        bins: As in `murphy_decomposition`.
-
-    Returns:
-        The ECE (lower is better), and its mean over outcomes simulated with exactly the forecast probabilities (fixed
-        seed). NaN with fewer than two questions.
-
-    Raises:
-        ValueError: As in `murphy_decomposition`.
+    The null is its mean over outcomes simulated with the forecast probabilities. NaN with fewer than two questions.
 
     References:
         Naeini, Cooper and Hauskrecht (2015), AAAI; Kumar, Liang and Ma (2019), NeurIPS, on its bias.

@@ -31,8 +31,7 @@ def p_value(mean: Estimate, null: float = 0.0) -> float:
 def holm(p: ArrayLike) -> NDArray[np.float64]:
     """Holm's corrected p values: below 0.05 in a family without any effect with probability 0.05 or less.
 
-    Args:
-        p: The p values of one family. NaN is a test that could not be made: it stays NaN and does not count.
+    NaN is a test that could not be made: it stays NaN and does not count.
 
     References:
         Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.

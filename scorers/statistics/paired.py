@@ -104,17 +104,7 @@ def paired_difference(
 
     Pairing by question removes the variance between questions, which two separate intervals would include.
 
-    Args:
-        after: One number per question: with several epochs, their mean.
-        before: The same of the other model, in the same order of questions.
-        cluster: For each question the name of its cluster: questions that resolve together. None: each its own.
-        bounds: The range of a difference, such as (-1, 1), for the interval of equal differences. None: unknown.
-
-    Returns:
-        See `mean_estimate`. A question with NaN in either argument is left out.
-
-    Raises:
-        ValueError: The arguments differ in length.
+    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out.
 
     >>> round(paired_difference([0.1, 0.2, float("nan")], [0.2, 0.1, 0.3]).estimate, 6)
     0.0
@@ -132,10 +122,7 @@ def compare_means(
 ) -> Comparison:
     """Compare two models by a mean over the questions that both have a number for.
 
-    Args:
-        after: For each question one number per epoch. NaN, an answer that could not be parsed, is left out.
-        before: The same of the other model.
-        cluster: The cluster of each question.
+    Values are one per epoch; NaN, an answer that could not be parsed, is left out.
     """
     values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
@@ -156,15 +143,8 @@ def difference_in_differences(
 
     It is the effect of the treatment if, without it, the model would have changed as the control did.
 
-    Args:
-        after: For each question one number per epoch, $a$. NaN, an answer that could not be parsed, is left out.
-        before: The same before the treatment, $b$.
-        control_after: The same of the control, $c$.
-        control_before: The same of the control, $d$. With `before` here too, the difference is after minus control.
-        cluster: The cluster of each question.
-
-    Returns:
-        `before` is the mean change of the control and `after` that of the model.
+    a and b are the model after and before, c and d the control, one number per epoch. With `before` as `control_before`
+    the difference is after minus control. The result's `before` is the mean change of the control.
     """
     change, control = (
         {question: [mean(last[question]) - mean(first[question])] for question in last if question in first}

@@ -19,15 +19,8 @@ def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0
 
     $$\mathrm{SE}^2=\frac{\mathrm{sd}^2}{n^2}\sum_g n_g\big(1+(n_g-1)\rho\big)$$
 
-    with the degrees of freedom of `mean_estimate`.
-
-    Args:
-        sd: Standard deviation of the values between questions, such as of the difference of two models' Brier scores.
-        cluster: Cluster name of each question.
-        correlation: Correlation $\rho$ of two values in one cluster, in [0, 1].
-
-    Returns:
-        NaN with fewer than three effective clusters.
+    with the degrees of freedom of `mean_estimate`, the standard deviation between questions and the correlation $\rho$
+    of two values in one cluster. NaN with fewer than three effective clusters.
 
     >>> round(planned_mde(0.1, range(200)), 3)
     0.02

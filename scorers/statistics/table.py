@@ -52,12 +52,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
     The scores may be in any order and, during a run, incomplete. Never raises: a value that is not a number between
     `least` and `most` becomes NaN, and of two scores of the same sample and epoch the last counts.
 
-    Args:
-        scores: Unreduced scores, one per sample and epoch, whose metadata hold `epoch`, `event`, `outcome`,
-            `base_rate` and `crowd`.
-        key: The key of `Score.value` to read.
-        most: The greatest possible value.
-        least: The least possible value.
+    The metadata hold `epoch`, `event`, `outcome`, `base_rate` and `crowd`.
     """
     facts: dict[str | int | None, dict[str, Any]] = {}
     cells: dict[tuple[str | int | None, int], float] = {}
