@@ -6,10 +6,9 @@ inspect score LOG --scorer truthgym/qualitative --action append --overwrite --mo
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import factorial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from inspect_ai.model import Model
@@ -30,7 +29,7 @@ from truthgym.scorers.declaration import (
     requested,
 )
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
-from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, Probe, RedTeam
+from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, RedTeam
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
 from truthgym.scorers.judges.rating import JudgeExamples, RatingProtocol, build_examples
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
@@ -41,14 +40,13 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 Protocol = Literal["quick", "thorough"]
 
 
-@dataclass(frozen=True)
-class Defaults:
+class Defaults(NamedTuple):
     """The arguments that a protocol decides unless they are given."""
 
     self_answer: bool
     red_team: RedTeam
     orders: int
-    probes: tuple[Probe, ...]
+    probes: str | Sequence[str]
 
 
 PROTOCOLS: dict[Protocol, Defaults] = {
@@ -193,17 +191,15 @@ def qualitative(
     if bootstrap_from is not None and not bootstrap_rounds:
         raise BadInput(f"bootstrap_from={bootstrap_from} needs bootstrap_rounds of 1 to 6, got 0")
     parsed_rubric = read_rubric(rubric)
-    defaults = PROTOCOLS[protocol]
-    probe_names = _parse_probes(defaults.probes if probes is None else probes)
-    most_orders = defaults.orders if orders is None else orders
+    settings = _settings(protocol, self_answer, red_team, orders, probes)
     prompt_examples, held_out = choose_examples(parsed_rubric, few_shot, shots, examples, seed)
     rating = RatingProtocol(
         rubric=parsed_rubric,
-        self_answer=defaults.self_answer if self_answer is None else self_answer,
-        red_team=red_team or defaults.red_team,
-        orders=most_orders if few_shot == "permuted" else 1,
+        self_answer=settings.self_answer,
+        red_team=settings.red_team,
+        orders=settings.orders if few_shot == "permuted" else 1,
         rounds=rounds,
-        probes=probe_names,
+        probes=tuple(settings.probes),
         seed=seed,
         cache=cache,
         examples=prompt_examples,
@@ -254,28 +250,25 @@ def qualitative(
 
 
 def model_calls(
-    protocol: Protocol = "quick",
-    self_answer: bool | None = None,
-    red_team: RedTeam | None = None,
-    few_shot: FewShot = "permuted",
-    shots: int = 4,
-    orders: int | None = None,
-    rounds: int = 1,
-    probes: str | Sequence[str] | None = None,
-    **others: object,
+    protocol: Protocol = "quick", few_shot: FewShot = "permuted", shots: int = 4, rounds: int = 1, **arguments: object
 ) -> tuple[int, int]:
     """Calls of each judge: for one answer, and once per run with the bundled examples, without bootstrapping."""
-    defaults = PROTOCOLS[protocol]
-    probe_names = _parse_probes(defaults.probes if probes is None else probes)
-    stages = STAGES[red_team or defaults.red_team]
-    notes = len(stages) + (defaults.self_answer if self_answer is None else self_answer)
+    settings = _settings(protocol, *(arguments.get(name) for name in Defaults._fields))
+    stages = STAGES[settings.red_team]
+    notes = len(stages) + settings.self_answer
     examples = 0 if few_shot == "disabled" else shots
-    most = (defaults.orders if orders is None else orders) if few_shot == "permuted" else 1
+    most = settings.orders if few_shot == "permuted" else 1
     ratings = min(most, factorial(min(examples, 20))) * (rounds if examples else 1)
-    probe_calls = sum(
-        name in probe_names for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1)))
-    )
-    return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in probe_names)
+    possible = {"retest", "padded", "injection", *(["swap"] if len(stages) > 1 else [])}
+    probe_calls = len(possible.intersection(settings.probes))
+    return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in settings.probes)
+
+
+def _settings(protocol: Protocol, *arguments: Any) -> Defaults:  # noqa: ANN401 (each of another type)
+    """The protocol's defaults, with the arguments that are given in their place."""
+    pairs = zip(PROTOCOLS[protocol], arguments, strict=True)
+    settings = Defaults(*(default if argument is None else argument for default, argument in pairs))
+    return settings._replace(probes=_parse_probes(settings.probes))
 
 
 def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:
