@@ -117,11 +117,6 @@ def test_every_interval_is_clustered_by_event() -> None:
         assert 1.4 < widths[1] / widths[0] < 1.6, name  # each event counts twice: the root of 2, and fewer degrees
 
 
-def test_the_base_rate_is_that_of_the_scored_questions() -> None:
-    result = summarise(tabulate(scores([[0.9], [0.2], [None]], [1, 0, 1]), "belief"))
-    assert result["skill_base_rate"] == pytest.approx(1 - 0.025 / 0.25)
-
-
 def test_calibration_is_the_mean_over_all_epochs() -> None:
     rng = np.random.default_rng(4)
     p, y = rng.random((50, 2)), rng.integers(0, 2, 50).astype(float)

@@ -26,7 +26,6 @@ from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
-from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
@@ -95,15 +94,6 @@ def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> No
     assert isinstance(found, dict)
     assert list(found) == ESTIMATE
     assert all(isinstance(value, int | float) for value in found.values())
-
-
-def test_a_table_takes_a_negative_range_where_it_is_told_to() -> None:
-    rows = scores([[-1.5], [-1], [0], [2], [2.5]])
-    nan = math.nan
-    assert tabulate(rows, "grade", most=2, least=-1).values[:, 0].tolist() == pytest.approx(
-        [nan, -1, 0, 2, nan], nan_ok=True
-    )
-    assert tabulate(rows, "grade").values[:, 0].tolist() == pytest.approx([nan, nan, 0, nan, nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -255,11 +245,10 @@ def test_what_each_grading_model_is_shown(run: Run, says: Says, listens: Listens
     ("reply", "message"),
     [
         ("", "The answer is empty"),
-        (" \n", "The answer is empty"),
         (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused"),
         (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],
-    ids=["empty", "blank", "refused", "too long"],
+    ids=["empty", "refused", "too long"],
 )
 def test_without_an_answer_there_is_no_grade(
     run: Run, says: Says, listens: Listens, rain: Rain, reason: Reason, reply: Any, message: str
@@ -342,12 +331,6 @@ def test_the_role_must_hold_one_model(fails: Fails, run: Run, listens: Listens, 
         score(log, graded(grader), display="log")
     with pytest.raises(BadInput, match="has 2 models"):
         score(log, graded(grader), model_roles=both, display="log")
-
-
-def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
-    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
-    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
-        score(log, graded(), model="none/none", display="log")
 
 
 def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Path) -> None:

@@ -84,18 +84,18 @@ def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> No
     assert found["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
 
 
-def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
-    rows = scores([[0.5], [70], [1], [0], [-1], [math.inf]])
-    lost = math.nan
-    for most, kept in (
-        (None, [0.5, lost, 1, 0, lost, lost]),
-        (1, [0.5, lost, 1, 0, lost, lost]),
-        (70, [0.5, 70, 1, 0, lost, lost]),
-        (69.9, [0.5, lost, 1, 0, lost, lost]),
-        (math.inf, [0.5, 70, 1, 0, lost, math.inf]),
-    ):
-        table = tabulate(rows, "words", **({} if most is None else {"most": most}))
-        assert table.values[:, 0].tolist() == pytest.approx(kept, nan_ok=True)
+@pytest.mark.parametrize(
+    ("bounds", "values"),
+    [
+        ({}, [0.5, math.nan, 1, 0, math.nan, math.nan]),
+        ({"most": 70}, [0.5, 70, 1, 0, math.nan, math.nan]),
+        ({"most": 69.9, "least": -1}, [0.5, math.nan, 1, 0, -1, math.nan]),
+        ({"most": math.inf}, [0.5, 70, 1, 0, math.nan, math.inf]),
+    ],
+)
+def test_a_table_keeps_what_is_within_its_bounds(bounds: dict[str, float], values: list[float]) -> None:
+    table = tabulate(scores([[0.5], [70], [1], [0], [-1], [math.inf]]), "words", **bounds)
+    assert table.values[:, 0].tolist() == pytest.approx(values, nan_ok=True)
 
 
 def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **given: Any) -> EvalLog:
@@ -121,7 +121,6 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
     ("reply", "reason"),
     [
         ("", "The answer is empty (stop reason stop)."),
-        (" \n", "The answer is empty (stop reason stop)."),
         (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused: its provider"),
         (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],

@@ -108,10 +108,10 @@ def test_the_planted_quality_is_found(run: Run) -> None:
     assert (found["n"], found["share_scored"]) == (6, 1)
 
 
-CALLS = [(red, shots) for red in STAGES for shots in ("disabled", "static", "permuted")]
-
-
-@pytest.mark.parametrize(("red", "few_shot"), CALLS, ids=[f"{red}-{few}" for red, few in CALLS])
+@pytest.mark.parametrize(
+    ("red", "few_shot"),
+    [("none", "disabled"), ("red", "static"), ("red_blue", "permuted"), ("red_blue_resolution", "permuted")],
+)
 def test_the_number_of_calls_is_that_of_the_formula(
     judged: Callable[..., EvalLog], red: str, few_shot: str, listens: Listens
 ) -> None:
@@ -275,19 +275,6 @@ def test_what_holds_no_reasoning_is_not_judged(
     assert not heard
 
 
-def test_no_judge_ends_the_run_before_its_first_call(fails: Fails, listens: Listens) -> None:
-    policy, heard = listens("It is.")
-    assert "--model-role judge=MODEL" in fails(urns(n=1, paradigms="qualitative"), policy)
-    assert not heard
-
-
-def test_a_judge_bound_twice_is_refused_before_the_first_call(fails: Fails, listens: Listens) -> None:
-    policy, heard = listens("It is.")
-    message = fails(urns(n=1, paradigms="qualitative"), policy, model_roles={"judge": ["reference/judge"] * 2})
-    assert "The role judge has reference/judge twice" in message
-    assert not heard
-
-
 def test_one_model_with_other_settings_is_another_judge(judged: Callable[..., EvalLog]) -> None:
     heard: list[float | None] = []
 
@@ -347,9 +334,24 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "source": ({"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl"}, "There is no file 'x.jsonl'"),
     "examples": ({"examples": "x.jsonl"}, "There is no file 'x.jsonl'"),
     "several": ({"examples": ["a.jsonl", "b.jsonl"]}, "examples=.*valid string"),
-    "nowhere": ({"examples": "none"}, "There is no file 'none'"),
     "no rounds": ({"bootstrap_from": "x.jsonl"}, "bootstrap_rounds of 1 to 6"),
 }
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({}, "--model-role judge=MODEL"),
+        ({"judge": ["reference/judge"] * 2}, "The role judge has reference/judge twice"),
+    ],
+    ids=["none", "twice"],
+)
+def test_a_missing_or_repeated_judge_ends_the_run_before_its_first_call(
+    roles: dict[str, Any], message: str, fails: Fails, listens: Listens
+) -> None:
+    policy, heard = listens("It is.")
+    assert message in fails(urns(n=1, paradigms="qualitative"), policy, model_roles=roles)
+    assert not heard
 
 
 @pytest.mark.parametrize("name", list(REFUSED))

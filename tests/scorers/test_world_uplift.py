@@ -14,6 +14,7 @@ from inspect_ai.agent import Agent, AgentState, agent
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
+from inspect_ai.scorer import SampleScore, Score
 
 from tests.fixtures import Fails, Rain, Reason, Run, Says, metrics, write_rows
 from tests.scorers.main_figures import MAIN_FIGURES
@@ -24,8 +25,8 @@ from truthgym.models import predictor
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
-from truthgym.scorers.forecasts.forecasting import KEYS, first_tokens, messages, placebo_text
-from truthgym.scorers.world_uplift import world_uplift
+from truthgym.scorers.forecasts.forecasting import KEYS, Per, copied_share, first_tokens, messages, placebo_text
+from truthgym.scorers.world_uplift import summarise, world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.worlds import urns
@@ -133,6 +134,7 @@ def test_other_evidence_is_another_observation(
         [sample] = again(log, forecaster, **arguments)[0].samples or []
         return ((sample.scores or {})["world_uplift"].metadata or {})["observation"]  # type: ignore[no-any-return]
 
+    assert set(values(log)[0]) == set(KEYS)
     assert observed(evidence=mine) == "The street is wet."
     write_rows(tmp_path / "mine.jsonl", row | {"observation": "The street is dry."})
     read_evidence.cache_clear()
@@ -223,19 +225,6 @@ def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
     assert metrics(log)["share_scored"] == 0
 
 
-def test_both_outcomes_in_an_answer_say_nothing(says: Says, run: Run, forecaster: Model) -> None:
-    both = says("Yes, it is so. No, it is not.")
-    log = run(urns(n=4, paradigms="world_uplift"), both, model_roles={"forecaster": forecaster}, epochs=1)
-    assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
-
-
-def test_a_forecaster_that_finds_any_text_familiar_tells_nothing(says: Says, run: Run) -> None:
-    familiar = get_model("reference/forecaster", familiar=0.5, lexical=0.3)
-    log = run(urns(n=4, paradigms="world_uplift"), says("It is hard to tell."), model_roles={"forecaster": familiar},
-              epochs=1)  # fmt: skip
-    assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
-
-
 def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:
     rows = [one[0] for one in list(evidence().values())[:6]]
     words = " ".join(sorted({word for row in rows for word in row.observation.split() if word.isalpha()}))
@@ -276,15 +265,6 @@ def test_a_copy_of_the_original_is_one_of_the_rephrased_text(
     log = run(task, says(copied), model_roles={"forecaster": says_number(monkeypatch)},
               sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
     assert values(log)[0]["copied"] == 1
-
-
-def test_without_a_forecaster_nothing_is_asked(fails: Fails) -> None:
-    assert "needs the role forecaster" in fails(urns(n=1, paradigms="world_uplift"))
-
-
-def test_a_forecaster_without_log_probabilities_is_refused(fails: Fails, says: Says) -> None:
-    error = fails(urns(n=1, paradigms="world_uplift"), model_roles={"forecaster": says("Yes")})
-    assert "cannot give the log-probability of a given reply" in error
 
 
 @pytest.mark.parametrize(
@@ -385,10 +365,97 @@ def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:
     return get_model("reference/forecaster")
 
 
-def test_evidence_of_your_own(rain: Rain, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"question": "q", "task": "Look out of the window.", "observation": "The street is wet."}
-    scorer = world_uplift(evidence=write_rows(tmp_path / "mine.jsonl", row))
-    task = Task(dataset=[rain()], solver=direct(), scorer=scorer)
-    log = run(task, model_roles={"forecaster": says_number(monkeypatch)})
-    assert set(values(log)[0]) == set(KEYS)
-    assert not math.isnan(values(log)[0]["uplift"])
+@pytest.mark.parametrize(("text", "forecaster"), [
+    ("Yes, it is so. No, it is not.", {}),
+    ("It is hard to tell.", {"familiar": 0.5, "lexical": 0.3}),
+], ids=["both outcomes", "any text is familiar"])  # fmt: skip
+def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, float], says: Says, run: Run) -> None:
+    roles = {"forecaster": get_model("reference/forecaster", **forecaster)}
+    log = run(urns(n=4, paradigms="world_uplift"), says(text), model_roles=roles, epochs=1)
+    assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+
+
+def test_a_forecaster_must_give_log_probabilities(fails: Fails, says: Says) -> None:
+    task = urns(n=1, paradigms="world_uplift")
+    assert "needs the role forecaster" in fails(task)
+    assert "cannot give the log-probability of a given reply" in fails(task, model_roles={"forecaster": says("Yes")})
+
+
+# Figures from scores whose figures follow by arithmetic
+
+
+def answer(
+    question: int,
+    uplift: float,
+    *,
+    text: float = 0,
+    shuffled: float = 0,
+    tokens: float = 1000,
+    copied: float = 0,
+    model: str | None = None,
+    per: Per = "observation",
+    epoch: int = 1,
+) -> SampleScore:
+    placebos = {"placebo_text": text, "placebo_shuffled": shuffled, "placebo_question": -9.0}
+    value = {"uplift": uplift, **placebos, "observation_tokens": 10, "tokens": tokens, "copied": copied}
+    metadata = {"question": f"q{question}", "model": model, "per": per, "epoch": epoch, "event": f"q{question}"}
+    return SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{question}/{model}/{epoch}")
+
+
+def test_the_headline_is_net_of_the_stronger_placebo() -> None:
+    found = summarise([answer(1, 1, text=0.5), answer(2, 2, shuffled=1.5), answer(3, 3, text=-1), answer(4, 4)])
+    assert found["world_uplift"] == pytest.approx((0.5 + 0.5 + 3 + 4) / 4)
+    assert found["uplift_over_text"] == pytest.approx((0.5 + 2 + 4 + 4) / 4)
+    assert found["uplift_over_shuffled"] == pytest.approx((1 + 0.5 + 3 + 4) / 4)
+
+
+@pytest.mark.parametrize(("text", "shuffled", "verdict"), [(0, 0, 1), (0, 2, 0), (3, 0, 0), (3, 2, 0), (12, 12, 0)])
+def test_a_verdict_needs_all_placebos(text: float, shuffled: float, verdict: float) -> None:
+    rows = [answer(i, 1 + 0.1 * (i % 2), text=text, shuffled=shuffled) for i in range(8)]
+    assert summarise(rows)["verdict"] == verdict, "the third placebo is at -9, so nothing here misleads"
+
+
+def test_an_answer_misleads_if_every_placebo_does_better() -> None:
+    assert summarise([answer(i, -20 - 0.1 * (i % 2)) for i in range(8)])["verdict"] == -1
+
+
+def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
+    found = summarise([answer(1, 9, copied=1), answer(2, 1), answer(3, 2), answer(4, 3, copied=np.nan)])
+    assert found["world_uplift"] == pytest.approx(15 / 4)
+    assert found["world_uplift_not_copied"] == pytest.approx(6 / 3)
+    assert found["share_copied"] == pytest.approx(1 / 3)
+    assert "share_copied" in MAIN_FIGURES["world_uplift"]
+
+
+def test_per_1000_tokens_is_a_ratio_for_each_model_too() -> None:
+    short, long = answer(1, 1, tokens=10, per="1000_tokens"), answer(2, 3, tokens=1990, per="1000_tokens")
+    assert summarise([short, long])["world_uplift"] == pytest.approx(1000 * 4 / 2000)
+    both = [answer(q, u, tokens=t, per="1000_tokens", model=m) for m in "ab" for q, u, t in ((1, 1, 10), (2, 3, 1990))]
+    found = summarise(both)
+    assert found["world_uplift a"] == found["world_uplift b"] == pytest.approx(1000 * 4 / 2000)
+
+
+def test_of_several_models_n_counts_questions() -> None:
+    rows = [answer(q, q, model="a", epoch=epoch) for q in (1, 2, 3, 4) for epoch in (1, 2)]
+    rows += [answer(q, 3 * q, model="b") for q in (1, 2, 3)]
+    found = summarise(rows)
+    assert found["n"] == 3, "questions that both answered"
+    assert found["world_uplift"] == pytest.approx(np.mean([2, 4, 6]))
+    assert found["world_uplift a"] == pytest.approx(2.5)
+    assert found["world_uplift b"] == pytest.approx(6)
+    assert found["epochs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "share"),
+    [
+        ("It was 84.6 percent of the voters, I read.", "", 4 / 6),
+        ("THE TURNOUT WAS 84.6 PERCENT OF THE VOTERS!", "", 1.0),
+        ("I would say it is about 80.", "", 0.0),
+        ("The turnout was 84.6 percent of the voters.", "The turnout was 84.6 percent of the voters.", np.nan),
+    ],
+)
+def test_copied_share(text: str, known: str, share: float) -> None:
+    # The, turnout, was, 84, 6, percent, of, the, voters: six runs of four words.
+    found = copied_share(text, "The turnout was 84.6 percent of the voters.", known)
+    assert found == pytest.approx(share, nan_ok=True)
