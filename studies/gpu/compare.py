@@ -10,7 +10,6 @@ say that it took, without loading the model. Memory is the most that nvidia-smi 
 share of the memory at once, so there it says nothing about need.
 """
 
-import argparse
 import json
 import os
 import shlex
@@ -26,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from studies.speed.rollouts import Spent, ratio
+from studies.speed.timing import arguments, ratio
 
 PORT = 8000
 QUESTIONS = 200
@@ -48,7 +47,7 @@ class Way:
 
 
 class Result(NamedTuple):
-    spent: Spent
+    seconds: float
     memory: float
     """GB."""
 
@@ -116,7 +115,7 @@ def run(kind: str, way: Way, place: Path) -> Result | None:
         print("".join((place / "out.txt").read_text().splitlines(keepends=True)[-20:]), file=sys.stderr)
         return None
     seconds = eval_seconds(place) if kind == "eval" else train_seconds(place) / way.processes
-    return Result(Spent(seconds, 0), memory)
+    return Result(seconds, memory)
 
 
 def used() -> float:
@@ -153,9 +152,9 @@ def table(results: dict[str, list[Result | None]]) -> str:
         if name not in ran or base is None:
             lines.append(f"| {name} | failed | |")
             continue
-        spent = {way: [one.spent for one in ran[way]] for way in (base, name)}
-        memory = statistics.median(one.memory for one in ran[name])
-        lines.append(f"| {name} | {ratio(spent, name, base)} | {memory:.1f} |")
+        seconds = {way: [result.seconds for result in ran[way]] for way in (base, name)}
+        memory = statistics.median(result.memory for result in ran[name])
+        lines.append(f"| {name} | {ratio(seconds[name], seconds[base])} | {memory:.1f} |")
     return "\n".join(lines)
 
 
@@ -179,16 +178,16 @@ def show(listed: dict[str, Way]) -> Sequence[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("kind", choices=STEPS.keys() | {"eval"})
     parser.add_argument("model", help="a folder, or a name on the Hub")
     parser.add_argument("--gpus", type=int, default=2, help="for zero [2]")
     parser.add_argument("--runs", type=int, default=3, help="of each way [3]")
     parser.add_argument("--out", type=Path, help="a new folder that keeps logs and models [a temporary one]")
     parser.add_argument("--print", action="store_true", help="print the commands and stop")
-    asked = parser.parse_args()
-    if asked.print:
-        print("\n".join(show(ways(asked.kind, asked.model, asked.gpus, Path("OUT", "RUN")))))
+    args = parser.parse_args()
+    if args.print:
+        print("\n".join(show(ways(args.kind, args.model, args.gpus, Path("OUT", "RUN")))))
         sys.exit()
     with tempfile.TemporaryDirectory() as temporary:
-        main(asked.kind, asked.model, asked.gpus, asked.runs, asked.out or Path(temporary))
+        main(args.kind, args.model, args.gpus, args.runs, args.out or Path(temporary))

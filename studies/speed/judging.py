@@ -6,7 +6,6 @@ Counts model calls and tokens in logs of reference agents, holds the calls to th
 every log a second time, which must ask nothing. It stops where one of this fails.
 """
 
-import argparse
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -16,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task, eval, score
-from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import Scorer
 
+from studies.speed.modes import calls_and_tokens, requests
+from studies.speed.timing import arguments
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.graded import graded
 from truthgym.scorers.judges.context import PROBES, STAGES
@@ -103,19 +103,9 @@ class Cost:
         return f"{self.once_calls} / {self.once_tokens:,}" if self.once_calls else "0"
 
 
-def requests(log: EvalLog) -> list[ModelEvent]:
-    """What models were asked in the run of a log and in its scoring, also where Inspect's cache answered."""
-    return [event for sample in log.samples or [] for event in sample.events if isinstance(event, ModelEvent)]
-
-
-def asked(log: EvalLog) -> int:
+def calls_answered(log: EvalLog) -> int:
     """Number of calls that a model, and not the cache, answered."""
     return sum(event.cache != "read" for event in requests(log))
-
-
-def counted(events: Sequence[ModelEvent]) -> tuple[int, int]:
-    """Calls and tokens."""
-    return len(events), sum(event.output.usage.total_tokens for event in events if event.output.usage)
 
 
 def run(task: Task, logs: str, model: str = "reference/bayesian", epochs: int = 1, **given: Any) -> EvalLog:  # noqa: ANN401
@@ -130,12 +120,14 @@ def scored(log: EvalLog, scorer: Callable[[], Scorer], roles: Roles) -> Cost:
         os.environ["INSPECT_CACHE_DIR"] = cache
         first = score(log, scorer(), action="append", model_roles=roles, display="none")
         again = score(first, scorer(), action="append", model_roles=roles, display="none")
-    assert asked(again) == asked(first), f"a second scoring made {asked(again) - asked(first)} calls"
+    assert calls_answered(again) == calls_answered(first), (
+        f"a second scoring made {calls_answered(again) - calls_answered(first)} calls"
+    )
     before = {event.uuid for event in requests(log)}
     new = [event for event in requests(first) if event.uuid not in before]
     shared = [event for event in new if (event.input[-1].metadata or {}).get("epoch") == SHARED]
-    calls, tokens = counted([event for event in new if event not in shared])
-    return Cost(calls / QUESTIONS, tokens / QUESTIONS, *counted(shared))
+    calls, tokens = calls_and_tokens([event for event in new if event not in shared])
+    return Cost(calls / QUESTIONS, tokens / QUESTIONS, *calls_and_tokens(shared))
 
 
 def expect(what: str, found: float, expected: float) -> None:
@@ -189,9 +181,9 @@ def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
         *((f"`probes={probe}`", {"probes": [probe]}) for probe in PROBES),
         ("two judges", {"judges": 2}),
     ]
-    for name, arguments in variants:
-        found = judged(log, **arguments)
-        others.append(f"| {name} | {found.each} | {found.once} |")
+    for name, settings in variants:
+        cost = judged(log, **settings)
+        others.append(f"| {name} | {cost.each} | {cost.once} |")
         print(others[-1], flush=True)
     return rows, others
 
@@ -215,11 +207,11 @@ def sycophancy_rows(logs: str) -> list[str]:
             os.environ["INSPECT_CACHE_DIR"] = cache
             task = sycophancy(domain="urns", arms=groups, metric=metric, n=QUESTIONS)
             log = run(task, logs, "reference/sycophant", model_roles=roles)
-            calls, tokens = counted(requests(log))
+            calls, tokens = calls_and_tokens(requests(log))
             expect(name, calls / QUESTIONS, arms * (1 + judges) + 3 * pushback)
             scorer = sycophantic_reasoning(metric=metric, pushback=pushback)
             again = score(log, scorer, action="append", model_roles=roles, display="none")
-            assert asked(again) == asked(log), f"{name}: a second scoring asked"
+            assert calls_answered(again) == calls_answered(log), f"{name}: a second scoring asked"
         rows.append(f"| {name} | {arms} | {Cost(calls / QUESTIONS, tokens / QUESTIONS).each} |")
         print(rows[-1], flush=True)
     return rows
@@ -231,7 +223,7 @@ def graded_rows(log: EvalLog) -> list[str]:
     check = {"type": "string_check", "name": "check", "input": said, "reference": "final", "operation": "like"}
     program = {"type": "python", "name": "program", "source": "def grade(sample, item):\n    return 0.5"}
     rows = []
-    for name, formula, calls, arguments in (
+    for name, formula, calls, settings in (
         ("`python_brier`", "0", 0, {"grader": "python_brier"}),
         ("`model_brier`", "1", 1, {"grader": "model_brier"}),
         ("`model`", "1", 1, {"grader": "model"}),
@@ -252,7 +244,7 @@ def graded_rows(log: EvalLog) -> list[str]:
             },
         ),
     ):
-        found = scored(log, lambda given=arguments: graded(**given), {"grader": judge()})  # type: ignore[misc]
+        found = scored(log, lambda settings=settings: graded(**settings), {"grader": judge()})  # type: ignore[misc]
         expect(name, found.calls + found.once_calls, calls)
         rows.append(f"| {name} | {formula} | {found.each} |")
         print(rows[-1], flush=True)
@@ -282,6 +274,6 @@ def main(out: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("out", help="the page to write")
     main(parser.parse_args().out)

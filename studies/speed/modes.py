@@ -7,17 +7,18 @@ formulas of the docstrings. A reference agent's replies are short: the calls app
 their ratios between modes show what is sent again with each turn.
 """
 
-import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspect_ai import eval
 from inspect_ai.event import ModelEvent
+from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
+from studies.speed.timing import arguments
 from truthgym.solvers.length_control import LengthControl
 from truthgym.tasks import (
     bootstrap_interview,
@@ -127,6 +128,15 @@ class Cost:
     revisions: float
 
 
+def requests(log: EvalLog) -> list[ModelEvent]:
+    """What models were asked in the run of a log and in its scoring, also where Inspect's cache answered."""
+    return [event for sample in log.samples or [] for event in sample.events if isinstance(event, ModelEvent)]
+
+
+def calls_and_tokens(events: Sequence[ModelEvent]) -> tuple[int, int]:
+    return len(events), sum(event.output.usage.total_tokens for event in events if event.output.usage)
+
+
 def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: str) -> Cost:
     """Run a mode with a way to measure beliefs, and count calls and tokens."""
     paradigms: ScorerNames = "brier" if protocol is None else {"martingale": protocol}
@@ -142,11 +152,9 @@ def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: st
         log_realtime=False,
     )[0]
     assert log.status == "success", log.error
-    samples = log.samples or []
-    events = [event for sample in samples for event in sample.events if isinstance(event, ModelEvent)]
-    tokens = sum(event.output.usage.total_tokens for event in events if event.output.usage)
-    revisions = sum(sample.store_as(LengthControl).attempts for sample in samples)
-    return Cost(len(events) / QUESTIONS, tokens / QUESTIONS, revisions / QUESTIONS)
+    calls, tokens = calls_and_tokens(requests(log))
+    revisions = sum(sample.store_as(LengthControl).attempts for sample in log.samples or [])
+    return Cost(calls / QUESTIONS, tokens / QUESTIONS, revisions / QUESTIONS)
 
 
 def main(out: str) -> None:
@@ -180,6 +188,6 @@ def _written(arguments: dict[str, object] | None) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("out", help="the page to write")
     main(parser.parse_args().out)

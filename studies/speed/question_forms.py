@@ -9,7 +9,6 @@ for each the share of replies in which `read_belief` reads a probability, and ho
 --replies FILE it writes every reply.
 """
 
-import argparse
 import asyncio
 import json
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import GenerateConfig, Model, ModelOutput, ResponseSchema, get_model
 from inspect_ai.util import JSONSchema
 
+from studies.speed.timing import arguments
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
@@ -101,7 +101,7 @@ async def main(model: Model, n: int, max_tokens: int, file: Path | None) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("model")
     parser.add_argument("--model-path", help="folder of an hf/ model")
     parser.add_argument("--n", type=int, default=20, help="questions")

@@ -11,7 +11,6 @@ model is not counted. The second line runs `truthgym train grpo` for so many ste
 how much memory it holds as it goes.
 """
 
-import argparse
 import gc
 import statistics
 import subprocess
@@ -21,6 +20,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from studies.speed.timing import arguments, ratio, resident_memory
 
 if TYPE_CHECKING:
     from truthgym.training.rollouts.sampling import Engine, Generated, Request
@@ -64,6 +65,10 @@ class Spent(NamedTuple):
     """Written by the model."""
 
 
+def seconds_of(runs: Sequence[Spent]) -> list[float]:
+    return [run.seconds for run in runs]
+
+
 class RecordingEngine:
     """An engine that also records its requests."""
 
@@ -72,14 +77,14 @@ class RecordingEngine:
     def __init__(self, engine: "Engine") -> None:
         self.engine = engine
         self.end_ids = engine.end_ids
-        self.asked: list[list[Request]] = []
+        self.requests: list[list[Request]] = []
         self.tokens = 0
 
     def __call__(self, requests: "Sequence[Request]") -> "list[Generated]":
-        made = self.engine(requests)
-        self.asked.append(list(requests))
-        self.tokens += sum(len(one.ids) for one in made)
-        return made
+        replies = self.engine(requests)
+        self.requests.append(list(requests))
+        self.tokens += sum(len(reply.ids) for reply in replies)
+        return replies
 
 
 class Bench:
@@ -100,8 +105,7 @@ class Bench:
         self.engine = LocalEngine(self.model, self.tokenizer, [self.end])
         self.chunk = MAX_BATCH
         self.questions = load_questions("truthgym/urns", {"n": 400, "paradigms": "brier"})
-        given = SOLVERS[solver]
-        self.solver = SolverSpec(f"truthgym/{solver}", given, given)
+        self.solver = SolverSpec(f"truthgym/{solver}", SOLVERS[solver], SOLVERS[solver])
         self.rollouts = Rollouts(
             [self.questions],
             Sampling("tiny", self.tokenizer, 0, TOKENS),
@@ -112,7 +116,7 @@ class Bench:
         self.bare_model = get_model(f"hf/{folder}", memoize=False, device="cpu")
         self.logs = logs
         self.number = 0
-        self.asked: dict[int, list[list[Request]]] = {}
+        self.prompts: dict[int, list[list[Request]]] = {}
 
     def spent(self, way: str, count: int) -> Spent:
         self.number += 1
@@ -126,10 +130,10 @@ class Bench:
         engine = RecordingEngine(self.engine)
         keys = [(0, name) for name in self.names(count) for _ in range(GROUP)]
         began = time.process_time()
-        made = self.rollouts.run(keys, engine, self.number)
+        rollouts = self.rollouts.run(keys, engine, self.number)
         cpu = time.process_time() - began
-        assert len(made) == count
-        self.asked.setdefault(count, engine.asked)
+        assert len(rollouts) == count
+        self.prompts.setdefault(count, engine.requests)
         return Spent(cpu, engine.tokens)
 
     def bare(self, count: int) -> Spent:
@@ -164,13 +168,13 @@ class Bench:
 
         pad, tokens = int(self.tokenizer.pad_token_id), 0
         began = time.process_time()
-        for batch in self.asked[count]:
+        for batch in self.prompts[count]:
             prompts = sorted((list(request.prompt_ids) for request in batch), key=len)
             for start in range(0, len(prompts), self.chunk):
-                some = prompts[start : start + self.chunk]
-                longest = len(some[-1])
-                ids = torch.tensor([[pad] * (longest - len(row)) + row for row in some])
-                mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in some])
+                batch_prompts = prompts[start : start + self.chunk]
+                longest = len(batch_prompts[-1])
+                ids = torch.tensor([[pad] * (longest - len(row)) + row for row in batch_prompts])
+                mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in batch_prompts])
                 with torch.inference_mode():
                     out = self.model.generate(ids, attention_mask=mask, do_sample=True, max_new_tokens=TOKENS)
                 self.tokenizer.batch_decode(out[:, longest:], skip_special_tokens=True)
@@ -208,16 +212,10 @@ def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
         "|---|---|---|---|---|",
     ]
     for count, ways in spent.items():
-        ours, bare = (statistics.median(one.tokens for one in ways[way]) for way in ("ours", "bare"))
-        ratios = f"{ratio(ways, 'ours', 'bare')} | {ratio(ways, 'ours', 'plain')}"
+        ours, bare = (statistics.median(run.tokens for run in ways[way]) for way in ("ours", "bare"))
+        ratios = " | ".join(ratio(seconds_of(ways["ours"]), seconds_of(ways[way])) for way in ("bare", "plain"))
         lines.append(f"| {count:,} | {len(ways['ours'])} | {ratios} | {ours / bare:.2f} |")
     return "\n".join(lines)
-
-
-def warm(folder: Path) -> Path:
-    from truthgym.training.tiny import tiny
-
-    return tiny(folder)
 
 
 def memory(folder: Path, steps: int) -> None:
@@ -237,64 +235,58 @@ def memory(folder: Path, steps: int) -> None:
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         program = "import torch; torch.set_num_threads(1); from truthgym.cli.main import main; main()"
-        said = Path(place, "said.txt")
-        held: dict[int, float] = {}
-        with said.open("w") as out:
+        output = Path(place, "output.txt")
+        megabytes: dict[int, float] = {}
+        with output.open("w") as out:
             training = subprocess.Popen(
                 [sys.executable, "-c", program, "train", "grpo", *words], stdout=out, stderr=out
             )
             while training.poll() is None:
                 time.sleep(0.2)
-                done = sum(1 for _ in Path(place).glob("*/rollouts/step-*")) - 1
-                if done >= EVERY and done // EVERY * EVERY not in held:
-                    held[done // EVERY * EVERY] = resident(training.pid)
-                    print(f"step {done}: {held[done // EVERY * EVERY]:.0f} MB", flush=True)
-        assert training.returncode == 0, said.read_text()[-2000:]
-    values = list(held.values())
+                step = (sum(1 for _ in Path(place).glob("*/rollouts/step-*")) - 1) // EVERY * EVERY
+                if step >= EVERY and step not in megabytes:
+                    megabytes[step] = resident_memory(training.pid)
+                    print(f"step {step}: {megabytes[step]:.0f} MB", flush=True)
+        assert training.returncode == 0, output.read_text()[-2000:]
+    values = list(megabytes.values())
     middle = len(values) // 2
     before, after = statistics.median(values[:middle]), statistics.median(values[middle:])
     print(f"second half / first half = {after / before:.3f} (medians); most / least = {max(values) / min(values):.3f}")
 
 
-def resident(process: int) -> float:
-    """MB that a process holds. Linux alone tells it so."""
-    return int(Path(f"/proc/{process}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def ratio(ways: dict[str, list[Spent]], over: str, under: str) -> str:
-    pairs = [a.seconds / b.seconds for a, b in zip(ways[over], ways[under], strict=True)]
-    return f"{statistics.median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f})"
-
-
 def parts(spent: dict[int, dict[str, list[Spent]]]) -> str:
     """What each rollout takes, by how many there are: what a step costs once shows as a fall."""
-    each = {
-        way: {count: statistics.median(one.seconds for one in spent[count][way]) / count for count in spent}
-        for way in WAYS
+    per_rollout = {
+        way: {count: statistics.median(seconds_of(spent[count][way])) / count for count in spent} for way in WAYS
     }
-    unit = each["bare"][sorted(spent)[len(spent) // 2]]
+    unit = per_rollout["bare"][sorted(spent)[len(spent) // 2]]
     lines = [
         f"CPU time a rollout, where that of a bare eval of {sorted(spent)[len(spent) // 2]} is 1:",
         "",
         f"| | {' | '.join(f'{count:,} rollouts' for count in spent)} |",
         f"|---{'|---' * len(spent)}|",
     ]
-    lines += [f"| {WAYS[way]} | {' | '.join(f'{one / unit:.2f}' for one in each[way].values())} |" for way in WAYS]
+    lines += [
+        f"| {WAYS[way]} | {' | '.join(f'{seconds / unit:.2f}' for seconds in per_rollout[way].values())} |"
+        for way in WAYS
+    ]
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("out", nargs="?", help="the page to write")
     parser.add_argument("--memory", type=int, metavar="STEPS", help="train for so many steps and read the memory held")
     parser.add_argument("--model", type=Path, help="a folder of `truthgym tiny`; made anew where none is given")
     parser.add_argument("--most", type=int, default=1024, help="leave out more rollouts than so many")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = asked.model or warm(Path(made, "tiny"))
-        if asked.memory:
-            memory(folder, asked.memory)
-        elif asked.out:
-            main(asked.out, folder, asked.most)
+    args = parser.parse_args()
+    from truthgym.training.tiny import tiny
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = args.model or tiny(Path(place, "tiny"))
+        if args.memory:
+            memory(folder, args.memory)
+        elif args.out:
+            main(args.out, folder, args.most)
         else:
             parser.error("name the page to write, such as docs/cost_rollouts.md")

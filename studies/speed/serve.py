@@ -28,6 +28,8 @@ from typing import Any
 
 import httpx
 
+from studies.speed.timing import arguments
+
 NUMBER = re.compile(r"Number (\d+)\.")
 CHAT = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
 IN_FLIGHT = 100
@@ -243,7 +245,7 @@ def run(part: str, requests: list[list[int]], seconds: float, kill_every: float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--kill-every", type=float, default=20, help="mean seconds between two deaths of the judge")
     parser.add_argument("--slow-items", type=int, default=1024, help="items of the part with a judge of two seconds")

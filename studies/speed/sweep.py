@@ -1,14 +1,11 @@
 """What `truthgym sweep` costs, and whether it loses samples when processes are killed.
 
     python -m studies.speed.sweep cost      # CPU of a unit, a sample and merging, and from them of a million samples
-    python -m studies.speed.sweep memory    # of the sweep's own process, by the number of units
-    python -m studies.speed.sweep busy      # share of the time in which 8 workers wait for replies, as they should
     python -m studies.speed.sweep kills     # kills processes of units and the sweep at random, and counts the samples
 
 All on a mock model whose replies sleep. `kills` exits with 1 if a sample is lost or doubled.
 """
 
-import argparse
 import os
 import random
 import resource
@@ -16,17 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
-from studies.speed.timing import cpu_seconds
-from truthgym.sweep.sweep import Captured, follow, plan
+from studies.speed.timing import arguments, cpu_seconds
 from truthgym.sweep.units.child import merge_shards
-from truthgym.sweep.units.unit import Outcome
 
 SCRIPT = """
 import asyncio, sys
@@ -101,47 +94,6 @@ def cost(samples: int = 1000) -> None:
           + f"; all but the samples / samples = {sum(parts.values()) / parts['samples'] - 1:.2f}")  # fmt: skip
 
 
-def memory(counts: Sequence[int] = (100, 1_000, 10_000)) -> None:
-    for count in counts:
-        task = {
-            "name": "urns",
-            "model": "m",
-            "samples": 100,
-            "epochs": 1,
-            "registry_name": "urns",
-            "args_hash": "a" * 64,
-        }
-        more: dict[str, object] = {
-            "max_connections": None,
-            "stops_early": False,
-            "script": {},
-            "samples": [[1, None]],
-        }
-        with tempfile.TemporaryDirectory() as name:
-            tasks = [task | {"identifier": f"tasks/worlds.py@urns#{n}/mockllm/model"} for n in range(count)]
-            found = Captured(
-                name, [], {"options": {}, "tasks": tasks}, {"max_subprocesses": None, "tasks": [more] * count}
-            )
-            tracemalloc.start()
-            todo = plan(["script.py"], 1, found, 1, 8, None)
-            follow((Outcome(unit, unit.state) for unit in todo.units), todo.units, lambda line: None)
-            most = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        print(f"{count:,} units: {most / 1e6:.1f} MB to plan and follow them, {most / count / 1e3:.1f} kB a unit")
-
-
-def busy(workers: int = 8, units: int = 32, samples: int = 80, seconds: float = 12.0) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        start = time.monotonic()
-        if sweep(Path(name), units, samples, seconds, "--workers", workers).wait():
-            raise SystemExit("the sweep failed")
-        wall = time.monotonic() - start
-        logs = [read_eval_log(info, header_only=True) for info in list_eval_logs(f"{name}/logs")]
-    waited = units * samples / 4 * seconds  # four samples at a time
-    print(f"{len(logs)} units of {samples / 4 * seconds:.0f} s of waiting, {workers} workers: {wall:.0f} s, "
-          f"{waited / wall:.2f} of {workers} workers busy on average")  # fmt: skip
-
-
 def kills(count: int = 20, seed: int = 0) -> None:
     """Kill a random process of sweeps until so many were killed, start each again until it is complete, and count.
 
@@ -190,7 +142,6 @@ def kills(count: int = 20, seed: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cost", "memory", "busy", "kills"])
-    measures: dict[str, Callable[[], None]] = {"cost": cost, "memory": memory, "busy": busy, "kills": kills}
-    measures[parser.parse_args().what]()
+    parser = arguments(__doc__)
+    parser.add_argument("measure", choices=["cost", "kills"])
+    cost() if parser.parse_args().measure == "cost" else kills()

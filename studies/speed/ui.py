@@ -6,7 +6,6 @@ In one process, in turn: Inspect's `list_eval_logs` and `read_eval_log(header_on
 twice: as after the server's start, and again. CPU time of the process; the registry and Inspect are loaded before.
 """
 
-import argparse
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from fastapi.testclient import TestClient
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from studies.speed.report import make
-from studies.speed.timing import cpu_seconds
+from studies.speed.timing import arguments, cpu_seconds
 from truthgym.ui import setups
 from truthgym.ui.app import app
 from truthgym.ui.setups import Setup
@@ -53,7 +52,7 @@ def main(logs: int, samples: int, kept: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--logs", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=20, help="samples of each log")
     parser.add_argument("--setups", type=int, default=200)

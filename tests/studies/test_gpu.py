@@ -17,7 +17,6 @@ from truthgym.tasks.worlds import urns
 
 pytest.importorskip("trl")
 from studies.gpu import compare
-from studies.speed.rollouts import Spent
 
 KINDS = ["eval", "grpo", "zero"]
 SERVER = "vLLM, server on a second GPU"
@@ -155,7 +154,7 @@ def test_times_are_those_of_the_log_and_of_transformers(run: Run, tmp_path: Path
 
 def test_ratios_are_to_the_first_way_that_ran() -> None:
     def result(*seconds: float) -> list[compare.Result | None]:
-        return [compare.Result(Spent(second, 0), 3) if second else None for second in seconds]
+        return [compare.Result(second, 3) if second else None for second in seconds]
 
     shown = compare.table({"plain": result(10, 20, 30), "half": result(5, 15, 10), "broken": result(1, 0, 1)})
     assert "time, plain = 1" in shown
