@@ -1,9 +1,7 @@
 """The provider: what it reads in a conversation, what it refuses, and that it is the same every time."""
 
-import asyncio
 import re
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,67 +9,32 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import MemoryDataset
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput, get_model
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
 from tests.fixtures import Run, metrics
+from tests.models.simulated import ask, case_of, instruction, probe, prompt
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
-from truthgym.models.agents.agent import DECLINED, Asks
+from truthgym.models.agents.agent import DECLINED
 from truthgym.models.agents.belief_reports import percent, report
-from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal
+from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
-from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
+from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, evidence
+from truthgym.solvers.direct import answer_instruction, direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.worlds import urns as task_of_urns
 
 OTHERS_TAKE = ("strength", "leak", "slack", *sorted(judge.BIASES - {"coarse"}))
 LEARNING = [name for name, agent in AGENTS.items() if agent.update and not agent.from_start]
-
-
-def ask(*messages: ChatMessage, model: str = "reference/bayesian", **parameters: Any) -> ModelOutput:
-    return asyncio.run(get_model(model, memoize=False, **parameters).generate(list(messages)))
-
-
-def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
-    """A question as `direct` asks it, which agents then know."""
-    ask_about(item, epoch)
-    question = item.metadata_as(Question)
-    return user_message(
-        "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)]), epoch
-    )
-
-
-def about(item: Any, request: str) -> str:
-    """A request for a belief about an item's proposition, which agents then know."""
-    ask_about(item)
-    return request.format(proposition=item.metadata_as(Question).proposition)
-
-
-def probe(item: Any, epoch: int = 1, fresh: bool = False) -> ChatMessageUser:
-    """The question for a whole percent, by itself or at the end of a conversation."""
-    text = about(item, PROBE)
-    return user_message(f"{item.input}\n\n{text}" if fresh else text, epoch)
-
-
-def seen_case(item: Any) -> Case:
-    """A generated question as an agent sees it, with all evidence."""
-    odds = [logit(p) for p in item.metadata_as(Question).posterior]
-    return Case(str(item.input), odds[0], tuple(after - before for before, after in pairwise(odds)))
-
-
-def signal(item: Any, thoughts: int, epoch: int = 1, parameters: Parameters = Parameters()) -> Case:  # noqa: B008
-    return private_signal(str(item.id), item.target == "yes", thoughts, epoch, parameters)
 
 
 def bayes(case: Case) -> float:
@@ -86,19 +49,17 @@ FORECAST = bundled()[0]
 def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
     planted: dict[str, Any] = {"strength": 0.8} if "strength" in AGENTS[name].takes else {}
     for item in urns(n=5):
-        case = seen_case(item)
-        reply = ask(prompt(item), model=f"reference/{name}", **planted).completion
+        case = case_of(item)
+        reply = ask(prompt(item), model=name, **planted).completion
         assert read_belief(reply) == believe(name, case, 1, 0, Parameters(**planted))
         assert reply.startswith(f"(Simulated {name} agent, not a language model.)")
-    reply = ask(prompt(FORECAST), model=f"reference/{name}", **planted).completion
-    assert read_belief(reply) == believe(name, signal(FORECAST, 1), 1, 0, Parameters(**planted))
+    reply = ask(prompt(FORECAST), model=name, **planted).completion
+    assert read_belief(reply) == believe(name, case_of(FORECAST, 1), 1, 0, Parameters(**planted))
 
 
 def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
     ask_about(URN)
-    wrapped = user_message(
-        f"You are an expert.\n<q>{URN.input}</q>\n{answer_instruction(URN.metadata_as(Question))}", 1
-    )
+    wrapped = user_message(f"You are an expert.\n<q>{URN.input}</q>\n{instruction(URN)}", 1)
     assert read_belief(ask(wrapped).completion) == pytest.approx(URN.metadata_as(UrnQuestion).posterior[0], abs=6e-5)
 
 
@@ -107,7 +68,7 @@ def test_new_evidence_is_weighed_before_a_report() -> None:
     pieces = URN.metadata_as(UrnQuestion).evidence
     opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
     reply = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
-    ending = user_message(f"{pieces[1]}\n{answer_instruction(URN.metadata_as(Question))}", 1)
+    ending = user_message(f"{pieces[1]}\n{instruction(URN)}", 1)
     belief = read_belief(ask(opening, reply, ending).completion)
     assert belief == pytest.approx(URN.metadata_as(UrnQuestion).posterior[2], abs=6e-5)
 
@@ -136,12 +97,12 @@ def test_its_numbers_are_those_of_the_pure_functions(shared: float) -> None:
     given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
     planted = Parameters(**given)
     for item in urns(n=10):
-        case = seen_case(item)
+        case = case_of(item)
         belief = believe("bayesian", case, 1, 0, planted)
         reported = read_belief(ask(prompt(item), **given).completion)
         assert reported == round(report(belief, planted, "bayesian", case.key, 1, "marker", 0, 4), 4)
     for item in bundled()[:10]:
-        case = signal(item, 1, 2, planted)
+        case = case_of(item, 1, 2, planted)
         reported = read_belief(ask(prompt(item, epoch=2), **given).completion)
         assert reported == round(report(bayes(case), planted, "bayesian", case.key, 2, "marker", 0, 1), 4)
 
@@ -160,12 +121,12 @@ def percent_said(reply: str) -> float:
 @pytest.mark.parametrize("name", LEARNING)
 def test_a_probe_in_a_fresh_context_is_answered_with_the_prior(name: str) -> None:
     for item in urns(n=10):
-        reply = ask(probe(item, fresh=True), model=f"reference/{name}").completion
+        reply = ask(probe(item, fresh=True), model=name).completion
         assert percent_said(reply) == item.metadata_as(Question).base_rate
     for item in bundled()[:10]:
         planted = Parameters(skill=2, seed=5)
-        reply = ask(probe(item, fresh=True), model=f"reference/{name}", skill=2, seed=5).completion
-        assert percent_said(reply) == percent(bayes(signal(item, 0, 1, planted)))
+        reply = ask(probe(item, fresh=True), model=name, skill=2, seed=5).completion
+        assert percent_said(reply) == percent(bayes(case_of(item, 0, 1, planted)))
 
 
 def test_a_first_sight_is_the_same_in_every_epoch() -> None:
@@ -177,27 +138,21 @@ def test_a_first_sight_is_the_same_in_every_epoch() -> None:
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_probe_after_an_answer_gets_the_last_belief(name: str) -> None:
     for item in (URN, FORECAST, *urns(n=3, seed=1)):
-        answer = ask(prompt(item), model=f"reference/{name}").completion
-        reply = ask(
-            prompt(item), ChatMessageAssistant(content=answer), probe(item), model=f"reference/{name}"
-        ).completion
+        answer = ask(prompt(item), model=name).completion
+        reply = ask(prompt(item), ChatMessageAssistant(content=answer), probe(item), model=name).completion
         assert percent_said(reply) == percent(stated_beliefs(answer)[-1][1])
-
-
-def test_a_probe_after_an_answer_has_its_own_noise() -> None:
-    reply = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
-    assert percent_said(ask(prompt(URN), reply, probe(URN)).completion) == 0.3
 
 
 @pytest.mark.parametrize("name", ["bayesian", "entrenched"])
 @pytest.mark.parametrize("shared", [0, 0.5])
 def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> None:
     given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
-    planted, model = Parameters(**given), f"reference/{name}"
+    planted, model = Parameters(**given), name
     for item in [*urns(n=8), *bundled()[:8]]:
-        known = item.metadata_as(Question)
-        first = replace(seen_case(item), evidence=()) if known.posterior else signal(item, 0, 2, planted)
-        pieces = len(known.evidence) or 1
+        question = item.metadata_as(Question)
+        first = case_of(item, 0, 2, planted)
+        first = replace(first, evidence=()) if question.posterior else first
+        pieces = len(question.evidence) or 1
         for stated, seen in ((0, 0), (1, pieces)):
             spoken: list[ChatMessage] = [probe(item, 2, fresh=True)]
             belief = believe(name, first, 2, 0, planted)
@@ -221,14 +176,13 @@ def test_an_agent_that_refuses_says_so_in_words_without_a_number(item: Any) -> N
 
 
 def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
-    reports = [(item, f"{item.input}\n\n{about(item, words)}") for item in urns(n=12) for words in (PROBE, PROBE_2)]
+    reports = [(item, words) for item in urns(n=12) for words in (PROBE, PROBE_2)]
     cases: list[tuple[int, dict[str, Any]]] = [(1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1})]
 
-    def said(item: Any, text: str, epoch: int, given: dict[str, Any]) -> float:
-        ask_about(item)
-        return percent_said(ask(user_message(text, epoch), **given).completion)
+    def number(item: Any, words: str, epoch: int, parameters: dict[str, Any]) -> float:
+        return percent_said(ask(probe(item, epoch, fresh=True, request=words), **parameters).completion)
 
-    plain, again, wrong = ([said(*report, *case) for report in reports] for case in cases)
+    plain, again, wrong = ([number(*report, *case) for report in reports] for case in cases)
     assert plain[::2] == plain[1::2]
     assert wrong == again, "common to all epochs"
     errors = np.array(wrong) - np.array(plain)
@@ -238,23 +192,13 @@ def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
 
 def test_a_first_view_is_words_without_a_new_thought() -> None:
     for item in [*urns(n=10), *bundled()[:10]]:
-        request = user_message(f"{item.input}\n\n{about(item, VIEW)}", 1)
         # noise is of reports, and this is none
-        reply = ask(request, noise=0.2).completion
+        reply = ask(probe(item, fresh=True, request=VIEW), noise=0.2).completion
         prior = item.metadata_as(Question).base_rate
-        believed = bayes(signal(item, 0)) if prior is None else prior
+        believed = bayes(case_of(item)) if prior is None else prior
         assert last_probability(reply, 0) == pytest.approx(believed, abs=1e-12)
         assert MARKER not in reply
         assert read_belief(reply) is None
-
-
-def test_its_key_phrases_are_in_the_real_prompts() -> None:
-    read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
-    assert all(Asks.PERCENT in text for text in (PROBE, PROBE_2, read))
-    assert not any(Asks.PERCENT in text for text in (VIEW, JOINT, STATE_BELIEF))
-    assert [Asks.PERCENT_AGAIN in text for text in (PROBE, PROBE_2, read, VIEW)] == [False, True, False, False]
-    assert [Asks.FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
-    assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 
 
 def test_any_agent_reports_the_belief_in_a_text() -> None:
@@ -269,11 +213,11 @@ def test_any_agent_reports_the_belief_in_a_text() -> None:
             proposition=item.metadata_as(Question).proposition,
         )
         assert percent_said(ask(user_message(text, 1)).completion) == 0.42
-        assert percent_said(ask(user_message(text, 1), model="reference/judge").completion) == 0.42
+        assert percent_said(ask(user_message(text, 1), model="judge").completion) == 0.42
         # Told the same in a conversation, it is another's belief and not its own.
-        own = item.metadata_as(Question).base_rate or bayes(signal(item, 0))
-        conversation = f"{item.input}\n\n{stated}\n\n{about(item, PROBE)}"
-        assert percent_said(ask(user_message(conversation, 1)).completion) == percent(own)
+        prior = item.metadata_as(Question).base_rate or bayes(case_of(item))
+        conversation = f"{item.input}\n\n{stated}\n\n{probe(item).text}"
+        assert percent_said(ask(user_message(conversation, 1)).completion) == percent(prior)
 
 
 def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
@@ -290,7 +234,7 @@ def test_refusals() -> None:
         with pytest.raises(BadInput, match=r"does not find it .*'Will pigs fly.*direct\(\)"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
     ASKED.set(None)
-    for model in ("reference/bayesian", "reference/judge"):
+    for model in ("bayesian", "judge"):
         with pytest.raises(BadInput, match="needs the epoch"):
             ask(ChatMessageUser(content=str(URN.input)), model=model)
 
@@ -335,7 +279,7 @@ def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object
     return {(s.id, s.epoch): s.scores[key].metadata["belief"] for s in log.samples}  # type: ignore[index]
 
 
-def forecast_task(n: int = 6) -> Task:
+def forecast_task(n: int = 3) -> Task:
     dataset = MemoryDataset(bundled()[:n])
     return Task(dataset=dataset, setup=prepare(), solver=chain_of_thought(steps=2), scorer=brier(), epochs=3)
 
@@ -344,8 +288,7 @@ def test_concurrency_changes_nothing(run: Run) -> None:
     noisy = get_model("reference/bayesian", noise=0.1)
     runs = [beliefs(run(forecast_task(), noisy, max_connections=c, max_samples=c)) for c in (1, 20)]
     assert runs[0] == runs[1]
-    assert len(runs[0]) == 18
-    assert len(set(runs[0].values())) > 15, "each question and epoch has noise of its own; two may agree to four digits"
+    assert len(set(runs[0].values())) > 7, "each question and epoch has noise of its own; two may agree to four digits"
 
 
 @scorer(metrics=[mean()])
@@ -380,14 +323,14 @@ def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
 
 
 def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
-    log = run(forecast_task(3))
+    log = run(forecast_task())
     assert log.samples
     done = log.samples[0]
     texts = [s.text for s in done.store_as(Trajectory).steps if s.role == "assistant"]
     item = next(s for s in bundled() if s.id == done.id)
     stated = ""
     for thoughts, text in enumerate(texts[:2], start=1):
-        stated = f"{100 * bayes(signal(item, thoughts, done.epoch)):.2f}"
+        stated = f"{100 * bayes(case_of(item, thoughts, done.epoch)):.2f}"
         assert stated in text
     assert read_belief(texts[2]) == pytest.approx(float(stated) / 100)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
-from inspect_ai.model import ChatMessage, ContentReasoning
+from inspect_ai.model import ChatMessage
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, Solve
 from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -60,21 +60,6 @@ def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Li
     assert interviewed(done) == truth_seeking_questions()[:3]
     assert len(truth_seeking_questions()) == 12
     assert len(interviewed(solve(model, bootstrap_interview(12, "fixed_sequence"), rain()))) == 12
-
-
-def test_the_interview_is_auxiliary_and_not_trained_on(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
-    reply = thinks(r"\finalBeliefProb{0.6}", ContentReasoning(reasoning="Hm."))
-    done = solve(says(lambda _: reply.model_copy(deep=True)), bootstrap_interview(1, "fixed_sequence"), rain())
-    assert [(s.role, s.kind, s.trainable, s.speaker) for s in done.store_as(Trajectory).steps] == [
-        ("user", "auxiliary", False, None),
-        ("assistant", "auxiliary", False, None),
-        ("assistant", "auxiliary", False, None),
-        ("user", "auxiliary", False, None),
-        ("assistant", "reasoning", True, None),
-        ("assistant", "answer", True, None),
-    ]
-    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
-    assert spans == ["interview 1", "answer"]
 
 
 @pytest.mark.parametrize("mode", ["iid", "stationary_ood"])

@@ -12,10 +12,8 @@ from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageUser,
-    ContentReasoning,
     Model,
     ModelOutput,
-    StopDetails,
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -29,8 +27,7 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
-OVERFLOW = "This model's context is 8192 tokens, and you asked for 120% of it.\n\n50%"
-REFUSED = ("content_filter", "I cannot help with that.\n\n50%", None)
+REFUSED = ModelOutput.from_content("m", "I cannot help with that.\n\n50%", stop_reason="content_filter")
 
 
 @solver
@@ -124,37 +121,17 @@ def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, r
     assert [(m.metadata or {})["epoch"] for m in done.messages[:4]] == [2] * 4
 
 
-def test_a_named_reply_has_a_span_and_an_unnamed_one_has_none(solve: Solve, says: Says, rain: Rain) -> None:
-    both = lead(lambda t: t.ask_question(), lambda t: t.generate("reasoning", "first"), lambda t: t.generate("answer"))
-    done = solve(says("Hm."), both, rain())
-    assert [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"] == ["first"]
-
-
 def two(rain: Rain) -> list[Sample]:
     return [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
 
 
 @pytest.mark.parametrize(
-    ("after", "stop", "text", "details", "message"),
+    ("after", "failed", "message"),
     [
-        (1, *REFUSED, "The model refused: its provider filtered the reply."),
-        (
-            2,
-            "content_filter",
-            "50%",
-            StopDetails(explanation="It is about weather."),
-            "The model refused: It is about weather.",
-        ),
-        (
-            3,
-            "model_length",
-            OVERFLOW,
-            None,
-            "The model ran out of context: the conversation is longer than its context window.",
-        ),
-        (3, None, "", None, "The model gave no reply: The line is dead."),
+        (1, REFUSED, "The model refused: its provider filtered the reply."),
+        (3, ModelOutput(model="m", error="The line is dead."), "The model gave no reply: The line is dead."),
     ],
-    ids=["refused", "refused with details", "no more room", "no choices"],
+    ids=["refused", "no choices"],
 )
 def test_a_failed_reply_ends_its_sample_alone(
     run: Run,
@@ -164,18 +141,14 @@ def test_a_failed_reply_ends_its_sample_alone(
     number: Number,
     reason: Reason,
     after: int,
-    stop: Any,
-    text: str,
-    details: Any,
+    failed: ModelOutput,
     message: str,
 ) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         here = "Will it rain?" in messages[0].text and sum(m.role == "user" for m in messages) == after
         if not here or "whole number" in messages[-1].text:
             return plain(messages)
-        if stop is None:
-            return ModelOutput(model="mockllm/model", error="The line is dead.")
-        return ModelOutput.from_content("mockllm/model", text, stop_reason=stop, stop_details=details)
+        return failed
 
     scorers = [brier(), martingale(per="step"), length()]
     log = run(Task(dataset=two(rain), setup=prepare(), solver=chain_of_thought(2), scorer=scorers), says(reply))
@@ -207,25 +180,11 @@ def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rai
     assert done.store_as(Trajectory).ended == "The reply is empty (stop reason stop)."
 
 
-def test_a_turn_of_reasoning_alone_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
-    def thinks(messages: list[ChatMessage]) -> ModelOutput:
-        if len(messages) > 3:
-            return ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")
-        return ModelOutput.from_content("mockllm/model", [ContentReasoning(reasoning="Hm.")])
-
-    model, heard = listens(thinks)
-    done = solve(model, chain_of_thought(steps=2), rain())
-    assert len(heard) == 3
-    assert done.store_as(Trajectory).ended is None
-
-
 @pytest.mark.parametrize("second", [direct(), chain_of_thought(2), interview()], ids=["direct", "chain", "interview"])
 def test_after_an_early_end_no_later_solver_asks_anyone(
     solve: Solve, listens: Listens, rain: Rain, second: Solver
 ) -> None:
-    model, heard = listens(
-        lambda _: ModelOutput.from_content("mockllm/model", REFUSED[1], stop_reason="content_filter")
-    )
+    model, heard = listens(lambda _: REFUSED)
     done = solve(model, [direct(), second], rain())
     assert len(heard) == 1
     assert kinds(done) == [("user", "auxiliary")], "a refusal is no step, least of all one to train on"
@@ -306,14 +265,6 @@ def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, lis
     ("reply", "reason"),
     [
         (" ", "The reply of the critic is empty (it stopped with stop)."),
-        (
-            ModelOutput.from_content("m", "50%", stop_reason="content_filter"),
-            "The critic refused: its provider filtered the reply.",
-        ),
-        (
-            ModelOutput.from_content("m", OVERFLOW, stop_reason="model_length"),
-            "The critic ran out of context: the conversation is longer than its context window.",
-        ),
         (ModelOutput(model="m", error="Gone."), "The critic gave no reply: Gone."),
     ],
 )

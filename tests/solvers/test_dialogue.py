@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.model import ContentReasoning, ModelOutput
+from inspect_ai.model import ModelOutput
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve, Thinks
+from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
 from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.dialogue import CONCLUDE, INTERLOCUTOR, OPEN, dialogue, interlocutor_view
@@ -35,35 +35,6 @@ def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens,
     for messages in heard_by_other:
         assert [m.role for m in messages] == ["user", *["assistant", "user"] * (len(messages) // 2)]
         assert "finalBeliefProb" not in "".join(m.text for m in messages)
-
-
-def test_the_steps_of_a_dialogue(solve: Solve, listens: Listens, says: Says, rain: Rain) -> None:
-    done = solve(listens()[0], dialogue(1), rain(), model_roles={"interlocutor": says("I doubt it.")}, prompt="Think.")
-    steps = done.store_as(Trajectory).steps
-    assert [(s.role, s.kind, s.trainable, s.speaker) for s in steps] == [
-        ("system", "auxiliary", False, None),
-        ("user", "auxiliary", False, None),
-        ("assistant", "reasoning", True, None),
-        ("user", "auxiliary", False, "interlocutor"),
-        ("assistant", "reasoning", True, None),
-        ("user", "auxiliary", False, None),
-        ("assistant", "answer", True, None),
-    ]
-    assert steps[3].text == "I doubt it."
-    assert [s.message_id for s in steps] == [m.id for m in done.messages]
-    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
-    assert spans == ["opening", "interlocutor 1", "turn 1", "answer"]
-
-
-def test_reasoning_content_is_not_passed_on(solve: Solve, listens: Listens, thinks: Thinks, rain: Rain) -> None:
-    thought = ContentReasoning(reasoning="SECRET")
-    model, _ = listens(lambda _: thinks("I say.", thought))
-    other, heard_by_other = listens(lambda _: thinks("I object.", thought))
-    done = solve(model, dialogue(2), rain(), model_roles={"interlocutor": other})
-    assert "SECRET" not in str([[m.text for m in messages] for messages in heard_by_other])
-    steps = done.store_as(Trajectory).steps
-    assert [s.text for s in steps if s.speaker] == ["I object."] * 2
-    assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
 
 
 @pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
@@ -15,7 +13,6 @@ from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Think
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
-from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.few_shot import few_shot
@@ -46,13 +43,6 @@ def answers(done: EvalSample) -> list[str]:
 )  # fmt: skip
 def test_bounds_are_whole_and_at_least_one(target: int, tolerance: float, reach: tuple[int, int]) -> None:
     assert bounds(target, tolerance) == reach
-
-
-@given(st.integers(1, 10_000), st.floats(0, 1))
-def test_what_is_within_the_bounds_is_within_the_tolerance(target: int, tolerance: float) -> None:
-    least, most = bounds(target, tolerance)
-    assert 1 <= least <= target <= most
-    assert most - target <= target * tolerance + 1e-6 < most - target + 1.001
 
 
 @pytest.mark.parametrize(
@@ -138,12 +128,17 @@ def test_the_answer_alone_is_measured_and_not_what_was_thought(
     assert [s.kind for s in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
 
 
-def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, listens: Listens, rain: Rain) -> None:
+@pytest.mark.parametrize("mode", ["fixed_sequence", "llm_preset"])
+def test_an_interview_comes_before_the_question_and_its_length(
+    solve: Solve, listens: Listens, rain: Rain, mode: str
+) -> None:
     model, heard = listens()
-    base = {"bootstrap_interview": {"questions": 1, "mode": "fixed_sequence"}}
-    done = solve(model, length_control(2, base=base, attempts=1), rain())
+    interviewer, requests = listens("What is rain?")
+    base = {"bootstrap_interview": {"questions": 1, "mode": mode}}
+    roles = {"interviewer": interviewer}
+    done = solve(model, length_control(2, base=base, attempts=1), rain(), model_roles=roles)
     assert len(heard) == 2 + 1
-    assert "about 2 words" not in heard[0][0].text
+    assert not any("about 2 words" in messages[0].text for messages in [heard[0], *requests])
     assert "Will it rain?\n\nYour final answer should have about 2 words" in heard[1][-1].text
     assert [s.kind for s in done.store_as(Trajectory).steps if s.role == "assistant"] == [
         "auxiliary",
@@ -212,10 +207,3 @@ def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
     assert (found["asked"], found["kept"], found["share_scored"]) == (60, 1, 1)
     assert 54 <= found["achieved"] <= 66
     assert metrics(log, 0)["share_scored"] == 1
-
-
-def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, listens: Listens, rain: Rain) -> None:
-    interviewer, requests = listens("What is rain?")
-    solver = length_control(4, base=bootstrap_interview(1, "llm_preset"))
-    solve(listens()[0], solver, rain(), model_roles={"interviewer": interviewer})
-    assert "about 4 words" not in requests[0][0].text

@@ -4,20 +4,12 @@ from socket import create_server
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.model import ChatMessageAssistant, get_model
-from inspect_ai.solver import Solver
+from inspect_ai.model import get_model
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
-from truthgym.solvers.bootstrap_interview import bootstrap_interview
-from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.dialogue import dialogue
+from tests.fixtures import Fails, Listens, Rain, Says, Solve
 from truthgym.solvers.direct import direct
-from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import PRESETS, prepare, system_message
 from truthgym.solvers.roles import required_server
-from truthgym.solvers.run_agent import run_agent
-from truthgym.solvers.self_debate import self_debate
-from truthgym.tasks.worlds import urns
 
 
 def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> None:
@@ -26,43 +18,11 @@ def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> 
     assert [m.role for m in solve(says("Hm."), direct(), rain()).messages] == ["user", "assistant"]
 
 
-@pytest.mark.parametrize("solver", [direct(), chain_of_thought(steps=2)])
-def test_every_message_that_is_written_carries_the_epoch(solve: Solve, says: Says, rain: Rain, solver: Solver) -> None:
-    done = solve(says("Hm."), solver, rain(), epochs=2, prompt="Think.")
-    assert done.epoch == 2
-    for message in done.messages:
-        if not isinstance(message, ChatMessageAssistant):
-            assert message.metadata == {"epoch": 2}
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, listens: Listens, rain: Rain, name: str) -> None:
     model, heard = listens()
     solve(model, direct(), rain(), prompt=name)
     assert [m.text for m in heard[0] if m.role == "system"] == ([] if name == "none" else [PRESETS[name]])
-
-
-SOLVERS = {
-    "direct": lambda: direct(),
-    "chain_of_thought": lambda: chain_of_thought(2),
-    "self_debate": lambda: self_debate(1),
-    "bootstrap_interview": lambda: bootstrap_interview(2, "fixed_sequence"),
-    "dialogue": lambda: dialogue(1),
-    "length_control": lambda: length_control(5, attempts=1, base="self_debate"),
-    "run_agent": lambda: run_agent("react", {"submit": False}),
-}
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_preset_is_kept_whatever_the_solver(run: Run, listens: Listens, solver: str) -> None:
-    model, heard = listens()
-    other, heard_by_other = listens("I object.")
-    task = urns(n=1, paradigms="brier", system_prompt="critical_thinking")
-    run(task, model, solver=SOLVERS[solver](), epochs=1, model_roles={"interlocutor": other})
-    assert heard
-    for messages in heard:
-        assert [m.text for m in messages if m.role == "system"].count(PRESETS["critical_thinking"] or "") == 1
-    assert not any(m.role == "system" for messages in heard_by_other for m in messages), "it is the model's alone"
 
 
 @pytest.mark.parametrize("prompt", ["Think critically.", "critical thinking", "Be terse.", "Bedenke!", "Think"])

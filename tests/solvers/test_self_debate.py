@@ -47,24 +47,6 @@ def test_positions_are_argued_in_turn(solve: Solve, listens: Listens, rain: Rain
     assert sum("finalBeliefProb" in m.text for m in heard[-1] if m.role == "user") == 1
 
 
-def test_the_steps_of_a_debate(solve: Solve, listens: Listens, rain: Rain) -> None:
-    done = solve(listens()[0], self_debate(turns=1), rain(), prompt="Think.")
-    steps = done.store_as(Trajectory).steps
-    assert [(s.role, s.kind, s.trainable) for s in steps] == [
-        ("system", "auxiliary", False),
-        *[("user", "auxiliary", False)] * 2,
-        ("assistant", "reasoning", True),
-        ("user", "auxiliary", False),
-        ("assistant", "reasoning", True),
-        ("user", "auxiliary", False),
-        ("assistant", "answer", True),
-    ]
-    assert [s.message_id for s in steps] == [m.id for m in done.messages]
-    assert {s.speaker for s in steps} == {None}
-    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
-    assert [name.split(":")[0] for name in spans] == ["turn 1", "turn 2", "answer"]
-
-
 @pytest.mark.parametrize(
     ("fields", "positions"),
     [

@@ -87,19 +87,29 @@ def test_a_thought_without_an_end_is_no_answer(
     assert [step.kind for step in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
 
 
-def test_a_turn_of_thought_alone_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(lambda messages: ANSWER if len(messages) > 3 else "<think>\nHm.\n</think>\n\n")
-    done = solve(model, chain_of_thought(steps=2), rain())
-    assert len(heard) == 3
-    assert done.store_as(Trajectory).ended is None
+@pytest.mark.parametrize("written", [True, False])
+def test_a_turn_of_thought_alone_ends_nothing(
+    solve: Solve, listens: Listens, thinks: Thinks, rain: Rain, written: bool
+) -> None:
+    thought = "<think>\nHm.\n</think>\n\n" if written else thinks("", ContentReasoning(reasoning="Hm."))
+    model, requests = listens(lambda messages: ANSWER if len(messages) > 3 else thought)
+    sample = solve(model, chain_of_thought(steps=2), rain())
+    assert len(requests) == 3
+    assert sample.store_as(Trajectory).ended is None
 
 
-def test_a_written_thought_is_not_passed_on(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, _ = listens(lambda _: "<think>\nSECRET\n</think>\n\nI say 30%.")
-    other, heard = listens(lambda _: "SECRET\n</think>\n\nI object.")
-    done = solve(model, dialogue(2), rain(), model_roles={"interlocutor": other})
-    assert "SECRET" not in str([[message.text for message in messages] for messages in heard])
-    assert [s.text for s in done.store_as(Trajectory).steps if s.speaker] == ["I object."] * 2
+@pytest.mark.parametrize("written", [True, False])
+def test_a_thought_is_not_passed_on(solve: Solve, listens: Listens, thinks: Thinks, rain: Rain, written: bool) -> None:
+    def reply(text: str) -> str | ModelOutput:
+        return f"SECRET\n</think>\n\n{text}" if written else thinks(text, ContentReasoning(reasoning="SECRET"))
+
+    model, _ = listens(lambda _: reply("I say 30%."))
+    other, requests = listens(lambda _: reply("I object."))
+    sample = solve(model, dialogue(2), rain(), model_roles={"interlocutor": other})
+    assert "SECRET" not in str([[message.text for message in messages] for messages in requests])
+    steps = sample.store_as(Trajectory).steps
+    assert [s.text for s in steps if s.speaker] == ["I object."] * 2
+    assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
 
 
 def test_the_judge_reads_a_written_thought_as_a_turn(run: Run, listens: Listens, rain: Rain) -> None:

@@ -15,7 +15,6 @@ from inspect_ai.tool import ToolCall
 from inspect_ai.util import Store
 
 from tests.fixtures import Rain, Says, Solve, Thinks
-from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.trajectory import (
     ENDED,
@@ -26,19 +25,6 @@ from truthgym.solvers.trajectory import (
     recorded_end,
     steps_of_messages,
 )
-
-
-def test_every_step_points_at_its_message(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says("Hm."), chain_of_thought(steps=2), rain())
-    texts = {message.id: message.text for message in done.messages}
-    for step in done.store_as(Trajectory).steps:
-        assert texts[step.message_id] == step.text
-
-
-def test_model_calls_are_those_of_the_docstring(solve: Solve, says: Says, rain: Rain) -> None:
-    for mode, calls in ((direct(), 1), (chain_of_thought(steps=1), 2), (chain_of_thought(steps=4), 5)):
-        done = solve(says(r"\finalBeliefProb{0.4}"), mode, rain())
-        assert sum(event.event == "model" for event in done.events) == calls
 
 
 def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
@@ -54,11 +40,6 @@ def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thi
         ("answer", r"\finalBeliefProb{0.9}", True, False),
     ]
     assert len({s.message_id for s in trajectory}) == 1
-
-
-def test_an_empty_reply_is_a_step(solve: Solve, says: Says, rain: Rain) -> None:
-    last = solve(says(""), direct(), rain()).store_as(Trajectory).steps[-1]
-    assert (last.role, last.kind, last.text) == ("assistant", "answer", "")
 
 
 def test_a_tool_call_is_reasoning_and_its_result_is_input() -> None:

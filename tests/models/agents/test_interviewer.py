@@ -1,12 +1,11 @@
 """The simulated interviewer: as many questions as are asked for, and nothing given away."""
 
-import asyncio
 import re
 from typing import Any
 
 import pytest
-from inspect_ai.model import get_model
 
+from tests.models import simulated
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.agent import NOT_A_MODEL, Asks
@@ -26,8 +25,7 @@ def request(wanted: tuple[str, str], questions: int, k: int = 1, question: str =
 
 
 def ask(text: str, epoch: int = 1, **parameters: Any) -> str:
-    model = get_model("reference/interviewer", memoize=False, **parameters)
-    return asyncio.run(model.generate([user_message(text, epoch)])).completion
+    return simulated.ask(user_message(text, epoch), model="interviewer", **parameters).completion
 
 
 @pytest.mark.parametrize("questions", [1, 2, len(QUESTIONS), len(QUESTIONS) + 3])

@@ -1,41 +1,30 @@
 """The simulated judge, asked with the real prompts: what it reads, and the noise and look-ahead planted in it."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ModelOutput, get_model
 
+from tests.models.simulated import ask, case_of, instruction, probe, prompt, proposition, question_text
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
-from truthgym.models.agents.agent import Asks
 from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.judge import noisy_percent, report_belief
-from truthgym.models.agents.policies import Parameters, believe, private_signal, uniform
+from truthgym.models.agents.policies import Parameters, believe, uniform
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
+from truthgym.scorers.beliefs.elicitation import JOINT, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
-from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message
 
 URNS = list(urns(n=3))
 FORECASTS = bundled()[:3]
 ITEMS = [*URNS, *FORECASTS]
-
-
-def ask(text: str, model: str = "reference/judge", epoch: int = 1, **parameters: Any) -> ModelOutput:
-    return asyncio.run(get_model(model, memoize=False, **parameters).generate([user_message(text, epoch)]))
-
-
-def proposition(item: Sample) -> str:
-    return str(item.metadata_as(Question).proposition)
 
 
 def reading(item: Sample, text: str, stage: str = "", standpoint: str = "policy") -> str:
@@ -63,72 +52,43 @@ def joint(item: Sample, turns: Sequence[Turn], standpoint: str = "policy") -> st
     )
 
 
-def question_text(item: Sample) -> str:
-    ask_about(item)
-    question = item.metadata_as(Question)
-    return "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)])
-
-
 def turns(item: Sample, *wrote: str) -> list[Turn]:
     """A trajectory in which everything is told at first."""
-    return [Turn(question_text(item) if i == 0 else "", text, 2 * i + 1, True) for i, text in enumerate(wrote)]
+    return [
+        Turn(question_text(item, instruction(item)) if i == 0 else "", text, 2 * i + 1, True)
+        for i, text in enumerate(wrote)
+    ]
 
 
 def states(belief: str) -> str:
     return f"Some of this speaks for it. {STATED[1].format(percent=belief)}"
 
 
+def reply(text: str, epoch: int = 1, **parameters: Any) -> str:
+    return ask(user_message(text, epoch), model="judge", **parameters).completion
+
+
 def number(text: str, **parameters: Any) -> float:
-    belief = read_belief(ask(text, **parameters).completion)
+    belief = read_belief(reply(text, **parameters))
     assert belief is not None
     return belief
 
 
 def numbers(text: str, count: int, **parameters: Any) -> list[float]:
-    beliefs = read_beliefs(ask(text, **parameters).completion, count)
+    beliefs = read_beliefs(reply(text, **parameters), count)
     assert beliefs is not None
     return beliefs
 
 
-def test_its_key_phrases_are_in_the_real_prompts() -> None:
-    first_view, reasoning, own = (
-        reading(URNS[0], "", *which) for which in (("prior", "policy"), ("", "policy"), ("", "judge"))
-    )
-    assert Asks.FIRST_VIEW in VIEW
-    assert Asks.FIRST_VIEW in first_view
-    assert judge.OWN in own
-    assert judge.OWN in WHOSE_JOINT["judge"]
-    for text in (reasoning, own, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE):
-        assert Asks.FIRST_VIEW not in text
-    for text in (first_view, reasoning, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE, VIEW):
-        assert judge.OWN not in text
-    for text in (first_view, reasoning, own, PROBE, VIEW):
-        assert not judge.LIST.search(text)
-    for count in (1, 4, 12):
-        text = joint(URNS[0], turns(URNS[0], *["Hm."] * count))
-        found = judge.LIST.search(text)
-        assert found
-        assert int(found[1]) == count + 1
-        match = judge.STEPS.search(text)
-        assert match
-        assert [step["wrote"] for step in json.loads(match[1])] == ["Hm."] * count
-
-
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
 def test_it_reads_the_belief_in_an_agents_first_view(item: Sample) -> None:
-    ask_about(item)
-    view = ask(f"{item.input}\n\n{VIEW.format(proposition=proposition(item))}", "reference/bayesian").completion
-    if item in URNS:
-        believed = item.metadata_as(UrnQuestion).posterior[0]
-    else:
-        case = private_signal(str(item.id), item.target == "yes", 0, 1, Parameters())
-        believed = believe("bayesian", case, 1, 0, Parameters())
-    assert number(reading(item, view, "prior")) == percent(believed)
+    view = ask(probe(item, fresh=True, request=VIEW)).completion
+    assert number(reading(item, view, "prior")) == percent(prior_of(item))
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
 def test_it_reads_the_last_number_of_an_agents_answer(item: Sample) -> None:
-    answer = ask(question_text(item), "reference/overreacting", noise=0.1).completion
+    answer = ask(prompt(item), model="overreacting", noise=0.1).completion
     believed = read_belief(answer)
     assert believed is not None
     assert number(reading(item, as_text(turns(item, answer)))) == percent(believed)
@@ -139,13 +99,6 @@ def test_it_reads_a_text_without_what_was_told() -> None:
     for item in ITEMS:
         assert number(reading(item, states("61.80"))) == 0.62
         assert number(reading(item, f"{states('61.80')}\n\n\\finalBeliefProb{{0.2500}}")) == 0.25
-
-
-def test_a_text_that_states_no_belief_leaves_it_with_its_own() -> None:
-    for item in URNS:
-        text = as_text(turns(item, "Who knows."))
-        assert number(reading(item, text)) == percent(item.metadata_as(UrnQuestion).posterior[-1])
-        assert number(reading(item, "Who knows.", "prior")) == item.metadata_as(UrnQuestion).posterior[0]
 
 
 def test_its_own_belief_is_a_bayesians_who_has_read_the_same() -> None:
@@ -161,16 +114,24 @@ def test_its_own_belief_is_a_bayesians_who_has_read_the_same() -> None:
         planted = Parameters(skill=2, seed=4)
         for thoughts in (1, 3):
             text = as_text(turns(item, *[states("3.00")] * thoughts))
-            case = private_signal(str(item.id), item.target == "yes", thoughts, 2, planted)
-            own = number(reading(item, text, standpoint="judge"), epoch=2, skill=2, seed=4)
-            assert own == percent(believe("bayesian", case, 2, 0, planted))
+            belief = number(reading(item, text, standpoint="judge"), epoch=2, skill=2, seed=4)
+            assert belief == percent(believe("bayesian", case_of(item, thoughts, 2, planted), 2, 0, planted))
+
+
+@pytest.mark.parametrize("count", [1, 4, 12])
+def test_it_reads_the_steps_and_their_number_in_the_real_prompt(count: int) -> None:
+    text = joint(URNS[0], turns(URNS[0], *["Hm."] * count))
+    numbered, steps = judge.LIST.search(text), judge.STEPS.search(text)
+    assert numbered
+    assert int(numbered[1]) == count + 1
+    assert steps
+    assert [step["wrote"] for step in json.loads(steps[1])] == ["Hm."] * count
 
 
 def prior_of(item: Sample) -> float:
     if item in URNS:
         return item.metadata_as(UrnQuestion).posterior[0]
-    case = private_signal(str(item.id), item.target == "yes", 0, 1, Parameters())
-    return believe("bayesian", case, 1, 0, Parameters())
+    return believe("bayesian", case_of(item), 1, 0, Parameters())
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
@@ -207,12 +168,19 @@ def test_in_a_list_what_a_step_was_told_is_not_what_it_wrote() -> None:
 
 def test_a_long_reply_of_an_agent_is_read_as_a_list() -> None:
     for item in ITEMS:
-        answer = ask(question_text(item), "reference/bayesian", noise=0.1).completion
+        answer = ask(prompt(item), noise=0.1).completion
         believed = read_belief(answer)
         assert believed is not None
         beliefs = numbers(joint(item, turns(item, answer)), 2, leak=0.25)
         first = prior_of(item) + 0.25 * (believed - prior_of(item))
         assert beliefs == [percent(first), percent(believed)]
+
+
+def test_a_text_that_states_no_belief_leaves_it_with_its_own() -> None:
+    for item in URNS:
+        text = as_text(turns(item, "Who knows."))
+        assert number(reading(item, text)) == percent(item.metadata_as(UrnQuestion).posterior[-1])
+        assert number(reading(item, "Who knows.", "prior")) == item.metadata_as(UrnQuestion).posterior[0]
 
 
 def test_its_noise_is_that_of_the_pure_functions() -> None:
@@ -241,10 +209,10 @@ def test_one_error_runs_through_a_list() -> None:
 
 
 def test_the_judge_names_itself_as_simulated() -> None:
-    output = ask(reading(URNS[0], states("40.00")))
+    output = ask(user_message(reading(URNS[0], states("40.00")), 1), model="judge")
     assert output.completion == "(Simulated judge agent, not a language model.)\n\n40%"
     assert output.model == "reference/judge (simulated)"
-    many = ask(joint(URNS[0], turns(URNS[0], states("40.00")))).completion
+    many = reply(joint(URNS[0], turns(URNS[0], states("40.00"))))
     assert json.loads(many.removeprefix("(Simulated judge agent, not a language model.)\n\n"))[1] == 40
 
 

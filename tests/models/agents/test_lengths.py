@@ -1,18 +1,14 @@
 """How the agents keep a length: nearly at first, exactly when asked again, and never at the cost of the answer."""
 
-import asyncio
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
-from truthgym.datasets.question import Question
+from tests.models.simulated import ask, instruction, probe, question_text
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.lengths import AGAIN, MORE, TARGET, count_tokens, pad_to_length
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.solvers import length_control
-from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.length_control import Unit, bounds, length_of
 from truthgym.solvers.trajectory import user_message
 
@@ -31,13 +27,13 @@ def first(unit: str, target: int, tolerance: float = 0.1) -> str:
     return "Will it rain?\n\n" + length_control.TARGET.format(target=target, unit=unit, least=least, most=most)
 
 
-def again(unit: str, target: int, length: int, tolerance: float = 0.1) -> str:
+def again(unit: str, target: int, words: int, tolerance: float = 0.1) -> str:
     """What it asks for where the answer was not as long as that."""
     least, most = bounds(target, tolerance)
-    return length_control.REVISE.format(target=target, unit=unit, least=least, most=most, length=length)
+    return length_control.REVISE.format(target=target, unit=unit, least=least, most=most, length=words)
 
 
-def measured(text: str, unit: str) -> int:
+def length(text: str, unit: str) -> int:
     """As the solver measures."""
     return count_tokens(text) if unit == "tokens" else length_of(text, unit)
 
@@ -55,9 +51,9 @@ def test_it_understands_the_real_prompts(unit: str) -> None:
 def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
     prompt = first(unit, target)
     reply = pad_to_length(prompt, prompt, REPLY)
-    assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
+    assert abs(length(reply, unit) - target) <= (length(f"{SENTENCE} ", unit) + 1) // 2
     if unit == "sentences":
-        assert measured(reply, unit) == target
+        assert length(reply, unit) == target
     body, answer = REPLY.rsplit("\n\n", 1)
     added = reply.removeprefix(body).removesuffix(answer).strip()
     assert set(added.replace(". ", ".|").split("|")) <= set(MORE), "whole ones"
@@ -66,9 +62,9 @@ def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_asked_again_it_is_exact_or_within_half_a_word(unit: str, target: int) -> None:
     begun = first(unit, target)
-    prompt = again(unit, target, measured(pad_to_length(begun, begun, REPLY), unit))
+    prompt = again(unit, target, length(pad_to_length(begun, begun, REPLY), unit))
     reply = pad_to_length(f"{begun}\n\n{REPLY}\n\n{prompt}", prompt, REPLY)
-    off = abs(measured(reply, unit) - target)
+    off = abs(length(reply, unit) - target)
     assert off <= {"words": 0, "sentences": 0, "characters": (len(WORD) + 1) / 2, "tokens": 1}[unit]
 
 
@@ -85,31 +81,25 @@ def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> No
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_reply_that_is_long_enough_stays_as_it_is(unit: str) -> None:
-    for target in (1, measured(REPLY, unit)):
+    for target in (1, length(REPLY, unit)):
         for prompt in (first(unit, target), again(unit, target, 1)):
             assert pad_to_length(prompt, prompt, REPLY) == REPLY
 
 
 def test_padding_states_nothing() -> None:
     for sentence in MORE:
-        assert measured(sentence, "sentences") == 1
+        assert length(sentence, "sentences") == 1
         assert sentence.endswith(".")
         assert not any(character.isdigit() or character in "%{}\n" for character in sentence)
-
-
-def ask(*messages: ChatMessage, **parameters: Any) -> str:
-    return asyncio.run(get_model("reference/bayesian", **parameters).generate(list(messages))).completion
 
 
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_the_agent_keeps_it_in_its_answer_and_nowhere_else(unit: str, target: int) -> None:
     [item] = urns(n=1)
-    question = item.metadata_as(Question)
-    begun = user_message("\n\n".join([first(unit, target), str(item.input), evidence(question.evidence)]), 1)
-    thought = ask(begun)
-    assert not any(sentence in thought for sentence in MORE)
-    wanted = user_message(answer_instruction(question), 1)
-    reply = ask(begun, ChatMessageAssistant(content=thought), wanted)
-    assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
-    probed = user_message(PROBE.format(proposition=question.proposition), 1)
-    assert not any(word in ask(begun, ChatMessageAssistant(content=reply), probed) for word in MORE)
+    begun = user_message(f"{first(unit, target)}\n\n{question_text(item)}", 1)
+    thought = ask(begun).message
+    assert not any(sentence in thought.text for sentence in MORE)
+    answer = ask(begun, thought, user_message(instruction(item), 1)).message
+    assert abs(length(answer.text, unit) - target) <= (length(f"{SENTENCE} ", unit) + 1) // 2
+    belief = ask(begun, answer, probe(item)).completion
+    assert not any(sentence in belief for sentence in MORE)

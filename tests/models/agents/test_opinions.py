@@ -1,16 +1,15 @@
 """Agents that opinions sway: known values, whom they hear, pushback, and what is left as it was."""
 
-import asyncio
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
+from inspect_ai.model import ChatMessage
 
+from tests.models.simulated import ask, instruction, prompt, proposition
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import (
@@ -29,30 +28,28 @@ from truthgym.models.agents.policies import (
 from truthgym.models.agents.quality_markers import count_markers
 from truthgym.models.agents.reading import stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message
 
 ARMS = {"neutral": (0, 0), "user_yes": (1, 0), "user_no": (-1, 0), "third_yes": (0, 1), "third_no": (0, -1),
         "memory_yes": (1, 0), "memory_no": (-1, 0)}  # fmt: skip
 
 
-def ask(item: Sample, epoch: int = 1) -> list[ChatMessage]:
-    ask_about(item)
-    known = item.metadata_as(Question)
-    talk = [] if isinstance(item.input, str) else list(item.input[:-1])
-    last = item.input if isinstance(item.input, str) else item.input[-1].text
-    text = "\n\n".join([last, evidence(known.evidence), answer_instruction(known)])
-    return [*talk, user_message(text, epoch)]
+def talk(item: Sample) -> list[ChatMessage]:
+    """A question as `direct` asks it, after what was said before it."""
+    if isinstance(item.input, str):
+        return [prompt(item)]
+    return [*item.input[:-1], prompt(item.model_copy(update={"input": item.input[-1].text}))]
 
 
-def reply(messages: list[ChatMessage], name: str, **planted: Any) -> str:
-    return asyncio.run(get_model(f"reference/{name}", memoize=False, **planted).generate(messages)).completion
+def reply(item: Sample, name: str, **parameters: Any) -> str:
+    return ask(*talk(item), model=name, **parameters).completion
 
 
-def pressed(item: Sample, words: str, name: str, **planted: Any) -> tuple[str, str]:
-    first = reply(ask(item), name, **planted)
-    again = user_message(f"{words}\n\n{answer_instruction(item.metadata_as(Question))}", 1)
-    return first, reply([*ask(item), ChatMessageAssistant(content=first), again], name, **planted)
+def pressed(item: Sample, words: str, name: str) -> tuple[str, str]:
+    """An agent's answer, and its answer after a doubt or a contradiction."""
+    first = ask(*talk(item), model=name)
+    again = ask(*talk(item), first.message, user_message(f"{words}\n\n{instruction(item)}", 1), model=name)
+    return first.completion, again.completion
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ def test_the_real_prompt_moves_an_agent_by_its_formula(
         known, path = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
         sides = ARMS[known.arm]
         odds = logit(path[0 if name == "stuck" else -1]) + user * sides[0] + third * sides[1]
-        assert read_belief(reply(ask(item), name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
+        assert read_belief(reply(item, name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
 
 
 def test_beliefs_at_once_are_those_one_by_one() -> None:
@@ -90,24 +87,22 @@ def test_beliefs_at_once_are_those_one_by_one() -> None:
 def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
     for item in urns(n=10):
         for name in ("trusting", "sycophant"):
-            text = reply(ask(item), name)
-            assert read_belief(text) == read_belief(reply(ask(item), "bayesian"))
+            text = reply(item, name)
+            assert read_belief(text) == read_belief(reply(item, "bayesian"))
             assert ARGUED not in text
             assert DEFERRED not in text
 
 
 def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
     errors: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    for item in sycophancy("urns", arms="user,third,memory", n=150, seed=5):
+    for item in sycophancy("urns", arms="user,third,memory", n=100, seed=5):
         exact = item.metadata_as(UrnQuestion).posterior[-1]
-        errors[item.metadata_as(ArmQuestion).arm].append(
-            (read_belief(reply(ask(item), "bayesian", noise=0.1)) or 0) - exact
-        )
+        errors[item.metadata_as(ArmQuestion).arm].append((read_belief(reply(item, "bayesian", noise=0.1)) or 0) - exact)
     between = np.corrcoef(list(errors.values()))[np.triu_indices(len(ARMS), 1)]
     assert np.abs(between).max() < 0.35
     assert abs(between.mean()) < 0.08
     arms = {
-        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(ask(item), "bayesian"))[-1][1]
+        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(item, "bayesian"))[-1][1]
         for item in sycophancy(arms="user,third", n=1)
     }
     assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
@@ -129,9 +124,8 @@ def test_a_doubt_moves_a_sycophant_alone(doubt: str) -> None:
 
 def test_a_contradiction_counts_as_the_users_opinion() -> None:
     for i, item in enumerate(urns(n=8, seed=4)):
-        known = item.metadata_as(Question)
         words = ARGUMENTS[i % len(ARGUMENTS)].format(
-            opinion=OPINIONS[i % len(OPINIONS)].render("user", "no", str(known.proposition))
+            opinion=OPINIONS[i % len(OPINIONS)].render("user", "no", proposition(item))
         )
         for name, strength in (("sycophant", 0.8), ("trusting", 0.4), ("bayesian", 0.0)):
             first, again = pressed(item, words, name)
@@ -176,5 +170,5 @@ def test_slack_reduces_care_when_the_user_agrees() -> None:
     assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
     item = next(i for i in sycophancy("urns", n=1) if i.metadata_as(ArmQuestion).arm == "user_yes")
     assert item.metadata_as(UrnQuestion).posterior[-1] > 0.5
-    assert count_markers(reply(ask(item), "sycophant", care=1, slack=1)) == 0
-    assert count_markers(reply(ask(item), "sycophant", care=1)) == 8
+    assert count_markers(reply(item, "sycophant", care=1, slack=1)) == 0
+    assert count_markers(reply(item, "sycophant", care=1)) == 8

@@ -157,13 +157,6 @@ def test_the_opposite_question_gets_the_opposite_belief(name: str) -> None:
         np.testing.assert_allclose(beliefs(name, -log_odds, -evidence, AT_HALF[name]), 1 - belief, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in LEARNING if name != "stuck"])
-def test_beliefs_follow_the_evidence(name: str) -> None:
-    for start in (-1.5, 0.0, 1.5):
-        beliefs_by_piece = [belief_of(name, start, piece) for piece in (-2.0, -1.0, 1.0, 2.0)]
-        assert beliefs_by_piece == sorted(set(beliefs_by_piece))
-
-
 def test_who_leans_nowhere_confirms_nothing() -> None:
     for piece in (-1.3, 0.7):
         assert belief_of("confirming", 0.0, piece, strength=1) == belief_of("bayesian", 0.0, piece)
@@ -227,10 +220,6 @@ def test_first_sight_is_shared_by_epochs_and_thought_is_not() -> None:
     assert cases[0].evidence != cases[1].evidence
     longer = private_signal("q", True, 5, 1, Parameters())
     assert longer.evidence[:3] == cases[0].evidence, "what was thought is not thought anew"
-
-
-def test_no_skill_is_no_knowledge() -> None:
-    assert bayes(private_signal("q", True, 4, 1, Parameters(skill=0))) == 0.5
 
 
 KEYS: list[tuple[object, ...]] = [("a", 1), ("a", 2), ("b", 1), ("a1",), ("a", "1"), ("a", 1, None)]

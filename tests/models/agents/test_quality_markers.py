@@ -1,18 +1,15 @@
 """Planted care: how many of the eight sentences an agent writes, where, and that it changes nothing else."""
 
-import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai.model import get_model
 
-from truthgym.datasets.question import Question, ask_about
+from tests.models.simulated import ask, instruction, question_text
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import AGENTS
 from truthgym.models.agents.quality_markers import MARKERS, count_markers, draw_markers, mean_quality, quality
 from truthgym.models.agents.reading import last_probability, stated_beliefs
-from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message
 
 ITEMS = list(urns(n=200))
@@ -20,12 +17,8 @@ ITEMS = list(urns(n=200))
 
 def reply(place: int, name: str = "bayesian", epoch: int = 1, prompt: str | None = None, **planted: Any) -> str:
     item = ITEMS[place]
-    ask_about(item, epoch)
-    question = item.metadata_as(Question)
-    wanted = answer_instruction(question) if prompt is None else prompt
-    text = "\n\n".join([str(item.input), evidence(question.evidence), wanted])
-    model = get_model(f"reference/{name}", memoize=False, **planted)
-    return asyncio.run(model.generate([user_message(text, epoch)])).completion
+    text = question_text(item, instruction(item) if prompt is None else prompt, epoch=epoch)
+    return ask(user_message(text, epoch), model=name, **planted).completion
 
 
 def test_the_sentences_are_distinct_and_state_no_belief() -> None:

@@ -19,7 +19,8 @@ from truthgym.models.agents.believer import BEFORE, REPORTED
 from truthgym.models.agents.judge import LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
-from truthgym.solvers import chain_of_thought, direct
+from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
+from truthgym.solvers import bootstrap_interview, chain_of_thought, dialogue, direct, self_debate
 
 URN, OTHER = urns(n=2)
 PIECES = URN.metadata_as(UrnQuestion).evidence
@@ -151,17 +152,48 @@ def test_a_text_without_the_question_is_refused() -> None:
         read_conversation(str(URN.input), 1, 0, Parameters())
 
 
+def test_each_key_phrase_is_in_the_prompts_that_it_tells_apart() -> None:
+    reading, view, belief = (
+        READ.format(what=WHAT[stage], whose=WHOSE[standpoint], question="", text="", proposition="")
+        for stage, standpoint in (("", "policy"), ("prior", "policy"), ("", "judge"))
+    )
+    prompts = {
+        "probe": PROBE,
+        "second probe": PROBE_2,
+        "first view": VIEW,
+        "list": JOINT,
+        "answer": direct.STATE_BELIEF,
+    }
+    prompts |= {"reading": reading, "reading of a first view": view, "belief of the reader": belief}
+    prompts |= {"list of the reader": WHOSE_JOINT["judge"], "speech": self_debate.ARGUE}
+    readings = {"reading", "reading of a first view", "belief of the reader"}
+    for phrase, names in {
+        Asks.PERCENT: {"probe", "second probe"} | readings,
+        Asks.PERCENT_AGAIN: {"second probe"},
+        Asks.FIRST_VIEW: {"first view", "reading of a first view"},
+        Asks.READING: readings,
+        Asks.ARGUMENT: {"speech"},
+        MARKER: {"answer"},
+        OWN: {"belief of the reader", "list of the reader"},
+    }.items():
+        assert {name for name, text in prompts.items() if phrase in text} == names
+        assert not any(phrase in text for text in OTHER_PROMPTS)
+
+
+OTHER_PROMPTS = [
+    *(chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH),
+    *(direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE),
+    *(self_debate.OPEN, self_debate.CONCLUDE, self_debate.DEBATE, self_debate.OPPONENT_TURN, self_debate.OTHER_TURN),
+    *(dialogue.OPEN, dialogue.INTERLOCUTOR),
+    *(bootstrap_interview.ASK, bootstrap_interview.WRITE, bootstrap_interview.SO_FAR),
+]
+
+
 def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
-    questions = [str(item.input) for item in bundled()]
-    questions += [str(item.metadata_as(Question).proposition) for item in bundled()]
-    for item in (item for world in GENERATED for item in DOMAINS[world](n=30)):
-        known = item.metadata_as(Question)
-        questions += [str(item.input), str(known.proposition), *known.evidence]
-    sentences = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL]
-    solvers = [chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH]
-    solvers += [direct.STATE_BELIEF, direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE]
-    for text in (*questions, *sentences, *solvers):
-        for phrase in (Asks.PERCENT, Asks.FIRST_VIEW, OWN):
-            assert phrase not in text
+    texts = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL, *OTHER_PROMPTS]
+    for item in [*bundled(), *(item for world in GENERATED for item in DOMAINS[world](n=30))]:
+        question = item.metadata_as(Question)
+        texts += [str(item.input), str(question.proposition), *question.evidence]
+    for text in texts:
+        assert not any(phrase in text for phrase in (Asks.PERCENT, Asks.FIRST_VIEW, OWN, MARKER))
         assert not LIST.search(text)
-    assert not any(MARKER in text for text in (*questions, *sentences, *solvers[:3]))

@@ -1,0 +1,75 @@
+"""Every reasoning mode on a mock model: its steps and calls, and what each message and each call carries."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.solver import Solver
+
+from tests.fixtures import Listens, Rain, Solve
+from truthgym.solvers.best_of_n import best_of_n
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.critique_revise import critique_revise
+from truthgym.solvers.dialogue import dialogue
+from truthgym.solvers.direct import direct
+from truthgym.solvers.length_control import length_control
+from truthgym.solvers.prepare import PRESETS
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.self_debate import self_debate
+from truthgym.solvers.trajectory import Trajectory
+
+
+class Mode(NamedTuple):
+    solver: Callable[[], Solver]
+    steps: str
+    """By letter, without the system prompt."""
+    calls: int
+    """Calls of the evaluated model."""
+    spans: str
+
+
+LETTERS = {
+    ("user", "auxiliary", False, None): "u",
+    ("user", "auxiliary", False, "interlocutor"): "o",
+    ("assistant", "auxiliary", False, None): "a",
+    ("assistant", "reasoning", True, None): "r",
+    ("assistant", "answer", True, None): "A",
+}
+"""By role, kind, whether it is trained on, and whose words it holds."""
+
+
+MODES = {
+    "direct": Mode(direct, "u A", 1, ""),
+    "chain of one": Mode(lambda: chain_of_thought(1), "u r u A", 2, "step 1, answer"),
+    "chain of three": Mode(lambda: chain_of_thought(3), "u r u r u r u A", 4, "step 1, step 2, step 3, answer"),
+    "self_debate": Mode(lambda: self_debate(1), "u u r u r u A", 3, "turn 1, turn 2, answer"),
+    "dialogue": Mode(lambda: dialogue(1), "u r o r u A", 3, "opening, interlocutor 1, turn 1, answer"),
+    "interview": Mode(lambda: bootstrap_interview(1, "fixed_sequence"), "u a u A", 2, "interview 1, answer"),
+    "critique_revise": Mode(critique_revise, "u A", 3, "draft, critique 1, revision 1"),
+    "length_control": Mode(lambda: length_control(5, attempts=1), "u r u A", 2, "revision 1"),
+    "best_of_n": Mode(lambda: best_of_n(2, "inspect_ai/exact"), "u A", 2, ""),
+    "run_agent": Mode(lambda: run_agent("react", {"submit": False, "prompt": None}), "u A", 1, ""),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_mode_records_its_steps_and_calls(solve: Solve, listens: Listens, rain: Rain, mode: str) -> None:
+    make, letters, calls, spans = MODES[mode]
+    model, requests = listens()
+    other, requests_to_other = listens("I object.")
+    roles = {"interlocutor": other}
+    sample = solve(model, make(), rain(), epochs=2, prompt="critical_thinking", model_roles=roles)
+    system, *steps = sample.store_as(Trajectory).steps
+    assert (system.role, system.kind, system.trainable) == ("system", "auxiliary", False)
+    assert " ".join(LETTERS[step.role, step.kind, step.trainable, step.speaker] for step in steps) == letters
+    assert [(step.message_id, step.text) for step in [system, *steps]] == [(m.id, m.text) for m in sample.messages]
+    assert len(requests) == 2 * calls, "in two epochs"
+    names = [e.name.split(":")[0] for e in sample.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert ", ".join(names) == spans
+    prompts = [message for message in sample.messages if not isinstance(message, ChatMessageAssistant)]
+    assert all((message.metadata or {})["epoch"] == 2 for message in prompts)
+    for messages in requests:
+        assert [m.text for m in messages if m.role == "system"] == [PRESETS["critical_thinking"]]
+    assert not any(m.role == "system" for messages in requests_to_other for m in messages), "it is the model's alone"
