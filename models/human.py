@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -59,11 +60,6 @@ class FormField:
     name: str
     schema: dict[str, Any]
     """JSON schema of its value: a scalar, or `anyOf` several scalars."""
-
-    @property
-    def description(self) -> str:
-        """What the field is about."""
-        return str(self.schema.get("description", ""))
 
     @property
     def multiline(self) -> bool:
@@ -172,12 +168,7 @@ def human() -> type[ModelAPI]:
 class HumanAPI(ModelAPI):
     """A person as an Inspect model.
 
-    Args:
-        model_name: "terminal".
-        base_url: Not used.
-        api_key: Not used.
-        config: Not used.
-        **arguments: `journal`, the path of the file that keeps every reply, or false for none.
+    Its name is "terminal", its only argument `journal`: the path of the file that keeps every reply, or false for none.
 
     Raises:
         BadInput: Another name, an unknown argument, or a journal that cannot be used.
@@ -263,7 +254,7 @@ class HumanAPI(ModelAPI):
         while True:
             for number, field in enumerate(fields, start=1):
                 console.print(plain(f"\n{field.name} ({number} of {len(fields)})"), style="bold")
-                dim(console, " ".join([*filter(None, [field.description]), f"Type {field.hint}."]))
+                dim(console, " ".join([*filter(None, [field.schema.get("description")]), f"Type {field.hint}."]))
                 default = typed.get(field.name)
                 text = await self._ask(console, messages, field.name, field.parse, default, field.multiline)
                 typed[field.name] = text
@@ -315,10 +306,9 @@ def _skipped(name: str, seconds: float) -> ModelOutput:
     return ModelOutput(model=name, choices=[choice], usage=ModelUsage(), time=seconds)
 
 
-def _common_prefix(one: Sequence[object], other: Sequence[object]) -> int:
+def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     """How many items two sequences share at their beginning."""
-    same = [a == b for a, b in zip(one, other, strict=False)]
-    return [*same, False].index(False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))))
 
 
 def _role(model: str, messages: list[ChatMessage]) -> str | None:

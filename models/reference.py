@@ -66,12 +66,8 @@ class ReferenceAPI(ModelAPI):
     Deterministic: a reply depends only on the parameters, the conversation, the question that is worked on and the
     epoch, not on concurrency, during a run and when a finished log is scored.
 
-    Args:
-        model_name: The agent: a key of `REGISTRY`, such as "bayesian", "judge", "interviewer" or "person".
-        base_url: Not used: replaced by the agent's parameters, so that Inspect's cache tells agents apart.
-        api_key: Not used.
-        config: Not used.
-        **parameters: Fields of `policies.Parameters` that the agent takes, or of `values.ValueParameters`.
+    Its name is a key of `REGISTRY`, its parameters are the fields of `policies.Parameters` that the agent takes, or of
+    `values.ValueParameters`. They stand in place of the base URL, so that Inspect's cache tells agents apart.
 
     Raises:
         BadInput: The agent or a parameter is unknown, or a value is outside its range.

@@ -8,14 +8,14 @@ from copy import deepcopy
 from math import inf, isfinite, nan
 from typing import Annotated, Any, Literal
 
-from inspect_ai.scorer import Score, Scorer, Target
+from inspect_ai.scorer import Score, Target
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import StoreModel, collect, registry_create
+from inspect_ai.util import StoreModel, collect
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import hide_target
-from truthgym.solvers.wrapped_solver import SolverSpec, wrapped_solver
+from truthgym.solvers.wrapped_solver import SolverSpec, create_by_name, wrapped_solver
 
 NO_TRUTH = Target("")
 """What the selecting scorer is shown in place of the outcome: with it, selection would be by the truth."""
@@ -62,7 +62,7 @@ def best_of_n(
         BadInput: An argument is out of range, the scorer or the base is unknown; or, on the first sample, the scorer's
             value has no such key.
     """
-    answer, select = wrapped_solver("best_of_n", base), _scorer(scorer)
+    answer, select = wrapped_solver("best_of_n", base), create_by_name("scorer", "best_of_n: scorer", scorer)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         async def uncached(state: TaskState, *args: Any, **kwargs: Any) -> TaskState:  # noqa: ANN401
@@ -87,17 +87,6 @@ def best_of_n(
         return state
 
     return solve
-
-
-def _scorer(spec: object) -> Scorer:
-    try:
-        [(name, arguments)] = (spec if isinstance(spec, Mapping) else {str(spec): None}).items()
-        created: Scorer = registry_create("scorer", name if "/" in name else f"truthgym/{name}", **(arguments or {}))
-    except (LookupError, TypeError, ValueError) as error:
-        raise BadInput(
-            f"best_of_n: scorer={spec!r} cannot be used ({error}); give one, NAME or {{NAME: {{argument: value}}}}"
-        ) from None
-    return created
 
 
 def _number(score: Score | None, key: str | None) -> float:

@@ -60,13 +60,9 @@ class Conversation:
         self.steps.extend(steps_of_messages([m for m in state.messages if m.id not in recorded], "reasoning", True))
 
     def ask_question(self, *parts: str, before: str = "") -> None:
-        """Send the sample's question, followed by `parts` in the same message. Empty parts are skipped.
+        """Send the sample's question in one message: the paragraph `before`, the question, the paragraphs `parts`.
 
-        If an earlier solver has asked the question, only the parts are sent.
-
-        Args:
-            *parts: Paragraphs after the question.
-            before: A paragraph before it.
+        Empty ones are skipped. If an earlier solver has asked the question, only the others are sent.
         """
         question, self._question = self._question, None
         if question is None:
@@ -77,12 +73,7 @@ class Conversation:
             self._append(question)
 
     def send(self, *parts: str, speaker: str | None = None) -> None:
-        """Send the model one user message. Empty parts are skipped.
-
-        Args:
-            *parts: Paragraphs of the message.
-            speaker: The model role that wrote them, if another model did.
-        """
+        """Send the model one user message of these paragraphs, which may be those of the role `speaker`."""
         message = user_message(paragraphs(*parts), self.state.epoch)
         if speaker:
             message.metadata = {**(message.metadata or {}), "speaker": speaker}
@@ -192,16 +183,8 @@ class Conversation:
     async def ask_role(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
         """Ask the model in another role, in a separate context, and return its reply. One model call.
 
-        The reply is not part of the conversation until it is passed on with `send`.
-
-        Args:
-            role: The role.
-            model: The model that has the role.
-            messages: Its input.
-            name: Name of the transcript span.
-
-        Raises:
-            EndedEarly: It refused, ran out of context, or returned no text.
+        The reply is not part of the conversation until it is passed on with `send`. If the model refused, ran out of
+        context or returned no text, the conversation ends early. `name` is that of the transcript span.
         """
         self._check_open()
         async with span(name, type="truthgym.step"):

@@ -53,11 +53,7 @@ async def count_tokens(model: Model, text: str) -> int:
 
 
 def check_local_model(model: Model) -> None:
-    """Refuse a local model without a tokenizer, for which transformers makes one without any token, or chat template.
-
-    Raises:
-        BadInput: The model reads every text as empty, or does not know where a message ends.
-    """
+    """Refuse a local model without a chat template, or a tokenizer, where transformers makes one without a token."""
     tokenizer, api = _tokenizer(model), model.api
     if tokenizer is None:
         return
@@ -80,14 +76,7 @@ async def generate(
     config: GenerateConfig | None = None,
     cache: bool | CachePolicy | None = None,
 ) -> ModelOutput:
-    """A model's reply. One model call, or none if a local model's context is shorter than the conversation.
-
-    Args:
-        model: Any model.
-        messages: The conversation.
-        config: As in `Model.generate`.
-        cache: As in `Model.generate`; None takes the run's setting.
-    """
+    """A model's reply. One model call, or none if a local model's context is shorter than the conversation."""
     if exceeds_context(model, messages):
         return ModelOutput.from_content(str(model), "", stop_reason="model_length")
     caching: dict[str, Any] = {} if cache is None else {"cache": cache}
@@ -105,11 +94,7 @@ async def generate(
 
 @contextmanager
 def enough_memory(model: Model) -> Iterator[None]:
-    """Name the remedy where torch runs out of memory.
-
-    Raises:
-        BadInput: It did.
-    """
+    """Name the remedy, in a BadInput, where torch runs out of memory."""
     try:
         yield
     except RuntimeError as error:
@@ -126,11 +111,6 @@ def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[C
     """Give an output without a stop reason the one that its length shows: "model_length" or "max_tokens".
 
     A batch's usage counts the tokens of its longest reply, so the tokens of each reply are counted here.
-
-    Args:
-        output: The output of the last model call. Changed in place.
-        model: The model that gave it.
-        messages: The conversation before it.
     """
     tokenizer = _tokenizer(model)
     if tokenizer is None or not output.choices or output.stop_reason != "unknown":
@@ -147,7 +127,7 @@ def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[C
 def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
     """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt.
 
-    Args: as `complete_stop_reason`, which must come first. Servers that use such templates separate thoughts.
+    `complete_stop_reason` must come first. Servers that use such templates separate thoughts.
     """
     if _tokenizer(model) is not None and output.choices:
         text = with_opening_tag(output.completion, model.api.hf_chat(list(messages), []))  # type: ignore[attr-defined]

@@ -22,9 +22,6 @@ def required_server(model: Model) -> None:
     """Refuse a model whose server accepts no connection: Inspect would try again, without an end by default.
 
     Each address is tried once. Behind a proxy none is.
-
-    Raises:
-        BadInput: The server refuses the connection, or there is no such host.
     """
     address = model.api.base_url
     parts = urlsplit(address or "")
@@ -91,11 +88,7 @@ def model_fingerprint(model: Model) -> str:
 
 
 async def required_python() -> None:
-    """Refuse a sandbox in which no program can be run: its results would be missing.
-
-    Raises:
-        BadInput: The sandbox for programs, the one named "grader" if there is one, has no `python3`.
-    """
+    """Refuse a sandbox for programs, the one named "grader" if there is one, without `python3`."""
     if not (await program_sandbox().exec(["python3", "--version"], timeout=60)).success:
         raise BadInput(
             "The sandbox has no python3, and a grader of this task runs a program in it; use an image with it"

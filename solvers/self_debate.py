@@ -112,12 +112,9 @@ def speaking_order(question: str, epoch: int, positions: int, order: Order) -> t
 
     Counterbalanced, the first speaker moves on by one each epoch, and the two roles swap once every position has been
     first. Where a question starts is a hash of its id.
-
-    Returns:
-        Position indices from 0 in speaking order, and the role of each position.
     """
     key = text_number(question)
-    first, swapped = 0, 0
+    first = swapped = 0
     if order == "counterbalanced":
         first, swapped = (key + epoch) % positions, (key // positions + epoch // positions) % len(ROLES)
     speakers = [(first + i) % positions for i in range(positions)]
@@ -134,15 +131,9 @@ def debater_view(
     argue: str,
     epoch: int,
 ) -> list[ChatMessage]:
-    """The debate from one debater's side: its own speeches as the assistant, everything else as the user.
+    """The debate from the side of one position: its own speeches as the assistant, everything else as the user.
 
-    Args:
-        side: Index of the debater's position.
-        question: The question with its evidence.
-        positions: All positions.
-        speeches: Position index and text of each speech so far.
-        argue: The instruction for the debater's next speech.
-        epoch: The epoch.
+    The speeches so far are pairs of a position's index and a text; `argue` asks for the next one.
     """
     pending = [DEBATE.format(question=question, position=positions[side])]
     messages: list[ChatMessage] = []

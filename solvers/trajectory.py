@@ -127,14 +127,8 @@ def reply_text(output: ModelOutput) -> str:
 
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
     """The step of an input message."""
-    return Step(
-        role=message.role,
-        text=message.text,
-        kind="auxiliary",
-        trainable=False,
-        message_id=message.id,
-        speaker=speaker,
-    )
+    role, text = message.role, message.text
+    return Step(role=role, text=text, kind="auxiliary", trainable=False, message_id=message.id, speaker=speaker)
 
 
 def as_words(message: ChatMessage) -> ChatMessage:
@@ -151,14 +145,10 @@ def as_words(message: ChatMessage) -> ChatMessage:
 def steps_of_messages(
     messages: Sequence[ChatMessage], kind: Kind, trainable: bool, others: Mapping[str | None, str] | None = None
 ) -> list[Step]:
-    """The steps of generated messages, including the tool results among them.
+    """The steps of generated messages, including the tool results among them, whose replies are of one kind.
 
-    Args:
-        messages: The messages, in order.
-        kind: Kind of the replies among them.
-        trainable: Whether training may use text that the evaluated model generated.
-        others: Ids of messages that other models generated, with the role or name of each. Messages that no model
-            generated were written by an agent's program.
+    `trainable` holds for text that the evaluated model generated. `others` are the ids of messages that other models
+    generated, with the role or name of each; what no model generated was written by an agent's program.
     """
     steps: list[Step] = []
     for message in messages:

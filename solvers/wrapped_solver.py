@@ -1,7 +1,7 @@
-"""The solver that another solver wraps: few_shot and length_control reason with any other mode."""
+"""What another solver uses by name: few_shot, length_control and best_of_n reason with any other mode."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from inspect_ai.solver import Solver
 from inspect_ai.util import registry_create
@@ -13,23 +13,21 @@ SolverSpec = str | Mapping[str, Mapping[str, Any] | None] | Solver
 
 
 def wrapped_solver(where: str, base: SolverSpec) -> Solver:
-    """Create the solver that `where` wraps.
-
-    Args:
-        where: Name of the wrapping solver, for the error.
-        base: A name as in `--solver`, where "truthgym/" may be omitted; a name with arguments; or a solver.
-
-    Raises:
-        BadInput: The name is unknown, or the solver does not take these arguments.
-    """
+    """The solver that `where` wraps: an object, or one by name; a BadInput if there is none or its arguments fail."""
     if callable(base):
         return base
+    solver: Solver = create_by_name("solver", f"{where}: base", base)
+    return solver
+
+
+def create_by_name(kind: Literal["solver", "scorer"], argument: str, spec: object) -> Any:  # noqa: ANN401
+    """What is registered under a name, where "truthgym/" may be omitted, or under {name: {argument: value}}."""
     try:
         # The command line parses A,B as a list.
-        specs = base if isinstance(base, Mapping) else dict.fromkeys(base if isinstance(base, list) else [base])
+        specs = spec if isinstance(spec, Mapping) else dict.fromkeys(spec if isinstance(spec, list) else [spec])
         [(name, arguments)] = specs.items()
-        return registry_create("solver", name if "/" in name else f"truthgym/{name}", **(arguments or {}))
+        return registry_create(kind, name if "/" in name else f"truthgym/{name}", **(arguments or {}))
     except (LookupError, TypeError, ValueError) as error:
         raise BadInput(
-            f"{where}: base={base!r} cannot be used ({error}); give one solver, NAME or {{NAME: {{argument: value}}}}"
+            f"{argument}={spec!r} cannot be used ({error}); give one {kind}, NAME or {{NAME: {{argument: value}}}}"
         ) from None

@@ -11,8 +11,7 @@ from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
-from truthgym.solvers.plan_and_execute import plan_and_execute
-from truthgym.solvers.planner_team import planner_team
+from truthgym.solvers.planners import plan_and_execute, planner_team
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import scratchpad

@@ -77,7 +77,7 @@ def test_no_answer_with_a_number_keeps_the_first(run: Run, says: Says) -> None:
     [
         ({"n": 1}, "n=1"),
         ({"scorer": "wrods"}, "best_of_n: scorer='wrods' cannot be used"),
-        ({"scorer": {"words": {"of": 2}}}, "give one, NAME or"),
+        ({"scorer": {"words": {"of": 2}}}, "give one scorer, NAME or"),
         ({"scorer": "words", "base": "dierct"}, "base='dierct'"),
         ({}, "folder is empty"),
     ],

@@ -1,4 +1,4 @@
-"""Planner team: a planner gives steps to an executor that has the tools, and a synthesiser answers from the reports."""
+"""Agents that plan: one that revises its plan after each result, and a team of planner, executor and synthesiser."""
 
 from typing import Annotated
 
@@ -45,6 +45,39 @@ def planner_team(steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
         await act(synthesis, [])
         state.messages += synthesis.messages[len(question) :]
         state.output = synthesis.output
+        return state
+
+    return execute
+
+
+PLAN = "First write a plan: the steps that lead to the answer, each with the tool that it needs. Call no tool yet."
+STEP = "Carry out the next step of your plan with one call of a tool. If no step is left, say so and call none."
+REVISE = "Given this result, write the plan anew: what is known, and the steps that are left. Call no tool yet."
+
+
+@agent
+@validate_call
+def plan_and_execute(steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
+    """Write a plan, then carry out step after step and revise the plan after each. Model calls: 3 + 2 x steps made.
+
+        inspect eval truthgym/agent_bench_mini --solver truthgym/run_agent -S agent=truthgym/plan_and_execute
+
+    Args:
+        steps: Most steps.
+    """
+
+    async def execute(state: AgentState) -> AgentState:
+        tools = await SampleTools().tools()
+        ask(state, PLAN)
+        await act(state, tools, allowed=False)
+        for _ in range(steps):
+            ask(state, STEP)
+            if not await act(state, tools):
+                break
+            ask(state, REVISE)
+            await act(state, tools, allowed=False)
+        ask(state, conclusion())
+        await act(state, tools, allowed=False)
         return state
 
     return execute
