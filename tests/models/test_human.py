@@ -8,9 +8,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
+import platformdirs
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.model import (
@@ -21,28 +22,195 @@ from inspect_ai.model import (
     ChatMessageUser,
     ContentImage,
     ContentText,
+    ResponseSchema,
     get_model,
 )
 from inspect_ai.tool import ToolCall, ToolInfo
+from inspect_ai.util import json_schema
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from pydantic import BaseModel, Field
 from rich.console import Console
 
 from tests.fixtures import Number, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
-from truthgym.models.human import HumanAPI
+from truthgym.models.human import FormField, HumanAPI, Journal, Reply, default_path, digest, form_fields
 from truthgym.models.terminal import prompt, screen
 from truthgym.models.terminal.screen import show
 from truthgym.scorers.brier import brier
 from truthgym.scorers.judges import asking
-from truthgym.scorers.judges.asking import Answer, ReasonedForm, form_instruction, rating_field
+from truthgym.scorers.judges.asking import Answer, Form, ReasonedForm, form_instruction, rating_field
 from truthgym.scorers.martingale import martingale
 from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
+
+ASKED = "0123"
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda name: tmp_path / "data" / name)
+
+
+def text(reply: Reply | None) -> str | None:
+    return reply.text if reply else None
+
+
+def test_role_text_epoch_and_field_identify_a_request() -> None:
+    conversations: list[list[ChatMessage]] = [
+        [user_message("a", 1)],
+        [user_message("a", 2)],
+        [ChatMessageUser(content="a")],
+        [ChatMessageUser(content="a", metadata={"epoch": 1, "draw": 1})],
+        [ChatMessageSystem(content="a")],
+        [user_message("a", 1), ChatMessageAssistant(content="b")],
+        [user_message("a", 1), user_message("b", 1)],
+    ]
+    digests = {digest(messages, field) for messages in conversations for field in ("", "reasons")}
+    assert len(digests) == 2 * len(conversations)
+    assert digest([user_message("a", 1)]) == digest([user_message("a", 1)]), "ids of messages make no difference"
+
+
+def test_the_last_reply_to_a_request_is_found(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "new folder" / "journal.jsonl"))
+    assert journal.find(ASKED) is None
+    journal.write(ASKED, "first")
+    journal.write("another", "other")
+    journal.write(ASKED, "sécond\nline")
+    found = Journal(str(journal.path)).find(ASKED)
+    assert text(found) == "sécond\nline"
+    assert found
+    assert len(found.time) == len("2026-01-01 12:00")
+
+
+def test_a_line_cut_short_by_a_kill_costs_no_other(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    journal.write(ASKED, "kept")
+    assert journal.path
+    with journal.path.open("a") as file:
+        file.write('{"asked": "0123", "ti')
+    assert text(journal.find(ASKED)) == "kept"
+    journal.write(ASKED, "after")
+    assert text(journal.find(ASKED)) == "after"
+    assert [json.loads(line)["reply"] for line in journal.path.read_text().splitlines()[::2]] == ["kept", "after"]
+
+
+def test_only_the_user_can_read_it(tmp_path: Path) -> None:
+    Journal().write(ASKED, "private")
+    assert default_path() == tmp_path / "data" / "truthgym" / "human" / "terminal.jsonl"
+    assert default_path().stat().st_mode & 0o077 == 0
+
+
+def test_false_keeps_no_journal(tmp_path: Path) -> None:
+    journal = Journal(False)
+    journal.write(ASKED, "gone")
+    assert journal.find(ASKED) is None
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", [5, None, "", ["a"]])
+def test_other_values_are_refused(path: Any) -> None:
+    with pytest.raises(BadInput, match="-M journal=.* cannot be used: give the path of a file, or false"):
+        Journal(path)
+
+
+def test_an_unwritable_path_is_refused_before_any_typing(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="it is a folder; name another file with -M journal=PATH"):
+        Journal(str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot be written .*; name another file with -M journal=PATH"):
+        Journal(str(tmp_path / "file" / "journal")).find(ASKED)
+
+
+class Fields(ReasonedForm):
+    originality: int = rating_field("how new")
+    stated: bool = Field(description="whether a chance is stated")
+    side: Literal["For", "against"]
+    probability: int | None = rating_field("the chance, if it is stated")
+    share: float = Field(ge=0, le=1)
+
+
+class Nested(Form):
+    reasons: str
+    steps: list[str]
+
+
+def schema(form: type[BaseModel]) -> ResponseSchema:
+    return ResponseSchema(name="form", json_schema=json_schema(form), strict=True)
+
+
+def field(name: str) -> FormField:
+    return next(field for field in form_fields(schema(Fields)) or [] if field.name == name)
+
+
+def test_the_fields_are_those_of_the_judge_form() -> None:
+    fields = form_fields(schema(Fields)) or []
+    assert [(f.name, f.hint) for f in fields] == [
+        ("reasons", "a text"),
+        ("originality", "a whole number from 0 to 100"),
+        ("stated", "yes or no"),
+        ("side", "one of For, against"),
+        ("probability", "a whole number from 0 to 100, or none"),
+        ("share", "a number from 0 to 1"),
+    ]
+    assert fields[1].schema["description"].endswith("how new")
+    assert [f.multiline for f in fields] == [True, False, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [
+        ("reasons", "so\nand so", "so\nand so"),
+        ("reasons", "none", "none"),
+        ("reasons", "5", "5"),
+        ("originality", " 70 ", 70),
+        ("originality", "100", 100),
+        ("stated", "Yes", True),
+        ("stated", "n", False),
+        ("side", "AGAINST", "against"),
+        ("probability", "None", None),
+        ("probability", "5", 5),
+        ("share", ".25", 0.25),
+        ("share", "1", 1.0),
+    ],
+)
+def test_typed_text_is_parsed(name: str, typed: str, value: object) -> None:
+    parsed = field(name).parse(typed)
+    assert parsed == value
+    assert isinstance(parsed, bool) == isinstance(value, bool)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("reasons", " \n"),
+        ("originality", "101"),
+        ("originality", "-1"),
+        ("originality", "70 %"),
+        ("originality", "7.5"),
+        ("originality", "none"),
+        ("stated", "1"),
+        ("side", "both"),
+        ("probability", "high"),
+        ("share", "nan"),
+        ("share", "inf"),
+    ],
+)
+def test_text_that_does_not_fit_is_refused_with_a_hint(name: str, typed: str) -> None:
+    with pytest.raises(ValueError, match=name) as error:
+        field(name).parse(typed)
+    assert repr(typed.strip()) in str(error.value)
+    assert f"type {field(name).hint}" in str(error.value)
+
+
+def test_a_form_with_lists_is_typed_as_json() -> None:
+    assert form_fields(schema(Nested)) is None
+    assert form_fields(None) is None
+
 
 BELIEF = r"\finalBeliefProb{0.7}"
 

@@ -11,9 +11,9 @@ from inspect_ai.dataset import MemoryDataset
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
-from inspect_ai.solver import TaskState, generate
+from inspect_ai.solver import TaskState
 
-from tests.fixtures import Run, metrics
+from tests.fixtures import Run
 from tests.models.simulated import ask, case_of, instruction, probe, prompt
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
@@ -333,11 +333,6 @@ def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
         stated = f"{100 * bayes(case_of(item, thoughts, done.epoch)):.2f}"
         assert stated in text
     assert read_belief(texts[2]) == pytest.approx(float(stated) / 100)
-
-
-def test_inspects_own_generate_is_played_too(run: Run) -> None:
-    log = run(Task(dataset=urns(n=3), setup=prepare(), solver=generate(), scorer=brier()))
-    assert metrics(log)["share_scored"] == 0
 
 
 def test_inspects_cache_keeps_agents_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:

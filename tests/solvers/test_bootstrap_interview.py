@@ -174,18 +174,6 @@ def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: List
         assert text.count("Question: ") == k - 1
 
 
-def test_no_belief_is_measured_in_the_interview(run: Run, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
-    solver = bootstrap_interview(3, "fixed_sequence")
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)
-    assert log.samples
-    assert log.samples[0].scores
-    metadata = log.samples[0].scores["martingale"].metadata or {}
-    assert [belief["stage"] for belief in metadata["beliefs"]] == ["prior", "posterior"]
-    assert len(heard) == 3 + 1 + 2
-    assert not any(truth_seeking_questions()[0] in m.text for m in heard[-2]), "the prior is asked in a fresh context"
-
-
 def test_a_sample_without_a_usable_question_is_unscored(
     run: Run, listens: Listens, says: Says, rain: Rain, number: Number, reason: Reason
 ) -> None:

@@ -47,10 +47,6 @@ def test_a_repair_that_fails_its_check_is_tried_again(run: Run, says: Says) -> N
     assert [step.kind for step in steps if step.role == "assistant"] == ["reasoning", "answer"]
 
 
-def test_a_repair_that_passes_its_checks_is_the_answer(run: Run, says: Says) -> None:
-    assert repair(run, says, blocks(ROW["fixed"], CHECKS))[0] == 1
-
-
 def test_the_last_try_is_the_answer_and_is_not_run(run: Run, says: Says) -> None:
     before = len(Folder.ran)
     grade, sample = repair(run, says, *[blocks(ROW["faulty"], CHECKS)] * 2, tries=2)

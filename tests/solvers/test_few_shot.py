@@ -1,13 +1,9 @@
 """Few-shot: examples from a real scored log of a reference agent stand before the question, and never give it away."""
 
-from pathlib import Path
-
 import pytest
 from inspect_ai import Task, eval
-from inspect_ai.log import list_eval_logs, read_eval_log
 from inspect_ai.solver import SolverSpec
 
-from tests.commands import call
 from tests.fixtures import QUIET, Listens, Number, Rain, Reason, Run, Says, Solve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
@@ -81,22 +77,6 @@ def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: List
         assert sum(str(done.input) in m.text for m in messages) == 1
 
 
-@pytest.mark.parametrize("base", ["direct", "inspect_ai/generate"])
-def test_another_questions_proposition_is_not_given_away(
-    solve: Solve, run: Run, listens: Listens, rain: Rain, says: Says, base: str
-) -> None:
-    # a question of another id and event about the very same thing
-    twin = rain(event="another").model_copy(update={"id": "r", "input": "Rain or not?"})
-    log = run(Task(dataset=[twin], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
-    model, heard = listens()
-    done = solve(model, few_shot(log, share=1, base=base), rain())
-    assert not heard
-    assert done.store_as(Trajectory).ended == (
-        "None of 1 examples can be shown with this question: each is of the same event or of a later day."
-    )
-    assert [m.text for m in done.messages] == ["Will it rain?"]
-
-
 def test_a_question_without_examples_is_unscored(
     run: Run, listens: Listens, rain: Rain, says: Says, number: Number, reason: Reason
 ) -> None:
@@ -141,21 +121,3 @@ def test_a_log_is_read_inside_a_running_event_loop(run: Run, source: str) -> Non
     gone = SolverSpec("truthgym/few_shot", {"source": "gone.eval"}, {"source": "gone.eval"})
     with pytest.raises(BadInput, match="gone.eval cannot be read as a log"):
         eval("truthgym/urns", task_args={"n": 1}, model="reference/bayesian", solver=gone, **QUIET)
-
-
-@pytest.mark.slow
-def test_from_the_command_line(environment: dict[str, str], source: str, tmp_path: Path) -> None:
-    task = ["truthgym/urns", "-T", "n=2", "-T", "paradigms=brier", "--model", "reference/bayesian"]
-    solver = ["truthgym/few_shot", "-S", f"source={source}", "-S", "count=3"]
-    base = ["-S", "base={chain_of_thought: {steps: 2}}", "--display", "plain", "--log-dir", str(tmp_path)]
-    done = call("inspect", "eval", *task, "--solver", *solver, *base, environment=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "share_scored" in done.stdout
-    log = read_eval_log(list_eval_logs(str(tmp_path))[0])
-    assert log.samples
-    assert [s.kind for s in log.samples[0].store_as(Trajectory).steps if s.role == "assistant"][-3:] == [
-        *["reasoning"] * 2,
-        "answer",
-    ]
-    assert log.samples[0].store_as(Trajectory).steps[1].role == "assistant"
-    assert log.samples[0].store_as(Trajectory).steps[1].kind == "auxiliary"

@@ -9,13 +9,11 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks, metrics
+from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
-from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import answer_instruction
-from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import REVISE, TARGET, LengthControl, bounds, length_control, length_of
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
@@ -147,23 +145,6 @@ def test_an_interview_comes_before_the_question_and_its_length(
     ]
 
 
-def test_it_can_stand_within_few_shot_and_round_a_chain(solve: Solve, run: Run, listens: Listens, rain: Rain) -> None:
-    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "o", "input": "Will it snow?"})
-    model, heard = listens()
-    log = run(Task(dataset=[other], setup=prepare(), solver=chain_of_thought(1), scorer=brier()), model)
-    heard.clear()
-    inner = {"length_control": {"target": 9, "attempts": 1, "base": {"chain_of_thought": {"steps": 2}}}}
-    done = solve(model, few_shot(log.location, share=1, base=inner), rain())
-    assert len(heard) == 2 + 1 + 1
-    assert [m.role for m in heard[0]] == ["user", "assistant", "user", "assistant", "user"]
-    assert heard[0][0].text.startswith("Will it snow?")
-    assert heard[0][4].text.startswith("Will it rain?\n\nYour final answer should have about 9 words")
-    assert sum("about 9 words, at least 9" in m.text for m in heard[-1]) == 1, "the revision alone"
-    assert kept(done) == (9, "words", 4, 1)
-    wrote = [(s.kind, s.trainable) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
-    assert wrote == [("auxiliary", False)] * 2 + [("reasoning", True)] * 3 + [("answer", True)]
-
-
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
 def test_a_base_that_ended_early_is_not_revised(run: Run, listens: Listens, rain: Rain, text: str, stop: Any) -> None:
     model, heard = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
@@ -197,13 +178,3 @@ def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, r
     for base in (generate(), "inspect_ai/generate"):
         task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10, base=base))
         assert "records no trajectory; use one of Truthgym's solvers" in fails(task, says("Hm."))
-
-
-def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
-    from truthgym.tasks.worlds import urns
-
-    log = run(urns(n=10, paradigms="brier,length"), solver=length_control(60), epochs=1)
-    found = metrics(log)
-    assert (found["asked"], found["kept"], found["share_scored"]) == (60, 1, 1)
-    assert 54 <= found["achieved"] <= 66
-    assert metrics(log, 0)["share_scored"] == 1

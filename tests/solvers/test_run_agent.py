@@ -264,10 +264,3 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(
     kept = [(role, kind, text) for role, kind, _, text in steps(done)[1:3]]
     assert kept == [("assistant", "reasoning", "60%"), ("tool", "auxiliary", "Clouds.")]
     assert "answer" not in [kind for _, kind, *_ in steps(done)]
-
-
-def test_without_arguments_react_answers_in_its_first_words(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(ANSWER)
-    done = solve(model, run_agent(), rain())
-    assert len(heard) == 1
-    assert steps(done)[-1] == ("assistant", "answer", True, ANSWER)

@@ -125,14 +125,6 @@ def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, s
         assert not any(step.trainable for step in steps if step.message_id in rewritten)
 
 
-def test_replies_without_a_handoff_stay_trainable(run: Run) -> None:
-    log = run(agent_bench_mini(n=2), "reference/bayesian")
-    for sample in log.samples or []:
-        replies = {message.id for message in sample.messages if message.role == "assistant"}
-        trainable = {step.message_id for step in recorded_steps(Store(sample.store)) if step.trainable}
-        assert replies == trainable
-
-
 def test_an_unknown_agent_or_ledger_is_refused() -> None:
     with pytest.raises(BadInput, match="agent='truthgym/oracle' .*cannot be used"):
         run_agent("truthgym/oracle")

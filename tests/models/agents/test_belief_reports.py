@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from truthgym.models.agents.belief_reports import FIRST_REPORT, noisy, noisy_reports, percent, report
+from truthgym.models.agents.belief_reports import noisy, noisy_reports, percent, report
 from truthgym.models.agents.policies import Floats, Parameters, uniform
 
 GRID = (np.arange(20_000) + 0.5) / 20_000
@@ -110,21 +110,6 @@ def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None
         first = uniform(7, "report", "entrenched", "q", 2, "percent", 0, 0)
         result = float(noisy_reports(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
         assert report(0.3, planted, "entrenched", "q", 2, *place) == result
-
-
-def test_sharing_changes_later_reports_only() -> None:
-    assert FIRST_REPORT == ("percent", 0, 0)
-    assert FIRST_REPORT in PLACES
-    for place in PLACES:
-        out = {report(0.3, Parameters(noise=0.1, shared=shared), "bayesian", "q", 1, *place) for shared in (0, 0.3, 1)}
-        assert len(out) == (1 if place == FIRST_REPORT else 3)
-
-
-def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
-    planted = Parameters(noise=0.1, shared=1)
-    for key, epoch in product("pq", (1, 2)):
-        first = report(0.3, planted, "bayesian", key, epoch, *FIRST_REPORT)
-        assert report(0.3, planted, "bayesian", key, epoch, "marker", 1, 4) == pytest.approx(first, abs=1e-9)
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5])

@@ -142,14 +142,6 @@ def test_a_list_begins_with_the_share_of_the_update_that_leaks(item: Sample, lea
     assert beliefs == [first, 0.2, 0.91]
 
 
-def test_a_list_holds_a_number_for_each_point() -> None:
-    for item in ITEMS:
-        for count in (1, 2, 5):
-            wrote = [states(f"{10 * i}.00") for i in range(1, count + 1)]
-            beliefs = numbers(joint(item, turns(item, *wrote)), count + 1)
-            assert beliefs[1:] == [i / 10 for i in range(1, count + 1)]
-
-
 def test_in_a_list_a_step_without_a_number_keeps_the_belief() -> None:
     item = URNS[0]
     prior = prior_of(item)
