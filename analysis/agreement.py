@@ -15,7 +15,7 @@ import pandas as pd
 from truthgym.analysis.tables.answers import SAMPLE, answers, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.markdown import chart_section, intervals, number_range, page, section, table
-from truthgym.analysis.tables.panels import GREEN, heading, interval_panel, labels
+from truthgym.analysis.tables.panels import GREEN, heading, interval_panel, labels, stack
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import main_keys, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
@@ -73,10 +73,7 @@ def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
 
 
 def agreements(
-    answers: pd.DataFrame,
-    beliefs: pd.DataFrame | None = None,
-    judges: pd.DataFrame | None = None,
-    key: str = "",
+    answers: pd.DataFrame, beliefs: pd.DataFrame | None = None, judges: pd.DataFrame | None = None, key: str = ""
 ) -> pd.DataFrame:
     """The same from tables of answers, beliefs and ratings of judges."""
     rows: list[dict[str, Any]] = []
@@ -124,16 +121,10 @@ def agreements(
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw alpha with its interval, a panel for each kind of comparison. Dashed: chance, and the customary thresholds.
-
-    Raises:
-        BadInput: There is no comparison.
-    """
-    if frame.empty:
-        raise BadInput("There is no comparison to draw; score a log twice")
+    """Draw alpha with its interval, a panel for each kind. Dashed: chance, and the customary thresholds."""
     panels = [_panel(str(kind), rows) for kind, rows in frame.groupby("kind", sort=False)]
-    charts: alt.VConcatChart = alt.vconcat(*panels).resolve_scale(x="shared").configure_axis(titleLimit=600)
-    return charts
+    shared = alt.Resolve(scale=alt.ScaleResolveMap(x="shared"))
+    return stack(panels, "There is no comparison to draw; score a log twice", 600, resolve=shared)
 
 
 def _panel(kind: str, rows: pd.DataFrame) -> alt.LayerChart:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import chart_section, intervals, page, section, table, with_interval
-from truthgym.analysis.tables.panels import BLUE, ORANGE, SHAPES, heading, interval_panel, labels, scale
+from truthgym.analysis.tables.panels import BLUE, ORANGE, SHAPES, heading, interval_panel, labels, scale, stack
 from truthgym.analysis.tables.regression_design import ASSIGNED, FEATURES, OBSERVED, Design, settings, with_trajectories
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
@@ -120,17 +120,10 @@ def effects(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw every effect with its interval, a panel for each score, sorted by effect. Hollow: not below 5 % after Holm.
-
-    Raises:
-        BadInput: No effect has an interval.
-    """
+    """Draw every effect with its interval, sorted, a panel for each score. Hollow: not below 5 % after Holm."""
     drawn = frame.dropna(subset=["lower", "upper"])
-    if drawn.empty:
-        raise BadInput(f"None of {len(frame)} effects has an interval; ask about more events")
     panels = [_panel(rows) for _, rows in drawn.groupby("score", sort=False)]
-    charts: alt.VConcatChart = alt.vconcat(*panels).configure_axis(titleLimit=600)
-    return charts
+    return stack(panels, f"None of {len(frame)} effects has an interval; ask about more events", 600)
 
 
 def _panel(rows: pd.DataFrame) -> alt.LayerChart:

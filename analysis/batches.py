@@ -68,9 +68,6 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
     """Draw each difference with its interval, a panel for each score. The dashed line is no change.
 
     Differences on fewer than thirty questions are not drawn.
-
-    Raises:
-        BadInput: No difference can be drawn.
     """
     rows = frame[frame["n"] >= FEW_QUESTIONS].dropna(subset=["lower", "upper"])
     if rows.empty:

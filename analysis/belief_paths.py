@@ -14,10 +14,9 @@ import pandas as pd
 
 from truthgym.analysis.tables.answers import labelled, no_scores, sample_facts
 from truthgym.analysis.tables.markdown import by_reason, page, picture, section, table, with_interval
-from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, interval_panel
+from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, interval_panel, stack
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
-from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
 from truthgym.scorers.statistics.martingale import belief_table, table_score
 from truthgym.scorers.statistics.martingale_score import REASONS, corrected_posterior
@@ -86,15 +85,9 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
 
     Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
     at 0 for beliefs whose updates cannot be predicted. Blue: the slope from prior to posterior.
-
-    Raises:
-        BadInput: There is nothing to draw.
     """
-    panels = list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]
-    if not panels:
-        raise BadInput("There is no belief path to draw; score a log with truthgym/martingale")
-    charts: alt.VConcatChart = alt.vconcat(*(_run(rows) for _, rows in panels))
-    return charts
+    panels = [_run(rows) for _, rows in list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]]
+    return stack(panels, "There is no belief path to draw; score a log with truthgym/martingale")
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
 from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table
-from truthgym.analysis.tables.panels import BLUE, ORANGE, scale
+from truthgym.analysis.tables.panels import BLUE, ORANGE, grid, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
@@ -95,15 +95,9 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Draw frequency against forecast, a panel for each model and setup. Bars: the consistency bands.
-
-    Raises:
-        BadInput: There is nothing to draw.
-    """
-    if frame.empty:
-        raise BadInput("There is no reliability diagram to draw; ask more questions with a known outcome")
-    panels: alt.ConcatChart = alt.concat(*(_panel(rows) for _, rows in frame.groupby(RUN, sort=False)), columns=3)
-    return panels
+    """Draw frequency against forecast, a panel for each model and setup. Bars: the consistency bands."""
+    panels = [_panel(rows) for _, rows in frame.groupby(RUN, sort=False)]
+    return grid(panels, 3, "There is no reliability diagram to draw; ask more questions with a known outcome")
 
 
 def _panel(rows: pd.DataFrame) -> alt.LayerChart:

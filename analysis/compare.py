@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
+from truthgym.analysis.tables.markdown import counted, intervals, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
 from truthgym.analysis.tables.setups import with_setups
 from truthgym.datasets.errors import BadInput
@@ -17,8 +21,6 @@ from truthgym.evallog.reader import LogReader
 from truthgym.scorers.statistics.paired import Comparison, RunValues, compare_means, compare_slopes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from truthgym.evallog.schema import LoggedScore
 
 Scores = Mapping[str, Sequence["LoggedScore"]]
@@ -37,9 +39,6 @@ class Run:
     """The scores of a log."""
 
     log: LogFile
-    model: str
-    task: str
-    """With the number of its version, within which scores compare."""
     values: RunValues
     targets: dict[str, Any] = field(default_factory=dict)
     """By question."""
@@ -48,8 +47,12 @@ class Run:
     about: dict[str, Any] = field(default_factory=dict)
     """What the beliefs of a scorer are about, if not the proposition."""
 
+    @property
+    def model(self) -> str:
+        return self.log.header.eval.model
 
-def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
+
+def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
     """Compare runs on the same questions, each with the first one.
 
     A difference is the mean over the questions that both runs have a number for, epochs averaged first, with an
@@ -72,15 +75,14 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     Raises:
         BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
     """
-    import pandas as pd
-
     if len(logs) < 2:
         raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
     first, *others = (_read(path) for path in logs)
     rows, notes = [], []
     for path, run in zip(logs[1:], others, strict=True):
-        (task, version), (other, other_version) = (compared.task.rsplit(" ", 1) for compared in (first, run))
-        if task == other and version != other_version:
+        tasks = [compared.log.header.eval.comparable.rsplit(" ", 1) for compared in (first, run)]
+        (task, version), (other_task, other_version) = tasks
+        if task == other_task and version != other_version:
             notes.append(
                 f"WARNING: {path} is of version {other_version} of {task}, and {logs[0]} of version {version}. "
                 "Their scores do not compare: CHANGELOG.md, under 'Task versions', says why."
@@ -109,7 +111,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     return frame
 
 
-def regressions(before: str | Path, after: str | Path) -> "pd.DataFrame":
+def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
     """What got better or worse between two evals of one task, in versions with the same number.
 
     Returns:
@@ -127,18 +129,13 @@ def regressions(before: str | Path, after: str | Path) -> "pd.DataFrame":
         raise BadInput(f"{before} is of {tasks[0]} and {after} of {tasks[1]}; compare runs of one version of a task")
     frame = compare([before, after])
     frame = frame[frame["better"].isin(["lower", "higher"])].reset_index(drop=True)
-    sign = frame["better"].map({"lower": -1.0, "higher": 1.0})
-    lower, upper = frame["lower"] * sign, frame["upper"] * sign
-    frame["verdict"] = "no difference found"
-    frame.loc[(lower > 0) & (upper > 0), "verdict"] = "better"
-    frame.loc[(lower < 0) & (upper < 0), "verdict"] = "worse"
-    return frame
+    rise = np.select([frame["lower"] > 0, frame["upper"] < 0], [1, -1], 0)
+    gain = rise * np.where(frame["better"] == "higher", 1, -1)
+    return frame.assign(verdict=pd.Series(gain).map({1: "better", -1: "worse", 0: "no difference found"}))
 
 
-def report(frame: "pd.DataFrame") -> str:
+def report(frame: pd.DataFrame) -> str:
     """The comparison as a Markdown table, with notes below it."""
-    from truthgym.analysis.tables.markdown import counted, intervals, table
-
     runs = frame.drop_duplicates("log")
     if runs["model"].duplicated().any():  # one model in several logs: only their names tell them apart
         names = {log: f"{model}, {Path(log).name}" for log, model in zip(runs["log"], runs["model"], strict=True)}
@@ -155,9 +152,7 @@ def report(frame: "pd.DataFrame") -> str:
 def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
         samples = [sample for _, sample in log.outcomes()]
-        run = Run(
-            LogFile(log, 0, 0.0), log.header.eval.model, log.header.eval.comparable, RunValues.of_samples(samples)
-        )
+        run = Run(LogFile(log, 0, 0.0), RunValues.of_samples(samples))
         for sample in samples:
             run.targets[str(sample.id)] = sample.target
             for name, score in (sample.scores or {}).items():
@@ -187,19 +182,14 @@ def _beliefs(
     from truthgym.scorers.statistics.martingale_score import REASONS, brier_gain, movement
 
     both = [question for question in shared if question in before and question in after]
+    recorded = [[(question, score) for question in both for score in scores[question]] for scores in (after, before)]
     tables = [
-        belief_table(
-            [
-                SampleScore(score=Score(value=math.nan, metadata=score.details), sample_id=question)
-                for question in both
-                for score in scores[question]
-            ]
-        )
-        for scores in (after, before)
+        belief_table([SampleScore(score=Score(value=math.nan, metadata=s.details), sample_id=q) for q, s in pairs])
+        for pairs in recorded
     ]
-    scores = [table_score(table) for table in tables]
-    reasons = [REASONS[score.reason] for score in scores if score.reason]
-    yield f"{name}_score", "0", compare_slopes(*scores), "; ".join(dict.fromkeys(reasons))
+    slopes = [table_score(table) for table in tables]
+    reasons = [REASONS[slope.reason] for slope in slopes if slope.reason]
+    yield f"{name}_score", "0", compare_slopes(*slopes), "; ".join(dict.fromkeys(reasons))
     beliefs = [(table.prior[table.first], table.posterior[table.first], table.questions.outcome) for table in tables]
     for figure, better, sides in (
         ("excess_movement", "0", [movement(prior, posterior).excess for prior, posterior, _ in beliefs]),

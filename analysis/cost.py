@@ -12,7 +12,7 @@ import pandas as pd
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD
 from truthgym.analysis.tables.markdown import by_reason, page, picture, section, table
-from truthgym.analysis.tables.panels import COLORS, SHAPES, scale
+from truthgym.analysis.tables.panels import COLORS, SHAPES, grid, scale
 from truthgym.analysis.tables.prices import money_of, prices_in
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
@@ -94,17 +94,11 @@ def chart(frame: pd.DataFrame) -> alt.ConcatChart:
 
     Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
     above it pay more for the same width. An estimate of one eval has no panel: there is nothing to compare.
-
-    Raises:
-        BadInput: No two evals of a scorer can be compared.
     """
     panels = [_panel(rows) for _, rows in _compared(frame).groupby("scorer", sort=True)]
-    if not panels:
-        raise BadInput(
-            f"No two evals of one scorer have {FEW_QUESTIONS} questions to compare; run more models or setups"
-        )
-    charts: alt.ConcatChart = alt.concat(*panels, columns=2).resolve_scale(color="independent", shape="independent")
-    return charts
+    nothing = f"No two evals of one scorer have {FEW_QUESTIONS} questions to compare; run more models or setups"
+    figure: alt.ConcatChart = grid(panels, 2, nothing).resolve_scale(color="independent", shape="independent")
+    return figure
 
 
 def _compared(frame: pd.DataFrame) -> pd.DataFrame:

@@ -89,11 +89,7 @@ def load(logs: Places) -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.Chart:
-    """Draw the share read, by scorer, model and setup, and what the rest is. Those with the smallest share are drawn.
-
-    Raises:
-        BadInput: No run was scored.
-    """
+    """Draw the share read by scorer, model and setup, and what the rest is: those with the smallest share."""
     rows = frame[frame["problem"].isin(COLORS)]
     if rows.empty:
         raise BadInput(f"None of {frame['log'].nunique()} runs was scored; score them with inspect score")

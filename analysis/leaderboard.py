@@ -23,7 +23,7 @@ from truthgym.analysis.tables.markdown import (
     table,
 )
 from truthgym.analysis.tables.models import ACROSS, Names, Pairs, relabelled, without
-from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_title, interval_panel
+from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_title, interval_panel, stack
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places
@@ -178,20 +178,11 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw the ranks that each model can have: a panel for each score and setup. Bars that overlap are ties.
-
-    Raises:
-        BadInput: There is no comparison, or none was tested.
-    """
-    if frame.empty:
-        raise BadInput("There is no comparison to draw; run two or more models on the same questions")
+    """Draw the ranks that each model can have: a panel for each score and setup. Bars that overlap are ties."""
     board = leaderboard(frame).dropna(subset="best_rank")
-    if board.empty:
-        raise BadInput("No two models share three independent events, so no rank can be drawn; ask about more events")
     panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
-    charts = alt.vconcat(*panels, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
-    configured: alt.VConcatChart = charts.configure_axis(titleLimit=500)
-    return configured
+    nothing = "No two models share three independent events, so no rank can be drawn; ask about more events"
+    return stack(panels, nothing, 500, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
 
 
 def _panel(rows: pd.DataFrame) -> alt.HConcatChart:

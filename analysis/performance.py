@@ -44,11 +44,12 @@ from truthgym.analysis.tables.panels import (
     interval_panel,
     labels,
     scale,
+    stack,
 )
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import best_end, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import one_of
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED, ScorerDeclaration
 from truthgym.scorers.statistics.interval import t_estimate
@@ -177,13 +178,9 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     With a size or ability as `x` there is a panel for each scorer and setup, with the rank correlation. A hollow mark:
     too few answers were read. The dashed line is the scorer's reference value. Rows without a score or with fewer than
     thirty questions are not drawn.
-
-    Raises:
-        BadInput: No row can be drawn.
     """
     drawn = _drawn(frame)
-    if drawn.empty:
-        raise BadInput(f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more")
+    nothing = f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more"
     y, x = (frame.attrs.get(name, default) for name, default in (("y", "score"), ("x", "name")))
     drawn = drawn.assign(**_drawn_scores(drawn, y))
     groups = sorted(drawn["group"].unique())
@@ -191,12 +188,10 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
         panels = [_by_setup(rows, groups, y) for _, rows in drawn.groupby("scorer")]
     else:
         placed = drawn[drawn["x"].notna()]
-        if placed.empty:
-            raise BadInput(f"No model has a known {x}, so there is no chart; give a table as ability=")
+        if len(drawn):
+            nothing = f"No model has a known {x}, so there is no chart; give a table as ability="
         panels = [_by_x(rows, groups, frame.attrs) for _, rows in placed.groupby(["scorer", "setup"], sort=True)]
-    charts = alt.vconcat(*panels, title=excluded_title(frame.attrs.get("excluded", [])))
-    configured: alt.VConcatChart = charts.configure_axis(titleLimit=700)
-    return configured
+    return stack(panels, nothing, 700, title=excluded_title(frame.attrs.get("excluded", [])))
 
 
 def _drawn_scores(rows: pd.DataFrame, y: str) -> "dict[str, pd.Series[float]]":

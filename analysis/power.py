@@ -17,6 +17,7 @@ import pandas as pd
 from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
 from truthgym.analysis.tables.markdown import by_reason, counted, page, picture, section, table
+from truthgym.analysis.tables.panels import grid
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import main_scores
 from truthgym.analysis.tables.setups import Places
@@ -123,15 +124,9 @@ def chart(frame: pd.DataFrame) -> alt.ConcatChart:
 
     A panel for each setup, score and kind shows the subject that needs most. The dashed line is the effect; the cross
     is the log's own size.
-
-    Raises:
-        BadInput: There is nothing to draw.
     """
-    if frame.empty:
-        raise BadInput("There is no plan to draw; give logs with more questions")
     panels = [_panel(rows) for _, rows in frame.groupby(SUBJECT[:3], sort=False)]
-    charts: alt.ConcatChart = alt.concat(*panels, columns=2)
-    return charts
+    return grid(panels, 2, "There is no plan to draw; give logs with more questions")
 
 
 def _panel(rows: pd.DataFrame) -> alt.LayerChart:

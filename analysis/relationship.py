@@ -24,7 +24,7 @@ from truthgym.analysis.tables.markdown import (
     table,
     with_interval,
 )
-from truthgym.analysis.tables.panels import BLUE, heading, interval_panel, labels
+from truthgym.analysis.tables.panels import BLUE, heading, interval_panel, labels, stack
 from truthgym.analysis.tables.regression_design import CROSSED, factors
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BestEnd, ends, main_keys, orient_higher_is_better, score_name
@@ -154,11 +154,7 @@ def relations(
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw all correlations with an interval by level, the published link, and the effects, each in a panel.
-
-    Raises:
-        BadInput: Nothing has an interval.
-    """
+    """Draw all correlations with an interval by level, the published link, and the effects, each in a panel."""
     drawn = frame.dropna(subset=["lower", "upper"])
     related = drawn[drawn["kind"].isin(CORRELATIONS)]
     panels = [
@@ -170,11 +166,8 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
         _forest(rows, f"effects on {y}", f"change of {y} for 1 sd of x, or for the setting")
         for y, rows in effects.groupby("y", sort=False)
     ]
-    panels += [panel for panel in [_link_panel(frame)] if panel]
-    if not panels:
-        raise BadInput("No relation has an interval, so there is no chart; run more models or questions")
-    charts: alt.VConcatChart = alt.vconcat(*panels).configure_axis(titleLimit=600)
-    return charts
+    panels += filter(None, [_link_panel(frame)])
+    return stack(panels, "No relation has an interval, so there is no chart; run more models or questions", 600)
 
 
 def _forest(rows: pd.DataFrame, title: str, axis: str, domain: Sequence[float] | None = None) -> alt.LayerChart:

@@ -97,11 +97,7 @@ def _aligned(given: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN
 
 
 def chart(frame: pd.DataFrame) -> alt.LayerChart:
-    """The texts with the largest contributions, line by line, each token shaded. Searchable in .html.
-
-    Raises:
-        BadInput: There is no token.
-    """
+    """The texts with the largest contributions, line by line, each token shaded. Searchable in .html."""
     if frame.empty:
         raise BadInput("There is no token to draw; load logs of truthgym/mutual_prediction")
     size = frame["contribution"].abs().groupby([frame[key] for key in KEYS]).sum()

@@ -5,15 +5,15 @@ python -m truthgym.analysis.training_effect LOGS OUT.md --before hf/base --after
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question, epochs_by_question, read_enough
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.markdown import by_reason, intervals, page, picture, section, table
-from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, interval_panel, labels, scale
+from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, grid, interval_panel, labels, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
@@ -22,19 +22,10 @@ from truthgym.scorers.statistics.martingale import ELICITORS
 from truthgym.scorers.statistics.martingale_score import brier_gain, movement
 from truthgym.scorers.statistics.paired import Comparison, compare_means, difference_in_differences
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 QUESTION = "What did training change, beyond what a control changed?"
-FORM = {
-    "characters": "length",
-    "steps": "length",
-    "hedges": "form",
-    "numbers": "form",
-    "confidence": "form",
-    "cut off": "form",
-}
+FORM = {"characters": "length", "steps": "length"} | dict.fromkeys(
+    ("hedges", "numbers", "confidence", "cut off"), "form"
+)
 """Side effects that are read from every answer, and what they are of."""
 CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
 COLORS = {CHANGE: BLUE, CONTROL: GRAY, BEYOND: ORANGE}
@@ -45,9 +36,7 @@ KEYS = ["setup", "split", "of", "measure", "model", "comparison"]
 LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest detectable"}
 
 
-def load(
-    logs: Places, before: str = "", after: str = "", control: str = "", control_before: str = ""
-) -> "pd.DataFrame":
+def load(logs: Places, before: str = "", after: str = "", control: str = "", control_before: str = "") -> pd.DataFrame:
     """Compare trained models with the model that training started from, question by question.
 
     Each difference is the mean over the questions that all models in it have a number for, epochs averaged first, with
@@ -77,8 +66,6 @@ def load(
     Raises:
         BadInput: A model that the logs do not have, or that several names fit; models that share no question.
     """
-    import pandas as pd
-
     answer_rows = answers(logs, features=True)
     names = sorted(answer_rows["model"].unique())
     before, after = _default_start(names, before, after)
@@ -132,7 +119,7 @@ def _compared(values: Sequence[dict[str, list[float]]], events: dict[str, str]) 
         yield BEYOND, difference_in_differences(values[0], values[1], values[2], values[3], events)
 
 
-def _scores(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
+def _scores(answer_rows: pd.DataFrame) -> pd.DataFrame:
     """The numbers that have a better end, by `measure`."""
     chosen = main_scores(answer_rows)[0]["score"].unique()
     scores = answer_rows.assign(measure=score_names(answer_rows))
@@ -142,13 +129,11 @@ def _scores(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]
 
 
-def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "tuple[pd.DataFrame, list[str]]":
+def _belief_changes(logs: Places, answer_rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """One value for each question of what `martingale` measures by means: excess movement and Brier gain.
 
     Also the models in setups that have no prior and posterior of the same questions.
     """
-    import pandas as pd
-
     rows, without = [], []
     if answer_rows["scorer"].str.startswith("martingale").any():
         recorded = beliefs(logs)
@@ -173,10 +158,8 @@ def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "tuple[pd.Data
     return pd.DataFrame(rows, columns=TIDY), without
 
 
-def _side_effects(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
+def _side_effects(answer_rows: pd.DataFrame) -> pd.DataFrame:
     """What every answer shows besides its scores. What is the same in all answers is left out."""
-    import pandas as pd
-
     first = answer_rows.drop_duplicates(["eval_id", "sample_id", "epoch"])
     first = first.assign(**{"cut off": first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
     parts = [first.assign(measure=name, of=of, value=first[name].astype(float), better="") for name, of in FORM.items()]
@@ -187,7 +170,7 @@ def _side_effects(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     return every[every.groupby(["setup", "measure"])["value"].transform("nunique") > 1]
 
 
-def _remarks(frame: "pd.DataFrame", control: bool) -> list[str]:
+def _remarks(frame: pd.DataFrame, control: bool) -> list[str]:
     """What the differences do not show."""
     without = frame.loc[frame["lower"].isna() & frame["read"], "measure"].unique()
     clear = ((frame["lower"] > 0) | (frame["upper"] < 0)).sum()
@@ -202,22 +185,16 @@ def _remarks(frame: "pd.DataFrame", control: bool) -> list[str]:
     ]
 
 
-def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
-    """Draw the differences with their intervals, a panel for each main score and side effect, largest change first.
-
-    Raises:
-        BadInput: There is nothing to draw.
-    """
+def chart(frame: pd.DataFrame) -> alt.ConcatChart:
+    """Draw the differences with their intervals, a panel for each main score and side effect, largest change first."""
     drawn = frame[frame["lower"].notna() & (frame["of"] != "other score")]
-    if drawn.empty:
-        raise BadInput("No difference has an interval, so there is no chart; ask more questions about other events")
-    order = {of: i for i, of in enumerate(("score", "length", "form"))}
-    panels = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order[str(part[0][0])], str(part[0][1])))
-    charts: alt.ConcatChart = alt.concat(*(_panel(rows) for _, rows in panels), columns=2)
-    return charts
+    order = ("score", "length", "form")
+    parts = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order.index(str(part[0][0])), str(part[0][1])))
+    nothing = "No difference has an interval, so there is no chart; ask more questions about other events"
+    return grid([_panel(rows) for _, rows in parts], 2, nothing)
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     label = rows["setup"] + np.where(rows["split"] == "", "", ", " + rows["split"] + " split")
     label += np.where(rows["model"].nunique() > 1, ", " + rows["model"], "")
     comparisons = [name for name in COLORS if name in set(rows["comparison"])]
@@ -235,7 +212,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     ).properties(width=240, height={"step": 14}, title=str(rows["measure"].iloc[0]))
 
 
-def report(frame: "pd.DataFrame", figure: str = "") -> str:
+def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The differences as Markdown tables, scores before side effects."""
     cells = frame.assign(cell=intervals(frame, "difference"))
     compared = cells.pivot(index=KEYS[:-1], columns="comparison", values="cell")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.markdown import page, picture, section, table
-from truthgym.analysis.tables.panels import BLUE, scale
+from truthgym.analysis.tables.panels import BLUE, grid, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import ends, main_scores, score_names
 from truthgym.analysis.tables.setups import Places
@@ -116,13 +116,7 @@ def load(
 
 
 def chart(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Draw the distribution of the scores, a panel for each model and setup, best mean first.
-
-    Raises:
-        BadInput: There is nothing to draw.
-    """
-    if frame.empty:
-        raise BadInput("There is no trajectory to draw; use another filter")
+    """Draw the distribution of the scores, a panel for each model and setup, best mean first."""
     low = frame["best"].iloc[0] == "lowest"
     panels = sorted(frame.groupby(["setup", "model"]), key=lambda part: part[1]["value"].mean(), reverse=not low)
     edges = np.histogram_bin_edges(frame["value"], BARS)
@@ -137,8 +131,7 @@ def chart(frame: pd.DataFrame) -> alt.ConcatChart:
         .properties(width=250, height=140, title=alt.Title(str(model), subtitle=f"{setup}: {len(rows):,}", limit=280))
         for (setup, model), rows in panels
     ]
-    charts: alt.ConcatChart = alt.concat(*bars, columns=3)
-    return charts
+    return grid(bars, 3, "There is no trajectory to draw; use another filter")
 
 
 def _binned(rows: pd.DataFrame, edges: NDArray[np.float64]) -> pd.DataFrame:

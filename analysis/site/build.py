@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import altair as alt
+import pandas as pd
 
 from truthgym.analysis import leaderboard, performance
 from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis, check_options
@@ -20,10 +21,6 @@ from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, runs
 from truthgym.datasets.errors import BadInput, one_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 SCRIPT = "charts.js"
 """The JavaScript that draws all charts."""
@@ -49,7 +46,7 @@ class Finding:
     """Why there is nothing to show. "": there is something."""
     failed: bool = False
     """Whether the refusal is an error of Truthgym."""
-    frame: "pd.DataFrame | None" = None
+    frame: pd.DataFrame | None = None
     markdown: str = ""
     spec: str = ""
     files: list[tuple[str, str]] = field(default_factory=list)
@@ -154,25 +151,15 @@ def _write_pictures(name: str, spec: str, out: Path) -> list[tuple[str, str]]:
     return [("chart (SVG)", f"{name}.svg"), ("chart (PNG)", f"{name}.png")]
 
 
-def _write_tables(name: str, frame: "pd.DataFrame", out: Path) -> list[tuple[str, str]]:
+def _write_tables(name: str, frame: pd.DataFrame, out: Path) -> list[tuple[str, str]]:
     """The table and those in its attributes, as .csv."""
     files = []
-    for key, part in _tables(frame):
-        file = f"{name}{f'_{key}' * bool(key)}.csv"
-        part.to_csv(out / file, index=False)
-        files.append((f"{key or 'all numbers'} (CSV)", file))
+    for key, rows in {"": frame, **frame.attrs}.items():
+        if isinstance(rows, pd.DataFrame) or (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
+            file = f"{name}{f'_{key}' * bool(key)}.csv"
+            pd.DataFrame(rows).to_csv(out / file, index=False)
+            files.append((f"{key or 'all numbers'} (CSV)", file))
     return files
-
-
-def _tables(frame: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
-    import pandas as pd
-
-    yield "", frame
-    for key, value in frame.attrs.items():
-        if isinstance(value, pd.DataFrame):
-            yield str(key), value
-        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-            yield str(key), pd.DataFrame(value)
 
 
 def _scripts(out: Path) -> list[str]:
@@ -245,7 +232,7 @@ def _state(finding: Finding) -> str:
     return f"yes, with {number} caveat{'s' * (number > 1)}" if number else "yes"
 
 
-def _frame_of(findings: Sequence[Finding], name: str) -> "pd.DataFrame | None":
+def _frame_of(findings: Sequence[Finding], name: str) -> pd.DataFrame | None:
     return next((finding.frame for finding in findings if finding.name == name), None)
 
 

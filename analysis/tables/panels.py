@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from truthgym.datasets.errors import BadInput
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -13,6 +15,7 @@ COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", GRAY)
 """Of the models, in order: told apart by colour-blind readers (Okabe and Ito 2008, without yellow)."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 ZERO = {0.0: "gray"}
+Panels = Sequence[alt.Chart | alt.LayerChart | alt.HConcatChart]
 OF_POINT = ("fill", "shape", "tooltip")
 """Channels that a rule does not have."""
 
@@ -38,7 +41,7 @@ def interval_panel(
         color: Of all marks, or the channel that gives it. None: Vega's own.
         width: Of the rules, in pixels.
         point: Properties of the points other than these. With a channel `fill` they can be hollow.
-        layers: Drawn above the rules, below the points.
+        layers: Drawn above the dashed lines, below the intervals.
         channels: Such as `y` or `tooltip`.
     """
     axis = "x" if isinstance(estimate, alt.X) else "y"
@@ -55,7 +58,28 @@ def interval_panel(
     ]
     rule = base.mark_rule(strokeWidth=width, **painted).encode(**{axis: lower, f"{axis}2": f"{bounds[1]}:Q"})
     dot = base.mark_point(**({"size": 60, "opacity": 1} | hollow | painted | dict(point or {})))
-    return alt.LayerChart(layer=[*lines, rule, *layers, dot.encode(**{axis: estimate}, **own)])
+    return alt.LayerChart(layer=[*lines, *layers, rule, dot.encode(**{axis: estimate}, **own)])
+
+
+def grid(panels: Panels, columns: int, nothing: str) -> alt.ConcatChart:
+    """The panels of a figure in so many columns, or the error that there is nothing to draw."""
+    if not panels:
+        raise BadInput(nothing)
+    figure: alt.ConcatChart = alt.concat(*panels, columns=columns)
+    return figure
+
+
+def stack(
+    panels: Panels,
+    nothing: str,
+    title_limit: int | None = None,
+    **properties: Any,  # noqa: ANN401
+) -> alt.VConcatChart:
+    """The panels of a figure below each other, with titles of axes of at most so many pixels; the same error."""
+    if not panels:
+        raise BadInput(nothing)
+    figure: alt.VConcatChart = alt.vconcat(*panels, **properties)
+    return figure.configure_axis(titleLimit=title_limit) if title_limit else figure
 
 
 def labels(column: str, sort: Any, limit: int) -> alt.Y:  # noqa: ANN401
