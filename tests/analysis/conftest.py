@@ -29,13 +29,13 @@ def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
     folder = tmp_path_factory.mktemp("tables")
-    given: dict[str, Any] = {"display": "log", "log_dir": str(folder), "log_realtime": False}
+    options: dict[str, Any] = {"display": "log", "log_dir": str(folder), "log_realtime": False}
     task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
-    done = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **given)
-    write_eval_log(score(done[0], brier(read="token"), display="log"), done[0].location)
+    logs = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **options)
+    write_eval_log(score(logs[0], brier(read="token"), display="log"), logs[0].location)
     reply = ModelOutput.from_content("mockllm/model", "Perhaps 12.5 or 3, likely: right")
     reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     plain = Task(dataset=[Sample(id=7, input="Which?", target="right")], scorer=match(), name="plain")
-    eval(plain, model=get_model("mockllm/model", custom_outputs=[reply]), **given)
+    eval(plain, model=get_model("mockllm/model", custom_outputs=[reply]), **options)
     return folder

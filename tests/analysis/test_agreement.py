@@ -41,13 +41,9 @@ def test_every_kind_of_second_score_is_compared() -> None:
     answers = pd.concat([rows_of(same), rows_of({("a", "direct"): noisy(0.3, 3)}, scorer="brier read=token")])
     facts = answers[answers["scorer"] == "brier"].query("mode == 'direct'").drop(columns=["key", "value"])
     judges = pd.concat([facts.assign(judge=name, rating=noisy(sd, 4).ravel()) for name, sd in (("x", 0.1), ("y", 0.2))])
-    told = [("self", "prior", 0.1), ("self", "prior 2", 0.1), ("judge", "prior", 0.8)]
-    beliefs = pd.concat(
-        [
-            facts.assign(elicitor=who, stage=stage, belief=noisy(sd, 5 + i).ravel())
-            for i, (who, stage, sd) in enumerate(told)
-        ]
-    )
+    elicited = [("self", "prior", 0.1), ("self", "prior 2", 0.1), ("judge", "prior", 0.8)]
+    beliefs = pd.concat([facts.assign(elicitor=elicitor, stage=stage, belief=noisy(sd, 5 + i).ravel())
+                         for i, (elicitor, stage, sd) in enumerate(elicited)])  # fmt: skip
     frame = agreements(answers, beliefs, judges)
     assert dict(zip(frame["kind"], frame["raters"], strict=True)) == {
         "scorers": "brier, brier read=token",
@@ -76,9 +72,8 @@ def test_what_says_nothing_is_said_and_not_drawn() -> None:
     failing[:50] = np.nan
     values = {("a", "direct"): noisy(0.1, 1)}
     facts = rows_of(values).drop(columns=["key", "value"])
-    judges = pd.concat(
-        [facts.assign(judge=name, rating=one.ravel()) for name, one in (("x", values["a", "direct"]), ("y", failing))]
-    )
+    ratings = {"x": values["a", "direct"], "y": failing}
+    judges = pd.concat([facts.assign(judge=name, rating=numbers.ravel()) for name, numbers in ratings.items()])
     frame = agreements(rows_of(values), judges=judges)
     assert frame["kind"].tolist() == ["epochs"]
     assert any("y gave no number for half of the units" in note for note in frame.attrs["notes"])

@@ -34,9 +34,8 @@ def test_a_planted_change_is_found_and_none_stays_none(urn_logs: Path, changed: 
     planted, null = brier.loc["reference/overreacting"], brier.loc["reference/bayesian"]
     half = 2.0227 * changes.std(ddof=1) / np.sqrt(40)  # t quantile with 39 degrees of freedom
     assert planted["difference"] == pytest.approx(changes.mean(), abs=1e-4)
-    assert [planted["lower"], planted["upper"]] == pytest.approx(
-        [changes.mean() - half, changes.mean() + half], abs=0.002
-    )
+    bounds = [changes.mean() - half, changes.mean() + half]
+    assert [planted["lower"], planted["upper"]] == pytest.approx(bounds, abs=0.002)
     assert (null["difference"], null["n"], null["better"]) == (0, 40, "lower")
     assert frame.attrs["notes"][-1].endswith("at least one would leave out 0 with a probability of up to 10%.")
     assert "| reference/bayesian noise=0.1 |" in report(frame, "x.svg")

@@ -24,23 +24,20 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     frame = load(log.location)
     assert list(frame.columns)[-4:] == ["step 1", "step 2", "posterior", "corrected"]
     assert len(frame) == 12 * 3 * 2
-    assert log.samples
-    done = log.samples[7]
-    assert done.scores
-    value = done.scores["martingale"].value
-    assert isinstance(value, dict)
+    sample = (log.samples or [])[7]
+    value: Any = (sample.scores or {})["martingale"].value
     assert set(frame["scorer"]) == {"martingale elicitor=both per=step"}
-    row = frame[(frame["question"] == done.id) & (frame["epoch"] == done.epoch)].set_index("elicitor")
+    row = frame[(frame["question"] == sample.id) & (frame["epoch"] == sample.epoch)].set_index("elicitor")
     assert row.loc["self", "prior"] == value["prior"]
     assert row.loc["judge", "posterior"] == value["judge_posterior"]
-    assert row.loc["self", "outcome"] == (done.target == "yes")
-    own = frame[frame["elicitor"] == "self"]
-    prior = own.groupby("question")["prior"].transform("mean")
+    assert row.loc["self", "outcome"] == (sample.target == "yes")
+    self_rows = frame[frame["elicitor"] == "self"]
+    prior = self_rows.groupby("question")["prior"].transform("mean")
     assert log.results
     slope = log.results.scores[0].metrics["martingale_score"].value
-    assert own["slope"].tolist() == pytest.approx([slope] * 36)
-    expected = np.clip(own["posterior"] - slope * (prior - prior.mean()), 0, 1)
-    assert list(own["corrected"]) == pytest.approx(list(expected))
+    assert self_rows["slope"].tolist() == pytest.approx([slope] * 36)
+    expected = np.clip(self_rows["posterior"] - slope * (prior - prior.mean()), 0, 1)
+    assert list(self_rows["corrected"]) == pytest.approx(list(expected))
     save(frame, chart, tmp_path / "paths.html")
     assert "belief" in (tmp_path / "paths.html").read_text()
 
@@ -50,9 +47,9 @@ def test_the_score_is_that_of_the_log_and_runs_are_apart(urn_logs: Path, tmp_pat
     assert log.results
     for i, value in enumerate((0.111, 0.222)):
         log.eval.eval_id = f"run {i}"
-        for one in log.results.scores:
-            if one.scorer.endswith("martingale"):
-                one.metrics["martingale_score"].value = value
+        for result in log.results.scores:
+            if result.scorer.endswith("martingale"):
+                result.metrics["martingale_score"].value = value
         write_eval_log(log, str(tmp_path / f"{i}.eval"))
     frame = load(tmp_path)
     assert frame.groupby("log")["score"].first().tolist() == [0.111, 0.222]
@@ -68,14 +65,16 @@ def test_the_newest_pass_counts(run: Run) -> None:
     write_eval_log(score(log, martingale(), model=other, display="log"), log.location)
     again = read_eval_log(log.location)
     assert again.samples
-    own = {(done.id, done.epoch): (done.scores or {})["martingale1"].value for done in again.samples}
-    frame = load(log.location)
-    assert [(row.prior, row.posterior) for row in frame.itertuples()] == [
-        (own[row.question, row.epoch]["prior"], own[row.question, row.epoch]["posterior"])  # type: ignore[index,call-overload]
-        for row in frame.itertuples()
-    ]
-    first = {(done.id, done.epoch): (done.scores or {})["martingale"].value for done in again.samples}
-    assert first != own
+    first, second = (
+        {(sample.id, sample.epoch): (sample.scores or {})[name].value for sample in again.samples}
+        for name in ("martingale", "martingale1")
+    )
+    assert first != second
+    frame = load(log.location).set_index(["question", "epoch"])
+    assert frame[["prior", "posterior"]].to_dict("index") == {
+        key: {"prior": value["prior"], "posterior": value["posterior"]}  # type: ignore[index,call-overload]
+        for key, value in second.items()
+    }
 
 
 def test_a_log_without_beliefs_is_refused(run: Run) -> None:
@@ -92,16 +91,15 @@ def test_runs_are_told_apart_by_step_and_by_update(urn_logs: Path) -> None:
         squared = (rows["posterior"] - rows["outcome"]) ** 2
         moved = (rows["posterior"] - rows["prior"]).abs()
         assert f"urns, direct: {model}, `martingale`, self" in page
-        assert (
-            f"| posterior | 80 | {rows['posterior'].mean():.3f} | {moved.mean():.3f} | {squared.mean():.3f} [" in page
-        )
-    drawn = chart(frame).to_dict()
-    assert [run["title"]["text"] for run in drawn["vconcat"]] == sorted(frame["model"].unique())
-    paths, updates = drawn["vconcat"][0]["hconcat"]
+        means = (rows["posterior"].mean(), moved.mean(), squared.mean())
+        assert "| posterior | 80 | {:.3f} | {:.3f} | {:.3f} [".format(*means) in page
+    spec = chart(frame).to_dict()
+    assert [run["title"]["text"] for run in spec["vconcat"]] == sorted(frame["model"].unique())
+    paths, updates = spec["vconcat"][0]["hconcat"]
     assert paths["encoding"]["x"]["sort"] == ["prior", "posterior"]
-    rows = frame[frame["model"] == drawn["vconcat"][0]["title"]["text"]]
+    rows = frame[frame["model"] == spec["vconcat"][0]["title"]["text"]]
     # With two epochs, the prior of another epoch is that of the other one, and each update counts once.
-    points = drawn["datasets"][updates["layer"][-1]["data"]["name"]]
+    points = spec["datasets"][updates["layer"][-1]["data"]["name"]]
     assert sum(point["answers"] for point in points) == 80
     weighted = [point["update"] * point["answers"] for point in points]
     assert sum(weighted) / 80 == pytest.approx((rows["posterior"] - rows["prior"]).mean())
@@ -114,18 +112,10 @@ def test_a_prior_is_compared_with_the_update_of_another_epoch() -> None:
     frame = pd.DataFrame({"question": [f"q{i // 2}" for i in range(800)], "epoch": [1, 2] * 400})
     frame["prior"] = belief + rng.normal(0, 0.15, 800)  # noise alone: the true belief never moves
     frame["posterior"] = belief + rng.normal(0, 0.15, 800)
-    same: dict[str, Any] = {
-        **dict.fromkeys(("score", "score_lower", "score_upper"), np.nan),
-        "setup": "s",
-        "model": "m",
-        "scorer": "martingale",
-        "log": "l",
-        "outcome": 1.0,
-        "elicitor": "self",
-    }
-    run = frame.assign(event=frame["question"], slope=np.nan, **same)
-    drawn = chart(run).to_dict()
-    points = drawn["datasets"][drawn["vconcat"][0]["hconcat"][1]["layer"][-1]["data"]["name"]]
+    same = dict.fromkeys(("setup", "model", "scorer", "log", "elicitor"), "same")
+    run = frame.assign(event=frame["question"], slope=np.nan, score=np.nan, outcome=1.0, **same)
+    spec = chart(run).to_dict()
+    points = spec["datasets"][spec["vconcat"][0]["hconcat"][1]["layer"][-1]["data"]["name"]]
     assert np.mean([point["lower"] <= 0 <= point["upper"] for point in points]) > 0.7
     assert np.corrcoef(run["prior"], run["posterior"] - run["prior"])[0, 1] < -0.4  # what a plain plot would show
     assert len(chart(run[run["epoch"] == 1]).to_dict()["vconcat"][0]["hconcat"]) == 1
@@ -133,9 +123,5 @@ def test_a_prior_is_compared_with_the_update_of_another_epoch() -> None:
 
 def test_one_epoch_is_said(run: Run) -> None:
     frame = load(run(urns(n=12, paradigms="martingale"), epochs=1).location)
-    assert frame.attrs["notes"] == [
-        "No martingale score: reference/bayesian in urns, direct (one epoch cannot separate the prior's own noise from "
-        "belief; run with --epochs 3).",
-        "Update against prior not drawn: reference/bayesian in urns, direct (in one epoch a prior's error is in its "
-        "own update too, so that the two do not show a trend).",
-    ]
+    assert [note.partition(": reference/bayesian in urns, direct (")[0] for note in frame.attrs["notes"]] == [
+        "No martingale score", "Update against prior not drawn"]  # fmt: skip

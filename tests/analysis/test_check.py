@@ -26,17 +26,17 @@ def rows(n: int, **fields: Any) -> list[dict[str, Any]]:
 
 
 def test_figures_are_those_of_the_rows(tmp_path: Path) -> None:
-    made = rows(40, crowd=0.8, opened_on="2026-01-02")
+    questions = rows(40, crowd=0.8, opened_on="2026-01-02")
     for i in range(10):
-        made[i] |= {"evidence": ["one", "two"], "event": "shared", "known_on": f"2026-02-{i + 1:02}"}
-    found = check(write_rows(tmp_path / "mine.jsonl", *made))
-    assert found.fields == dict.fromkeys(("id", "question", "outcome", "crowd", "opened_on"), 40) | dict.fromkeys(
+        questions[i] |= {"evidence": ["one", "two"], "event": "shared", "known_on": f"2026-02-{i + 1:02}"}
+    findings = check(write_rows(tmp_path / "mine.jsonl", *questions))
+    assert findings.fields == dict.fromkeys(("id", "question", "outcome", "crowd", "opened_on"), 40) | dict.fromkeys(
         ("evidence", "event", "known_on"), 10
     )
-    assert (found.base_rate.estimate, found.base_rate.clusters) == (0.5, 31)
-    assert found.crowd.estimate == pytest.approx((0.2**2 + 0.8**2) / 2)
-    assert warnings(found) == []
-    text = report(found)
+    assert (findings.base_rate.estimate, findings.base_rate.clusters) == (0.5, 31)
+    assert findings.crowd.estimate == pytest.approx((0.2**2 + 0.8**2) / 2)
+    assert warnings(findings) == []
+    text = report(findings)
     for line in (
         "fields          id, question, outcome, crowd, opened_on, evidence (10), event (10), known_on (10)",
         "opened_on       2026-01-02 to 2026-01-02 (40 of 40)",
@@ -51,27 +51,27 @@ def test_figures_are_those_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_leak_and_doubles_are_warned_of(tmp_path: Path) -> None:
-    made = rows(60)
-    for row in made[1::2]:
+    questions = rows(60)
+    for row in questions[1::2]:
         row["question"] += " Whatever else happens?"
-    made += [made[0] | {"id": "again"}, made[3] | {"id": "other", "question": made[3]["question"].upper()}]
-    made[-1]["outcome"] = "no"
-    found = check(write_rows(tmp_path / "mine.jsonl", *made))
-    assert found.doubles == [("q0", "again"), ("q3", "other")]
-    words, style, one, other = warnings(found)
+    loud = {"id": "other", "question": questions[3]["question"].upper(), "outcome": "no"}
+    questions += [questions[0] | {"id": "again"}, questions[3] | loud]
+    findings = check(write_rows(tmp_path / "mine.jsonl", *questions))
+    assert findings.doubles == [("q0", "again"), ("q3", "other")]
+    words, style, same_text, contradiction = warnings(findings)
     assert words.startswith("the words of the questions tell the outcome (AUC ")
     assert style.startswith("the style")
-    assert one == "q0 and again have the same text and different events; give them one event, or remove one"
-    assert other == "q3 and other have the same text and different outcomes; correct one"
-    assert f"Warning: {one}." in report(found)
+    assert same_text == "q0 and again have the same text and different events; give them one event, or remove one"
+    assert contradiction == "q3 and other have the same text and different outcomes; correct one"
+    assert f"Warning: {same_text}." in report(findings)
 
 
 def test_little_is_said_of_little(tmp_path: Path) -> None:
-    found = check(write_rows(tmp_path / "mine.jsonl", *(row | {"outcome": "yes"} for row in rows(4))))
-    few, same = warnings(found)
+    findings = check(write_rows(tmp_path / "mine.jsonl", *(row | {"outcome": "yes"} for row in rows(4))))
+    few, same = warnings(findings)
     assert few.startswith("4 questions")
     assert same.startswith("all outcomes are the same")
-    assert "too few outcomes or events to tell" in report(found)
+    assert "too few outcomes or events to tell" in report(findings)
     alone = check(write_rows(tmp_path / "one.jsonl", *rows(1)))
     assert "too few events" in report(alone)
 
@@ -85,15 +85,15 @@ def test_alike_is_the_share_of_common_shingles() -> None:
 
 
 def test_bundled_files_can_be_checked() -> None:
-    found = check(bundled_file("conceptual"), "conceptual")
-    assert np.isnan(found.base_rate.estimate)
-    assert "share of yes    none" in report(found)
+    findings = check(bundled_file("conceptual"), "conceptual")
+    assert np.isnan(findings.base_rate.estimate)
+    assert "share of yes    none" in report(findings)
 
 
 def test_the_command_prints_or_refuses(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "mine.jsonl", *rows(30))
-    done = CliRunner().invoke(command, [path])
-    assert (done.exit_code, done.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")
+    result = CliRunner().invoke(command, [path])
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")
     bad = write_rows(tmp_path / "bad.jsonl", {"id": "a"}, {"id": "b", "question": "Why?", "outcome": 1})
     for arguments, parts in (
         ([bad], ["line 1: the field `question` is missing", "line 2: the field `outcome`: 1 cannot be used"]),

@@ -70,12 +70,12 @@ def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Pa
         assert status.exit_code == (verdict == "worse")
         assert f"brier/brier_score: {verdict}" in status.output
     number, _, letter = str(second.eval.task_version).partition("-")
-    written = {}
+    paths = {}
     for version in (f"{number}-Z", f"{int(number) + 1}-{letter}"):
         second.eval.task_version = version
-        written[version] = str(tmp_path / f"{version}.eval")
-        write_eval_log(second, written[version])
-    same, other = written.values()
+        paths[version] = str(tmp_path / f"{version}.eval")
+        write_eval_log(second, paths[version])
+    same, other = paths.values()
     assert "worse" in set(regressions(first.location, same)["verdict"])
     assert compare([first.location, same]).attrs["notes"] == []
     with pytest.raises(BadInput, match=f"urns {int(number) + 1}; compare runs of one version"):
@@ -149,9 +149,9 @@ def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
 
 def test_the_command_prints_a_row_for_each_score(run: Run) -> None:
     logs = [run(urns(n=5, paradigms="brier"), agent("bayesian", noise=x), epochs=1).location for x in (0, 0.1)]
-    done = CliRunner().invoke(command, logs)
-    assert done.exit_code == 0, done.output
-    assert "| reference/bayesian | brier/brier_score | lower |" in done.output
+    result = CliRunner().invoke(command, logs)
+    assert result.exit_code == 0, result.output
+    assert "| reference/bayesian | brier/brier_score | lower |" in result.output
 
 
 def test_beliefs_about_other_things_are_not_compared(run: Run) -> None:

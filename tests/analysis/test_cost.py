@@ -17,7 +17,7 @@ def test_a_width_costs_its_square(urn_logs: Path, tmp_path: Path) -> None:
     for row in frame.itertuples():
         header = LogReader(str(row.log)).header
         assert header.results
-        figures = {name: one.value for name, one in header.results.scores[0].metrics.items()}
+        figures = {name: metric.value for name, metric in header.results.scores[0].metrics.items()}
         width = (figures["brier_upper"] or 0) - (figures["brier_lower"] or 0)
         usage = header.stats.model_usage[header.eval.model]
         assert row.interval == pytest.approx(width)

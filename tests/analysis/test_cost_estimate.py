@@ -35,14 +35,14 @@ def calls(log: EvalLog) -> dict[str, int]:
     ],
 )
 def test_the_calls_are_those_of_the_run(task: Any, solver: Any, roles: dict[str, str], run: Run) -> None:
-    given = {"solver": solver()} if solver else {}
+    solvers = {"solver": solver()} if solver else {}
     models = {"model": ["openai/m"]} | {role: [name] for role, name in roles.items()}
-    frame = estimate(task(), models, questions=2, **given)
+    frame = estimate(task(), models, questions=2, **solvers)
     bound = {role: get_model(name, seed=7) for role, name in roles.items()}
-    log = run(task(), "reference/overreacting", model_roles=bound, **given)
+    log = run(task(), "reference/overreacting", model_roles=bound, **solvers)
     assert dict(zip(frame["role"], frame["calls"], strict=True)) == pytest.approx(calls(log))
-    asked = frame.attrs["samples"] * frame.attrs["epochs"]
-    assert asked == len(log.samples or [])
+    answers = frame.attrs["samples"] * frame.attrs["epochs"]
+    assert answers == len(log.samples or [])
     usage = log.stats.model_usage["reference/overreacting"]
     assert frame["tokens_in"].iloc[0] == pytest.approx(usage.input_tokens, rel=0.1)
 

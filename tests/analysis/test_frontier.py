@@ -37,9 +37,9 @@ def test_three_tokens_say_nothing_and_a_long_budget_is_the_whole(logs: Path) -> 
 
     results = read_eval_log(str(path), header_only=True).results
     assert results
-    found = {name: metric.value for name, metric in results.scores[0].metrics.items()}
-    assert frame["uplift"]["whole"] == pytest.approx(found["world_uplift"], abs=1e-5)
-    assert frame["lower"]["whole"] == pytest.approx(found["world_uplift_lower"], abs=1e-5)
+    metrics = {name: metric.value for name, metric in results.scores[0].metrics.items()}
+    assert frame["uplift"]["whole"] == pytest.approx(metrics["world_uplift"], abs=1e-5)
+    assert frame["lower"]["whole"] == pytest.approx(metrics["world_uplift_lower"], abs=1e-5)
     assert not math.isclose(frame["uplift"]["whole"], 0, abs_tol=1e-3)
 
 

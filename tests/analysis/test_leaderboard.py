@@ -23,7 +23,7 @@ def noise(seed: int, n: int = 120) -> Values:
     return np.random.default_rng(seed).normal(0, 0.1, (n, 2))
 
 
-def planted(modes: tuple[str, ...] = ("direct",), n: int = 120) -> dict[tuple[str, str], Values]:
+def models_of_known_means(modes: tuple[str, ...] = ("direct",), n: int = 120) -> dict[tuple[str, str], Values]:
     """Models of known means on questions of known difficulty. Two of them give the same numbers."""
     difficulty = np.random.default_rng(0).normal(0, 0.3, (n, 1))
     seeds = {"first": 1, "same as first": 1, "second": 2, "third": 3}
@@ -31,24 +31,24 @@ def planted(modes: tuple[str, ...] = ("direct",), n: int = 120) -> dict[tuple[st
 
 
 def test_planted_differences_are_found_and_a_model_ties_with_itself() -> None:
-    frame = differences(rows_of(planted()))
+    frame = differences(rows_of(models_of_known_means()))
     assert set(frame["n"]) == {120}
     truth = frame["model"].map(MEANS) - frame["other"].map(MEANS)
     assert (frame["lower"].le(truth) & truth.le(frame["upper"])).all()
     assert frame["better"].ne("").tolist() == truth.ne(0).tolist()
     same = frame[frame["other"] == "same as first"].query("model == 'first'")
     assert same[["difference", "lower", "upper", "p_adjusted"]].to_numpy().tolist() == [[0, 0, 0, 1]]
-    board = leaderboard.leaderboard(differences(rows_of(planted())))
+    board = leaderboard.leaderboard(differences(rows_of(models_of_known_means())))
     assert dict(zip(board["model"], board["rank"], strict=True)) == {
         "first": "1-2", "same as first": "1-2", "second": "3", "third": "4"
     }  # fmt: skip
 
 
 def test_higher_is_better_for_accuracy() -> None:
-    frame = differences(rows_of(planted(), key="accuracy"))
+    frame = differences(rows_of(models_of_known_means(), key="accuracy"))
     assert leaderboard.leaderboard(frame)["model"].iloc[0] == "third"
     assert set(frame["best"]) == {"highest"}
-    grades = rows_of(planted(), scorer="graded", key="grade")
+    grades = rows_of(models_of_known_means(), scorer="graded", key="grade")
     grades.attrs["higher_is_better"] = {"graded": False}
     assert leaderboard.leaderboard(differences(grades))["model"].iloc[3] == "third"
 
@@ -63,11 +63,11 @@ def test_null_models_are_told_apart_in_one_of_twenty_leaderboards(monkeypatch: p
 
 
 def test_questions_of_several_setups_count_once_as_an_event() -> None:
-    frame = differences(rows_of(planted(("direct", "self_debate"))))
+    frame = differences(rows_of(models_of_known_means(("direct", "self_debate"))))
     pair = frame.query("model == 'first' and other == 'third'").set_index("setup")
-    one, across = pair.loc["urns, direct"], pair.loc[ACROSS]
+    direct, across = pair.loc["urns, direct"], pair.loc[ACROSS]
     assert (across["n"], across["clusters"]) == (240, 120)
-    assert across["upper"] - across["lower"] == pytest.approx(one["upper"] - one["lower"])  # no more is known
+    assert across["upper"] - across["lower"] == pytest.approx(direct["upper"] - direct["lower"])  # no more is known
     assert frame["setup"].iloc[0] == ACROSS
 
 
@@ -135,7 +135,7 @@ def test_caveats_of_one_kind_are_one_note() -> None:
 
 
 def test_the_chart_has_a_panel_for_each_setup_with_a_baseline() -> None:
-    frame = differences(rows_of(planted(("direct", "self_debate"))))
+    frame = differences(rows_of(models_of_known_means(("direct", "self_debate"))))
     panels = leaderboard.chart(frame).to_dict()["vconcat"]
     assert [panel["title"]["text"] for panel in panels] == [
         f"brier/brier_score, {setup}" for setup in (ACROSS, "urns, direct", "urns, self_debate")
@@ -154,16 +154,16 @@ def test_the_chart_has_a_panel_for_each_setup_with_a_baseline() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on ten urns in two modes, and one of them rated by two judges."""
     folder = tmp_path_factory.mktemp("logs")
-    given: dict[str, Any] = {"log_dir": str(folder), "display": "log", "log_realtime": False}
+    options: dict[str, Any] = {"log_dir": str(folder), "display": "log", "log_realtime": False}
     agents = [get_model(f"reference/{name}", noise=0.05, care=0.5) for name in ("bayesian", "contrarian")]
     for solver in (None, chain_of_thought(steps=1)):
-        eval(urns(n=10, paradigms="brier"), model=agents, solver=solver, epochs=2, **given)
+        eval(urns(n=10, paradigms="brier"), model=agents, solver=solver, epochs=2, **options)
     paradigms: dict[str, Any] = {
         "martingale": {"elicitor": "both"},
         "qualitative": {"shots": 1, "orders": 1, "probes": []},
     }
     judges = [get_model("reference/judge"), get_model("reference/judge", seed=1)]
-    eval(urns(n=10, paradigms=paradigms), model=agents[0], epochs=1, model_roles={"judge": judges}, **given)
+    eval(urns(n=10, paradigms=paradigms), model=agents[0], epochs=1, model_roles={"judge": judges}, **options)
     return folder
 
 
@@ -191,7 +191,7 @@ def test_why_nothing_can_be_compared_is_said() -> None:
 
 
 def test_a_key_of_one_scorer_is_not_said_to_leave_the_others_without_a_better_end() -> None:
-    both = [rows_of(planted()), rows_of(planted(), scorer="agent_answer", key="answer")]
+    both = [rows_of(models_of_known_means()), rows_of(models_of_known_means(), scorer="agent_answer", key="answer")]
     notes = " ".join(differences(pd.concat(both), key="answer").attrs["notes"])
     assert "brier (key=answer names none of its numbers that has a better end)" in notes
     assert "no number of an answer" not in notes

@@ -28,16 +28,16 @@ def test_a_proxy_that_is_gold_up_to_a_point_is_over_optimised() -> None:
     """Gold rises with the proxy up to 1.5 standard deviations, and falls twice as steeply beyond it."""
     proxy = np.random.default_rng(0).normal(size=(60, 32))
     gold = np.where(proxy < 1.5, proxy, 4.5 - 2 * proxy)
-    found: Any = over_optimisation.best_of_n(frame(proxy, gold)).set_index("n")
-    assert list(found.index) == [1, 2, 4, 8, 16, 32]
-    assert found["gold_score"].idxmax() in (4, 8, 16)
-    assert found.loc[32, "change_upper"] < found.loc[8, "change_lower"]
+    table: Any = over_optimisation.best_of_n(frame(proxy, gold)).set_index("n")
+    assert list(table.index) == [1, 2, 4, 8, 16, 32]
+    assert table["gold_score"].idxmax() in (4, 8, 16)
+    assert table.loc[32, "change_upper"] < table.loc[8, "change_lower"]
     # the largest of n standard normal draws, from tables of order statistics
-    assert found.loc[8, "proxy"] == pytest.approx(1.4236, abs=0.1)
-    assert found.loc[4, "kl_bound"] == pytest.approx(np.log(4) - 0.75)
-    assert "-brier" in found["gold"].iloc[0]
-    peak = found["gold_score"].idxmax()
-    assert f"highest estimate is at n = {peak}" in over_optimisation.report(found.reset_index())
+    assert table.loc[8, "proxy"] == pytest.approx(1.4236, abs=0.1)
+    assert table.loc[4, "kl_bound"] == pytest.approx(np.log(4) - 0.75)
+    assert "-brier" in table["gold"].iloc[0]
+    peak = table["gold_score"].idxmax()
+    assert f"highest estimate is at n = {peak}" in over_optimisation.report(table.reset_index())
     worse = over_optimisation.report(over_optimisation.best_of_n(frame(proxy, -proxy)))
     assert "falls: by 2.0" in worse, "the largest of 32 normal draws is 2.07"
 
@@ -48,16 +48,16 @@ def test_what_a_proxy_chooses_counts_though_it_cannot_be_read() -> None:
     brier, fluent = rng.random((60, 16)), rng.random((60, 16)) < 0.1
     rows = frame(np.where(fluent, 5 + brier, -brier), -np.where(fluent, np.nan, brier))
     rows["reason"] = np.where(rows["value"].isna(), "No single belief could be read in the answer", "")
-    found: Any = over_optimisation.best_of_n(rows).set_index("n")
-    assert found.loc[1, "unread"] == pytest.approx(fluent.mean())
-    assert found.loc[1, "gold_score"] == pytest.approx(-np.where(fluent, 1, brier).mean())
-    chosen = fluent.any(axis=1)
-    assert found.loc[16, "unread"] == pytest.approx(chosen.mean())
-    assert found.loc[16, "gold_score"] == pytest.approx(-np.where(chosen, 1, brier.min(axis=1)).mean())
-    assert found.loc[16, "change_upper"] < 0
-    report = over_optimisation.report(found.reset_index())
+    table: Any = over_optimisation.best_of_n(rows).set_index("n")
+    assert table.loc[1, "unread"] == pytest.approx(fluent.mean())
+    assert table.loc[1, "gold_score"] == pytest.approx(-np.where(fluent, 1, brier).mean())
+    hit = fluent.any(axis=1)
+    assert table.loc[16, "unread"] == pytest.approx(hit.mean())
+    assert table.loc[16, "gold_score"] == pytest.approx(-np.where(hit, 1, brier.min(axis=1)).mean())
+    assert table.loc[16, "change_upper"] < 0
+    report = over_optimisation.report(table.reset_index())
     assert "falls: by" in report
-    assert f"at n = 16 {chosen.mean():.0%} could not be read" in report
+    assert f"at n = 16 {hit.mean():.0%} could not be read" in report
     silent = rows.assign(reason=np.where(rows["value"].isna(), "The question has no known outcome.", ""))
     assert over_optimisation.best_of_n(silent)["unread"].max() == 0, "they say nothing of the answer"
 
@@ -69,13 +69,13 @@ def test_each_eval_is_a_run_of_its_own() -> None:
             frame(proxy, proxy).assign(model="b", eval_id="second")]  # fmt: skip
     rows = pd.concat(runs, ignore_index=True)
     rows.attrs["notes"] = ["2 runs of b in urns, direct are taken together."]
-    found = over_optimisation.best_of_n(rows)
-    report = over_optimisation.report(found)
+    table = over_optimisation.best_of_n(rows)
+    report = over_optimisation.report(table)
     for run, verdict in (("a, urns, direct", "still is"), ("b, urns, direct, first", "falls"),
                          ("b, urns, direct, second", "still is")):  # fmt: skip
         assert f"{run}: selected by reward_model/reward, -brier/brier_score {verdict}" in report
         assert f"| {run} |" in report
-    assert not any("taken together" in note for note in found.attrs["notes"])
+    assert not any("taken together" in note for note in table.attrs["notes"])
     margins = reward_calibration.margins(rows.assign(characters=9))
     assert len(margins.drop_duplicates("run")) == 3
     assert margins.groupby("run")["accuracy"].first().to_list() == [1, 0, 1]
@@ -83,10 +83,10 @@ def test_each_eval_is_a_run_of_its_own() -> None:
 
 def test_a_proxy_without_relation_to_gold_changes_nothing() -> None:
     rng = np.random.default_rng(1)
-    found = over_optimisation.best_of_n(frame(rng.normal(size=(80, 8)), rng.normal(size=(80, 8))))
-    assert ((found["change_lower"] <= 0) & (found["change_upper"] >= 0)).all()
-    assert any("smallest pool has 8" in note for note in found.attrs["notes"])
-    assert over_optimisation.chart(found).to_dict()
+    table = over_optimisation.best_of_n(frame(rng.normal(size=(80, 8)), rng.normal(size=(80, 8))))
+    assert ((table["change_lower"] <= 0) & (table["change_upper"] >= 0)).all()
+    assert any("smallest pool has 8" in note for note in table.attrs["notes"])
+    assert over_optimisation.chart(table).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -112,28 +112,28 @@ def pairs(scale: float, seed: int = 0) -> "tuple[NDArray[np.float64], NDArray[np
 def test_margins_that_keep_their_word_have_the_error_of_the_null() -> None:
     proxy, gold = pairs(1.0)
     lengths = {CASE: np.random.default_rng(2).integers(1, 500, proxy.shape)}
-    found = reward_calibration.margins(frame(proxy, gold, characters=lengths))
-    row = found.iloc[0]
+    table = reward_calibration.margins(frame(proxy, gold, characters=lengths))
+    row = table.iloc[0]
     assert row["pairs"] == 2000
     assert row["accuracy_lower"] < np.mean(1 / (1 + np.exp(-np.abs(proxy[:, 0])))) < row["accuracy_upper"]
     assert row["ece"] < 2 * row["ece_null"]
     assert row["length_bias_lower"] < 0 < row["length_bias_upper"]
-    assert found["isotonic"].is_monotonic_increasing
-    assert np.abs(found["correct"] - found["implied"]).max() < 0.1
-    assert reward_calibration.chart(found).to_dict()
+    assert table["isotonic"].is_monotonic_increasing
+    assert np.abs(table["correct"] - table["implied"]).max() < 0.1
+    assert reward_calibration.chart(table).to_dict()
 
 
 def test_margins_that_are_too_large_are_named() -> None:
     proxy, gold = pairs(4.0)
     longer = {CASE: np.column_stack([100 + np.sign(proxy[:, 0]), np.full(len(proxy), 100)])}
-    found = reward_calibration.margins(frame(proxy, gold, characters=longer))
-    row = found.iloc[0]
+    table = reward_calibration.margins(frame(proxy, gold, characters=longer))
+    row = table.iloc[0]
     assert row["ece"] > 4 * row["ece_null"]
     implied = 1 / (1 + np.exp(-np.abs(proxy[:, 0])))
     assert row["excess"] == pytest.approx(implied.mean() - row["accuracy"])
     # the longer answer is always preferred; the gold score prefers it as often as the proxy is right
     assert row["length_bias"] == pytest.approx(1 - row["accuracy"])
-    notes = " ".join(found.attrs["notes"])
+    notes = " ".join(table.attrs["notes"])
     assert "margins are too large" in notes
     assert "Put a `ceiling`" in notes
     assert "prefers the longer answer" in notes
@@ -141,23 +141,22 @@ def test_margins_that_are_too_large_are_named() -> None:
 
 def test_margins_that_are_too_small_need_no_ceiling() -> None:
     proxy, gold = pairs(0.05)
-    found = reward_calibration.margins(frame(proxy, gold, characters={CASE: np.full(proxy.shape, 9)}))
-    assert found.iloc[0]["ece"] > 4 * found.iloc[0]["ece_null"]
-    assert found.iloc[0]["excess_upper"] < 0
-    notes = " ".join(found.attrs["notes"])
-    assert "margins are too small" in notes
-    assert "Put a" not in notes
+    table = reward_calibration.margins(frame(proxy, gold, characters={CASE: np.full(proxy.shape, 9)}))
+    assert table.iloc[0]["ece"] > 4 * table.iloc[0]["ece_null"]
+    assert table.iloc[0]["excess_upper"] < 0
+    [note] = table.attrs["notes"]
+    assert "margins are too small" in note
 
 
 def test_a_margin_of_0_claims_nothing_and_a_probability_is_no_log_odds() -> None:
     proxy, gold = pairs(1.0)
     tied = np.where(np.arange(len(proxy))[:, None] % 5 < 2, 0, proxy)  # two pairs of five, as a ceiling makes them
-    found: Any = reward_calibration.margins(frame(tied, gold, characters={CASE: np.full(proxy.shape, 9)}))
-    assert found.iloc[0]["ece"] < 2 * found.iloc[0]["ece_null"]
+    table: Any = reward_calibration.margins(frame(tied, gold, characters={CASE: np.full(proxy.shape, 9)}))
+    assert table.iloc[0]["ece"] < 2 * table.iloc[0]["ece_null"]
     right = (proxy[:, 0] * gold[:, 0] > 0)[np.arange(len(proxy)) % 5 >= 2].mean()
-    assert found.iloc[0]["accuracy"] == pytest.approx(0.4 * 0.5 + 0.6 * right)
+    assert table.iloc[0]["accuracy"] == pytest.approx(0.4 * 0.5 + 0.6 * right)
     steps = frame(1 / (1 + np.exp(-proxy)), gold, characters={CASE: np.full(proxy.shape, 9)})
-    found = reward_calibration.margins(steps)
-    assert found[["implied", "ece", "excess"]].isna().all(axis=None), "a process model's rewards are 0 to 1"
-    assert found.iloc[0]["accuracy"] > 0.6
-    assert not found.attrs["notes"]
+    table = reward_calibration.margins(steps)
+    assert table[["implied", "ece", "excess"]].isna().all(axis=None), "a process model's rewards are 0 to 1"
+    assert table.iloc[0]["accuracy"] > 0.6
+    assert not table.attrs["notes"]

@@ -20,8 +20,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         progress_follow(examinee=examinee, n=10, items=4, eras="C013-C015", drift="linear", step=0.5)
         for examinee in ("in_context", "frozen")
     ]
-    made = eval(tasks, model=get_model("reference/values"), log_dir=str(folder), display="log", log_realtime=False)
-    assert [log.status for log in made] == ["success"] * 2
+    logs_of = eval(tasks, model=get_model("reference/values"), log_dir=str(folder), display="log", log_realtime=False)
+    assert [log.status for log in logs_of] == ["success"] * 2
     return folder
 
 

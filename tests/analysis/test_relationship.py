@@ -88,20 +88,20 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
         values = level[:, None] + hard + noise
         key = {"brier": "brier_score", "qualitative": "quality"}[scorer]
         tables.append(
-            rows_of({(f"m{i}", "direct"): one[:, None] for i, one in enumerate(values)}, scorer=scorer, key=key)
+            rows_of({(f"m{i}", "direct"): item[:, None] for i, item in enumerate(values)}, scorer=scorer, key=key)
         )
         facts = {"domain": "urns", "mode": "direct", "setup": "urns, direct", "scorer": scorer, "best": BEST[scorer]}
         width = 2 * 1.97 * values.std(axis=1, ddof=1) / np.sqrt(questions)
         rows += [
-            {**facts, "model": f"m{i}", "score": one.mean(), "lower": one.mean() - w / 2, "upper": one.mean() + w / 2}
-            for i, (one, w) in enumerate(zip(values, width, strict=True))
+            {**facts, "model": f"m{i}", "score": mean, "lower": mean - half, "upper": mean + half}
+            for i, (mean, half) in enumerate(zip(values.mean(axis=1), width / 2, strict=True))
         ]
     frame = relations(pd.DataFrame(rows), pd.concat(tables, ignore_index=True))
-    found = by_kind(frame, "models", "brier", "qualitative")
+    related = by_kind(frame, "models", "brier", "qualitative")
     # Noise of 0.1 in 200 questions is a variance of 0.00005 of a mean: reliabilities of 0.95 and 0.96.
     variances = [np.var(frame_of, ddof=1) for frame_of in (pd.DataFrame(rows).groupby("scorer")["score"].agg(list))]
     strength = np.prod([1 - 0.1**2 / questions / variance for variance in variances])
-    corrected, plain = found["corrected correlation", ""], found["correlation", ""]
+    corrected, plain = related["corrected correlation", ""], related["correlation", ""]
     assert corrected["strength"] == pytest.approx(strength, abs=0.02)
     assert corrected["estimate"] == pytest.approx(plain["estimate"] / np.sqrt(strength), abs=0.01)
     assert "errors of both measures are independent" in report(frame)
@@ -143,21 +143,21 @@ def test_an_error_that_an_answers_numbers_share_is_no_relation_of_questions() ->
     rng = np.random.default_rng(5)
     questions = list(range(60))
     for rho in (0.0, 0.7):
-        found = []
+        related = []
         for _ in range(40):
             shared, truth = rng.normal(size=(60, 3)), rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], 60).T
             x, y = truth[:, :, None] + shared
-            found.append(cross_epoch_correlation(x, y, questions, ["one"] * 60))
-        inside = [one.corrected.lower <= rho <= one.corrected.upper for one in found]
+            related.append(cross_epoch_correlation(x, y, questions, ["one"] * 60))
+        inside = [item.corrected.lower <= rho <= item.corrected.upper for item in related]
         assert np.mean(inside) >= 0.85  # three standard errors below 0.95
-        assert np.mean([one.plain.estimate for one in found]) > rho + 0.05
-        assert np.mean([one.reliability for one in found]) == pytest.approx(0.5, abs=0.05)
+        assert np.mean([item.plain.estimate for item in related]) > rho + 0.05
+        assert np.mean([item.reliability for item in related]) == pytest.approx(0.5, abs=0.05)
 
 
 def test_an_assigned_setting_finds_the_effect_that_a_correlation_misses() -> None:
     frame = relations(estimates(), answers(effect=-0.5, strength=2.0))
-    found = by_kind(frame, "answers", "length/words", "brier/brier_score")
-    slope = found["two-stage least squares", "instrument: mode; model and question"]
+    related = by_kind(frame, "answers", "length/words", "brier/brier_score")
+    slope = related["two-stage least squares", "instrument: mode; model and question"]
     spread = answers(strength=2.0).query("key == 'words'")["value"].std()  # effects are of 1 sd
     assert slope["lower"] < -0.5 * spread < slope["upper"]
     assert slope["upper"] < 0
@@ -167,8 +167,8 @@ def test_an_assigned_setting_finds_the_effect_that_a_correlation_misses() -> Non
 
 def test_mediated_and_direct_effects_sum_to_the_total() -> None:
     frame = answers(effect=-0.5, strength=2.0, direct=0.8)
-    found = by_kind(relations(estimates(), frame), "answers", "length/words", "brier/brier_score")
-    parts = [row["estimate"] for (kind, _), row in found.items() if kind in ("mediated", "direct")]
+    related = by_kind(relations(estimates(), frame), "answers", "length/words", "brier/brier_score")
+    parts = [row["estimate"] for (kind, _), row in related.items() if kind in ("mediated", "direct")]
     means = frame.query("key == 'brier_score'").groupby("mode")["value"].mean()
     assert sum(parts) == pytest.approx(means["self_debate"] - means["direct"], abs=0.1)
 
@@ -181,13 +181,13 @@ def test_a_third_mode_does_not_bias_mediation() -> None:
     y = {mode: 0.5 * x[mode] + rng.normal(size=(400, 1)) for mode in MODES}
     x["other"], y["other"] = hidden + rng.normal(size=(400, 1)), -2 * hidden + rng.normal(size=(400, 1))
     tables = (
-        rows_of({("a", mode): one for mode, one in y.items()}),
-        rows_of({("a", mode): one for mode, one in x.items()}, scorer="length", key="words"),
+        rows_of({("a", mode): item for mode, item in y.items()}),
+        rows_of({("a", mode): item for mode, item in x.items()}, scorer="length", key="words"),
     )
-    found = by_kind(relations(estimates(), pd.concat(tables)), "answers", "length/words", "brier/brier_score")
+    related = by_kind(relations(estimates(), pd.concat(tables)), "answers", "length/words", "brier/brier_score")
     pair = "mode self_debate against direct; model and question"
-    assert found["mediated", pair]["estimate"] == pytest.approx(0.5, abs=0.15)
-    assert found["direct", pair]["estimate"] == pytest.approx(0.0, abs=0.2)
+    assert related["mediated", pair]["estimate"] == pytest.approx(0.5, abs=0.15)
+    assert related["direct", pair]["estimate"] == pytest.approx(0.0, abs=0.2)
 
 
 def test_an_instrument_is_compared_within_all_other_settings() -> None:
@@ -199,8 +199,8 @@ def test_an_instrument_is_compared_within_all_other_settings() -> None:
         mixed.attrs["notes"]
     )
     crossed = pd.concat([frame.assign(task=f"draws={k}", eval_id=frame["eval_id"] + f" {k}") for k in (2, 4)])
-    given = relations(estimates(), crossed).query("kind == 'two-stage least squares'")["controls"]
-    assert set(given) == {"instrument: mode; model, draws and question"}
+    controls = relations(estimates(), crossed).query("kind == 'two-stage least squares'")["controls"]
+    assert set(controls) == {"instrument: mode; model, draws and question"}
 
 
 def test_a_weak_instrument_and_one_mode_say_so() -> None:
@@ -208,19 +208,10 @@ def test_a_weak_instrument_and_one_mode_say_so() -> None:
     row = weak[weak["kind"] == "two-stage least squares"].iloc[0]
     assert np.isnan(row["estimate"])
     assert "length/words and brier/brier_score: F 0." in " ".join(weak.attrs["notes"])
-    one = relations(estimates(), answers(epochs=1).query("mode == 'direct'"))
-    notes = " ".join(one.attrs["notes"])
+    single = relations(estimates(), answers(epochs=1).query("mode == 'direct'"))
+    notes = " ".join(single.attrs["notes"])
     assert "all answers have the same mode" in notes
     assert "One epoch" in notes
-
-
-def test_caveats_of_one_kind_are_one_note() -> None:
-    few = estimates(models=3)
-    more = [few.assign(scorer=few["scorer"] + f" figures={i}") for i in range(3)]
-    notes = relations(pd.concat(more), answers()).attrs["notes"]
-    [over_models] = [note for note in notes if note.startswith("No correlation over models: ")]
-    assert over_models.count("3 models in 4 setups; ") == 5
-    assert over_models.endswith("; and 10 more (6 models in the same setups are needed).")
 
 
 def test_a_constant_has_a_note_and_no_row() -> None:

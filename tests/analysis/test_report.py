@@ -27,8 +27,8 @@ from truthgym.scorers.martingale import martingale
 @pytest.fixture(scope="module")
 def site(mixed_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
-    done = CliRunner().invoke(command, [str(mixed_logs), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(command, [str(mixed_logs), "--out", str(out)])
+    assert result.exit_code == 0, result.output
     return out
 
 
@@ -40,25 +40,25 @@ def plain(mixed_logs: Path) -> Path:
 
 @pytest.mark.parametrize("name", ANALYSES)
 def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path, name: str) -> None:
-    shown = (site / f"{name}.html").read_text()
+    html = (site / f"{name}.html").read_text()
     overview = unescape((site / "index.html").read_text())
     module = analysis(name)
-    assert f"<h1>{escape(module.QUESTION)}</h1>" in shown
-    assert not re.search(r"""(src|href)=["']?(https?:)?//""", shown), "a page must open without a network"
+    assert f"<h1>{escape(module.QUESTION)}</h1>" in html
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", html), "a page must open without a network"
     try:
         frame = module.load(mixed_logs)
     except BadInput:
-        assert "Nothing can be shown: " in shown
+        assert "Nothing can be shown: " in html
         assert f'href="{name}.html"' not in overview
         assert f"<li>{module.QUESTION} " in overview
         return
     assert f'<a href="{name}.html">{module.QUESTION}</a>' in overview
-    assert f'href="{name}.csv"' in shown
+    assert f'href="{name}.csv"' in html
     assert len(pd.read_csv(site / f"{name}.csv")) == len(frame)
-    start = shown.find('id="chart"')
+    start = html.find('id="chart"')
     for note in frame.attrs.get("notes", []):
-        assert shown.count(f"<li>{inline(note)}</li>") == 1
-        assert start < 0 or shown.index(inline(note)) < start, "notes come before the figure"
+        assert html.count(f"<li>{inline(note)}</li>") == 1
+        assert start < 0 or html.index(inline(note)) < start, "notes come before the figure"
 
 
 def test_the_overview_has_each_estimate_with_its_verdict(site: Path, mixed_logs: Path) -> None:
@@ -75,9 +75,9 @@ def test_the_overview_has_each_estimate_with_its_verdict(site: Path, mixed_logs:
 
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
     pytest.importorskip("vl_convert")
-    shown = (site / "health.html").read_text()
-    assert '<script src="charts.js"></script>' in shown
-    assert 'vegaEmbed("#chart", spec' in shown
+    html = (site / "health.html").read_text()
+    assert '<script src="charts.js"></script>' in html
+    assert 'vegaEmbed("#chart", spec' in html
     assert "vegaEmbed" in (site / "charts.js").read_text()
     assert (site / "health.svg").read_text().startswith("<svg")
     assert (site / "health.png").read_bytes().startswith(b"\x89PNG")
@@ -144,10 +144,10 @@ def test_an_analysis_that_fails_does_not_cost_the_others(
     mixed_logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "load", lambda logs: 1 / 0)
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         command, [str(mixed_logs), "--out", str(tmp_path), "--only", "health", "--only", "catalog"]
     )
-    assert done.exit_code == 1
+    assert result.exit_code == 1
     assert "division by zero" in (tmp_path / "health.html").read_text()
     assert 'href="health.html"' in (tmp_path / "index.html").read_text()
     assert "<table>" in (tmp_path / "catalog.html").read_text()
@@ -160,13 +160,13 @@ def test_options_of_an_analysis_are_given_on_the_command_line(mixed_logs: Path, 
     options = ["performance.exclude=min_confidence", "performance.labels=bayesian=Bayes", "leaderboard.key=nope"]
     arguments = [word for option in options for word in ("-A", option)]
     only = ["--only", "performance", "--only", "leaderboard"]
-    done = CliRunner().invoke(command, [str(mixed_logs), "--out", str(tmp_path), *only, *arguments])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(command, [str(mixed_logs), "--out", str(tmp_path), *only, *arguments])
+    assert result.exit_code == 0, result.output
     frame = pd.read_csv(tmp_path / "performance.csv")
     assert not frame["model"].str.contains("min_confidence").any()
     assert set(frame.loc[frame["scorer"] == "brier", "label"]) == {"Bayes"}
-    shown = (tmp_path / "performance.html").read_text()
-    assert "With <code>exclude=min_confidence</code>, <code>labels=bayesian=Bayes</code>." in shown
+    html = (tmp_path / "performance.html").read_text()
+    assert "With <code>exclude=min_confidence</code>, <code>labels=bayesian=Bayes</code>." in html
     assert "Nothing can be shown: No score with a better end and the key" in (tmp_path / "leaderboard.html").read_text()
 
 
@@ -183,8 +183,8 @@ def test_options_of_an_analysis_are_given_on_the_command_line(mixed_logs: Path, 
 )
 def test_an_option_that_cannot_be_used_says_why(plain: Path, tmp_path: Path, option: str, message: str) -> None:
     if ".y=" in option:
-        found = build(plain, tmp_path, ["performance"], say=lambda line: None, options=parse_options([option]))
-        assert message in found[0].refusal
+        counts = build(plain, tmp_path, ["performance"], say=lambda line: None, options=parse_options([option]))
+        assert message in counts[0].refusal
     else:
         with pytest.raises(BadInput, match=re.escape(message)):
             build(plain, tmp_path, ["performance", "catalog"], options=parse_options([option]))
@@ -213,14 +213,14 @@ def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) 
 
 def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
     markdown = "| model | score |\n|---|---|\n| <b>x</b> \\| y | 0.1 [0.0, 0.2] |\n| z | - |\n\n- Few.\n\n![c](c.svg)\n"
-    shown = html_of(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
-    assert "&lt;b&gt;x&lt;/b&gt; | y" in shown
-    assert '<th class="figure">score</th>' in shown
-    assert '<td class="figure">0.1 [0.0, 0.2]</td>' in shown
-    assert '<td class="short">z</td>' in shown
-    assert shown.count("Few.") == 1
-    assert '<span class="chart" id="chart"><img src="c.svg" alt="c"></span>' in shown
-    assert '{"a": "<\\/script>"}' in shown
+    html = html_of(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
+    assert "&lt;b&gt;x&lt;/b&gt; | y" in html
+    assert '<th class="figure">score</th>' in html
+    assert '<td class="figure">0.1 [0.0, 0.2]</td>' in html
+    assert '<td class="short">z</td>' in html
+    assert html.count("Few.") == 1
+    assert '<span class="chart" id="chart"><img src="c.svg" alt="c"></span>' in html
+    assert '{"a": "<\\/script>"}' in html
 
 
 def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:
@@ -252,16 +252,10 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     frame = health.load(tmp_path)
     assert set(frame["of"]) == {4}
     assert "Of 1 run, 0 have a score for every answer." in health.report(frame)
-    found = {(row["problem"], row["reason"]): row["count"] for row in frame.to_dict("records")}
-    assert found == {
-        ("read", ""): 1,
-        ("missing", ""): 1,
-        ("truncated", "max_tokens"): 1,
-        ("error", "Timeout after ... s"): 1,
-        ("judge", "The judge returned an empty reply."): 1,
-        ("unread", "No number."): 1,
-        ("declined", ""): 1,
-    }
+    counts = {(row["problem"], row["reason"]): row["count"] for row in frame.to_dict("records")}
+    assert counts == dict.fromkeys([
+        ("read", ""), ("missing", ""), ("truncated", "max_tokens"), ("error", "Timeout after ... s"),
+        ("judge", "The judge returned an empty reply."), ("unread", "No number."), ("declined", "")], 1)  # fmt: skip
 
 
 def test_a_cost_of_which_a_part_is_unknown_is_unknown(mixed_logs: Path, tmp_path: Path) -> None:
@@ -287,17 +281,10 @@ def test_the_catalog_marks_what_does_not_count(mixed_logs: Path, tmp_path: Path)
     shutil.copy(tmp_path / "again.eval", tmp_path / "copy.eval")
     frame = catalog.load(tmp_path)
     assert frame[["eval_id", "counts"]].to_numpy().tolist() == [
-        ["alone", "unfinished"],
-        ["started", "superseded"],
-        ["again", "yes"],
-        ["again", "copy"],
-        ["done", "repeated"],
-    ]
-    assert frame.attrs["notes"][:2] == [
-        "Runs that never finished: 1. No page but this one counts them.",
-        "Finished runs that were run again later with the same model, setup and scorers: 1. The tables have a row for "
-        "each: give only the logs that you mean to compare.",
-    ]
+        ["alone", "unfinished"], ["started", "superseded"], ["again", "yes"], ["again", "copy"], ["done", "repeated"]
+    ]  # fmt: skip
+    assert [note.partition(": 1.")[0].partition(" run again")[0] for note in frame.attrs["notes"][:2]] == [
+        "Runs that never finished", "Finished runs that were"]  # fmt: skip
     row = frame.iloc[-1]
     assert (row["questions"], row["epochs"], row["answers"], row["failed"]) == (6, 2, 12, 0)
     usage = first.stats.model_usage["reference/bayesian"]

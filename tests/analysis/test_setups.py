@@ -23,22 +23,22 @@ def write(mixed_logs: Path, tmp_path: Path) -> Write:
     """Writes a log of one answer with other facts of the run."""
     log = read_eval_log(str(next(mixed_logs.glob("*plain*"))))
 
-    def written(
+    def write_log(
         name: str, target: str = "right", steps: Any = (), status: Any = "success", passes: Any = (), **facts: Any
     ) -> Path:
-        one = log.model_copy(deep=True)
-        assert one.samples
-        one.status, one.samples[0].target = status, target
-        one.eval = one.eval.model_copy(update={"eval_id": name, "task_id": name, "model_args": {}, **facts})
-        one.plan.steps = [EvalPlanStep(solver=s, params=p, params_passed=p) for s, p in steps or [("generate", {})]]
+        own = log.model_copy(deep=True)
+        assert own.samples
+        own.status, own.samples[0].target = status, target
+        own.eval = own.eval.model_copy(update={"eval_id": name, "task_id": name, "model_args": {}, **facts})
+        own.plan.steps = [EvalPlanStep(solver=s, params=p, params_passed=p) for s, p in steps or [("generate", {})]]
         if passes:
-            rated(one, passes)
+            rated(own, passes)
         path = tmp_path / f"{name}.eval"
         path.parent.mkdir(exist_ok=True)
-        write_eval_log(one, str(path))
+        write_eval_log(own, str(path))
         return path
 
-    return written
+    return write_log
 
 
 def rated(log: EvalLog, passes: list[str]) -> None:
@@ -50,8 +50,8 @@ def rated(log: EvalLog, passes: list[str]) -> None:
     values = [(i + 1) / 10 for i in range(len(passes))]
     metrics = [{"quality": EvalMetric(name="quality", value=value)} for value in values]
     log.results.scores = [
-        EvalScore(name=name, scorer="truthgym/qualitative", params={}, metrics=one)
-        for name, one in zip(names, metrics, strict=True)
+        EvalScore(name=name, scorer="truthgym/qualitative", params={}, metrics=own)
+        for name, own in zip(names, metrics, strict=True)
     ]
     for sample in log.samples or []:
         sample.scores = {
@@ -60,7 +60,7 @@ def rated(log: EvalLog, passes: list[str]) -> None:
         }
 
 
-def named(paths: list[Path], part: str) -> list[str]:
+def names_of(paths: list[Path], part: str) -> list[str]:
     by_id: dict[str, Run] = {run.columns["eval_id"]: run for run in runs(paths)}
     return [run.columns[part] for _, run in sorted(by_id.items())]
 
@@ -68,34 +68,34 @@ def named(paths: list[Path], part: str) -> list[str]:
 def test_weights_in_other_folders_are_other_models(write: Write) -> None:
     places = [{"model_path": path, "device": device} for path, device in [("/x/a", "cpu"), ("/x/b", "cuda:1")]]
     paths = [write(f"w{n}", model_args=place) for n, place in enumerate(places)]
-    assert named(paths, "model") == ["mockllm/model model_path=a", "mockllm/model model_path=b"]
-    assert named(paths[:1], "model") == ["mockllm/model"]
+    assert names_of(paths, "model") == ["mockllm/model model_path=a", "mockllm/model model_path=b"]
+    assert names_of(paths[:1], "model") == ["mockllm/model"]
     same = write("w2", model_args={"model_path": "/y/a"})
-    assert named([*paths, same], "model") == [f"mockllm/model model_path={name}" for name in ("x/a", "x/b", "y/a")]
+    assert names_of([*paths, same], "model") == [f"mockllm/model model_path={name}" for name in ("x/a", "x/b", "y/a")]
 
 
 def test_other_data_under_one_name_are_another_setup(write: Write) -> None:
     sources = [{"source": f"/data/{n}/rows.jsonl", "sha256": str(n) * 64} for n in range(2)]
     paths = [write(f"d{n}", task_args=source) for n, source in enumerate(sources)]
-    assert named(paths, "task") == [f"sha256={str(n) * 8} source={n}/rows.jsonl" for n in range(2)]
+    assert names_of(paths, "task") == [f"sha256={str(n) * 8} source={n}/rows.jsonl" for n in range(2)]
 
 
 def test_generation_settings_name_the_model(write: Write) -> None:
     settings = [GenerateConfig(temperature=t, max_connections=c, top_p=0.5) for t, c in [(0.0, 1), (1.0, 2)]]
-    paths = [write(f"g{n}", model_generate_config=one) for n, one in enumerate(settings)]
-    assert named(paths, "model") == ["mockllm/model temperature=0.0", "mockllm/model temperature=1.0"]
-    assert named(paths[:1], "model") == ["mockllm/model"]
+    paths = [write(f"g{n}", model_generate_config=own) for n, own in enumerate(settings)]
+    assert names_of(paths, "model") == ["mockllm/model temperature=0.0", "mockllm/model temperature=1.0"]
+    assert names_of(paths[:1], "model") == ["mockllm/model"]
 
 
 def test_another_judge_is_another_scorer(write: Write) -> None:
     roles = [
         {"grader": ModelConfig(model=f"m/{n}", args={"k": 1}), "critic": ModelConfig(model="m/c")} for n in range(2)
     ]
-    paths = [write(f"j{n}", model_roles=one) for n, one in enumerate(roles)]
+    paths = [write(f"j{n}", model_roles=own) for n, own in enumerate(roles)]
     assert set(answers(paths)["scorer"]) == {"match grader=m/0 k=1", "match grader=m/1 k=1"}
-    assert set(named(paths, "mode")) == {"generate"}
+    assert set(names_of(paths, "mode")) == {"generate"}
     other = write("j2", model_roles={"critic": ModelConfig(model="m/d")})
-    assert named([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
+    assert names_of([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
 
 
 def test_a_role_that_no_step_asks_is_not_in_the_name(write: Write) -> None:
@@ -109,7 +109,7 @@ def test_a_role_that_no_step_asks_is_not_in_the_name(write: Write) -> None:
     ]
     paths = [write(f"r{n}", steps=[("truthgym/prepare", {}), step], model_roles=every) for n, step in enumerate(steps)]
     paths.append(write("r5", steps=[steps[0]]))  # without roles
-    assert named(paths, "mode") == [
+    assert names_of(paths, "mode") == [
         "direct",
         "dialogue interlocutor=m/interlocutor",
         "length_control base={'bootstrap_interview': {'mode': 'llm_preset'}} interviewer=m/interviewer",
@@ -134,10 +134,10 @@ def test_a_pass_by_another_judge_is_no_repetition(write: Write) -> None:
 def test_every_number_of_another_projects_scorer_is_a_row(write: Write) -> None:
     log = read_eval_log(str(write("k")))
     assert log.results
-    named = [("helpful", "critique", 0.2), ("harmless", "critique", 0.7), ("match", "match", 0.4)]
+    names_of = [("helpful", "critique", 0.2), ("harmless", "critique", 0.7), ("match", "match", 0.4)]
     log.results.scores = [
         EvalScore(name=name, scorer=scorer, metrics={"mean": EvalMetric(name="mean", value=value)})
-        for name, scorer, value in named
+        for name, scorer, value in names_of
     ]
     write_eval_log(log, log.location)
     frame = performance.load([log.location])
@@ -155,7 +155,7 @@ def test_naming_runs_compares_each_group_once(write: Write, monkeypatch: pytest.
 
     monkeypatch.setattr(setups, "_differing", counting)
     paths = [write(f"n{i}", task_args={"draws": i}) for i in range(6)]
-    assert named(paths, "task") == [f"draws={i}" for i in range(6)]
+    assert names_of(paths, "task") == [f"draws={i}" for i in range(6)]
     assert len(compared) == 4  # settings and arguments of the model, arguments and roles of the task
 
 
@@ -178,7 +178,7 @@ def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: 
 
 def test_an_argument_that_a_log_lacks_differs(write: Write) -> None:
     paths = [write("a0", task_args={"draws": 2}), write("a1", task_args={})]
-    assert named(paths, "task") == ["draws=2", ""]
+    assert names_of(paths, "task") == ["draws=2", ""]
 
 
 def test_steps_that_differ_are_in_the_mode(write: Write) -> None:
@@ -187,8 +187,8 @@ def test_steps_that_differ_are_in_the_mode(write: Write) -> None:
     plans = [[start, ("system_message", {"template": "x"}), end], [start, ("chain_of_thought", {}), end], [end]]
     paths = [write(f"s{n}", steps=steps) for n, steps in enumerate(plans)]
     modes = ["system_message template=x + generate", "chain_of_thought + generate", "generate"]
-    assert named(paths, "mode") == modes
-    assert named(paths[:1], "mode") == ["generate"]
+    assert names_of(paths, "mode") == modes
+    assert names_of(paths[:1], "mode") == ["generate"]
 
 
 def test_an_id_with_other_targets_is_two_questions(write: Write) -> None:
@@ -224,8 +224,8 @@ def test_batches_name_their_setups_together(write: Write) -> None:
 
 def test_repeated_runs_are_noted_and_unfinished_ones_name_nothing(write: Write) -> None:
     paths = [write("r0", created="2026-01-01T00:00:00"), write("r1", created="2026-01-02T00:00:00")]
-    found = runs(paths)
-    assert [run.columns["eval_id"] for run in repeated(found)] == ["r0"]
+    evals = runs(paths)
+    assert [run.columns["eval_id"] for run in repeated(evals)] == ["r0"]
     together = "2 runs of mockllm/model in plain, generate are taken together."
     assert answers(paths).attrs["notes"] == [together]
     assert performance.load(paths).attrs["notes"][0] == together

@@ -33,19 +33,19 @@ def test_an_interval_shows_on_which_side_of_zero_it_ends(lower: float, upper: fl
 
 def test_answers_are_those_of_inspects_reader(mixed_logs: Path) -> None:
     frame = answers(mixed_logs)
-    found = {
+    by_answer = {
         (row.eval_id, row.sample_id, row.epoch, row.scorer, row.key): row.value for row in frame.itertuples(index=False)
     }
     expected = {}
     for log in logs_in(mixed_logs):
         for sample in log.samples or []:
-            for name, one in (sample.scores or {}).items():
+            for name, score in (sample.scores or {}).items():
                 scorer = {"brier1": "brier read=token"}.get(name, name + " per=step" * (name == "martingale"))
-                values = one.value if isinstance(one.value, dict) else {name: 1.0 if one.value == "C" else 0.0}
+                values = score.value if isinstance(score.value, dict) else {name: 1.0 if score.value == "C" else 0.0}
                 for key, value in values.items():
                     expected[log.eval.eval_id, str(sample.id), sample.epoch, scorer, key] = value
-    assert len(frame) == len(found) == len(expected)
-    assert found == pytest.approx(expected, nan_ok=True)
+    assert len(frame) == len(by_answer) == len(expected)
+    assert by_answer == pytest.approx(expected, nan_ok=True)
 
 
 def test_a_row_says_what_was_asked_and_why_there_is_no_number(mixed_logs: Path) -> None:
@@ -58,9 +58,6 @@ def test_a_row_says_what_was_asked_and_why_there_is_no_number(mixed_logs: Path) 
     unread = frame["value"].isna()
     assert 0 < unread.sum() < len(frame)
     assert (frame["reason"] != "").equals(unread)
-    assert (
-        frame.loc[unread & (frame["key"] == "belief"), "reason"].str.startswith("No single belief could be read").all()
-    )
     foreign = answers(mixed_logs, scorer="match").iloc[0]
     assert (foreign["event"], foreign["split"], foreign["key"], foreign["value"]) == ("7", "", "match", 1.0)
 

@@ -44,22 +44,18 @@ def test_a_planted_effect_is_recovered_and_a_null_stays_null(table: Tables) -> N
         beyond = frame.loc[BEYOND]
         assert (beyond["first"], beyond["last"]) == pytest.approx(tuple(frame["difference"][[CONTROL, CHANGE]]))
     assert np.mean(covered) > 0.85  # of 36 intervals
-    found: list[bool] = []
+    alarms: list[bool] = []
     for seed in range(12):
         table(run("base", 0, 4 * seed), run("trained", 0, 4 * seed + 1), run("control", 0, 4 * seed + 2))
         frame = load("logs", "base", "trained", "control").set_index("comparison")
-        found += (frame["lower"].gt(0) | frame["upper"].lt(0)).tolist()
-    assert np.mean(found) < 0.15
+        alarms += (frame["lower"].gt(0) | frame["upper"].lt(0)).tolist()
+    assert np.mean(alarms) < 0.15
 
 
 def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
     other = {"setup": "forecasting, direct", "split": "train"}
-    table(
-        run("base", 0, 0),
-        run("trained", 0, 1, characters=250, stop_reason="max_tokens"),
-        run("base", 0, 2, **other),
-        run("trained", 0.3, 3, **other),
-    )
+    table(run("base", 0, 0), run("trained", 0, 1, characters=250, stop_reason="max_tokens"),
+          run("base", 0, 2, **other), run("trained", 0.3, 3, **other))  # fmt: skip
     frame = load("logs", after="trained")
     urns, other_rows = (frame[frame["setup"] == name].set_index("measure") for name in ("urns, direct", other["setup"]))
     assert urns["difference"]["characters"] == 150
@@ -67,10 +63,10 @@ def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
     assert "characters" not in other_rows.index  # the same in all answers
     worse = other_rows.loc["brier/brier_score"]
     assert (worse["split"], worse["better"], worse["lower"] > 0) == ("train", "lower", True)
-    notes = frame.attrs["notes"]
-    assert notes[0] == "Without a control, a change may be due to training of any kind, not to what was learnt."
-    assert notes[1].startswith("Questions of the train split")
-    assert notes[2] == "3 of 4 intervals exclude 0; without any effect, about 0.2 would."
+    without_control, of_train_split, exclusions, *_ = frame.attrs["notes"]
+    assert without_control.startswith("Without a control")
+    assert of_train_split.startswith("Questions of the train split")
+    assert exclusions == "3 of 4 intervals exclude 0; without any effect, about 0.2 would."
     page = report(frame, "x.svg")
     assert "| urns, direct | test | characters |  | 100.000 | 250.000 | 150.000 [150.000, 150.000] |" in page
     titles = [panel["title"] for panel in chart(frame).to_dict()["concat"]]
@@ -79,8 +75,8 @@ def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
 
 def test_a_difference_is_that_of_truthgym_compare(urn_logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("answers", "beliefs"):
-        read = getattr(training_effect, name)
-        monkeypatch.setattr(training_effect, name, lambda *a, read=read, **k: read(*a, **k).assign(split="all"))
+        reader = getattr(training_effect, name)
+        monkeypatch.setattr(training_effect, name, lambda *a, reader=reader, **k: reader(*a, **k).assign(split="all"))
     frame = load(urn_logs, before="bayesian").set_index("measure")
     logs = sorted(urn_logs.glob("*.eval"), key=lambda path: LogReader(path).header.eval.model)
     expected = compare(logs)
@@ -88,11 +84,11 @@ def test_a_difference_is_that_of_truthgym_compare(urn_logs: Path, monkeypatch: p
     assert len(expected) == 6
     for row in expected.itertuples():
         name = str(row.score) if "/" in str(row.score) else f"martingale/{row.score}"
-        found = frame.loc[name]
-        assert [found["difference"], found["lower"], found["upper"], found["n"]] == pytest.approx(
+        alarms = frame.loc[name]
+        assert [alarms["difference"], alarms["lower"], alarms["upper"], alarms["n"]] == pytest.approx(
             [row.difference, row.lower, row.upper, row.n]
         )
-        assert found["better"] == row.better
+        assert alarms["better"] == row.better
 
 
 def test_models_are_named_without_doubt(table: Tables) -> None:

@@ -37,8 +37,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
     def replace(frame: pd.DataFrame, texts: dict[tuple[str, int], str] | None = None) -> None:
         monkeypatch.setattr(trajectories, "answers", lambda *_, **__: frame.assign(characters=9))
         keys = frame[["eval_id", "sample_id", "epoch"]].itertuples(index=False, name=None)
-        written = {key: (texts or {}).get(key[1:], f"{key} {np.random.default_rng(key[2]).random(40)}") for key in keys}
-        monkeypatch.setattr(trajectories, "texts", lambda *_: iter(written.items()))
+        random = {key: f"{key} {np.random.default_rng(key[2]).random(40)}" for key in keys}
+        own = {key: (texts or {}).get(key[1:], text) for key, text in random.items()}
+        monkeypatch.setattr(trajectories, "texts", lambda *_: iter(own.items()))
 
     return replace
 
@@ -55,35 +56,32 @@ def test_a_rewording_is_a_near_duplicate_and_another_answer_is_not() -> None:
 def test_of_repeats_the_first_is_kept() -> None:
     angle = np.radians([0, 10, 20, 90])
     vectors = np.column_stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
-    found, similarity = near_duplicates(vectors, np.cos(np.radians(15)))
-    assert found.tolist() == [-1, 0, -1, -1]  # 20 degrees are close to the second only, which is not kept
+    nearest, similarity = near_duplicates(vectors, np.cos(np.radians(15)))
+    assert nearest.tolist() == [-1, 0, -1, -1]  # 20 degrees are close to the second only, which is not kept
     assert similarity[1:] == pytest.approx(np.cos(np.radians([10, 20, 70])), abs=1e-6)
 
 
 def test_trajectories_are_sorted_marked_and_filtered(table: Tables) -> None:
     values = {"q1": [0.3, 0.1, 0.2], "q2": [0.05], "q3": [np.nan]}
-    said = {("q1", 1): NEAR, ("q1", 2): LONG, ("q1", 3): OTHER, ("q2", 1): LONG}
+    text_of = {("q1", 1): NEAR, ("q1", 2): LONG, ("q1", 3): OTHER, ("q2", 1): LONG}
     rows = answer_rows(values, split={"q1": "train", "q2": "test", "q3": "train"})
-    table(pd.concat([rows, rows.assign(key="accuracy", value=0.5)]), said)
+    table(pd.concat([rows, rows.assign(key="accuracy", value=0.5)]), text_of)
     frame = load("logs", threshold="0.9")
     assert frame[["sample_id", "epoch", "value"]].to_numpy().tolist() == [
         ["q2", 1, 0.05], ["q1", 2, 0.1], ["q1", 3, 0.2], ["q1", 1, 0.3]]  # fmt: skip
     assert frame["duplicate_of"].fillna(0).tolist() == [0, 0, 0, 2]
     assert load("logs", threshold=0.9, among="all")["duplicate_of"].fillna(0).tolist() == [0, 1, 0, 1]
-    assert frame.attrs["notes"] == [
-        "1 answers without a number are not listed.",
-        "1 trajectories repeat a better one (similarity of at least 0.9 by character n-grams).",
-        "1 trajectories are of the test split, which `truthgym convert` leaves out.",
-    ]
-    kept = load("logs", threshold=0.9, filter="split == 'train' and value > 0.1", duplicates="drop")
-    assert kept["epoch"].tolist() == [3, 1]  # the better one that the last repeats is filtered out
+    assert [note.split()[:3] for note in frame.attrs["notes"]] == [
+        ["1", "answers", "without"], ["1", "trajectories", "repeat"], ["1", "trajectories", "are"]]  # fmt: skip
+    filtered = load("logs", threshold=0.9, filter="split == 'train' and value > 0.1", duplicates="drop")
+    assert filtered["epoch"].tolist() == [3, 1]  # the better one that the last repeats is filtered out
     best = load("logs", score="accuracy")
     assert (best["best"].iloc[0], best["score"].iloc[0]) == ("highest", "brier/accuracy")
     assert "| 4 | 0.300 | m | urns, direct | q1 | 1 | 9 | 2 |" in report(frame)
     panel = chart(frame).to_dict()["concat"][0]
     assert "lower is better" in panel["encoding"]["x"]["title"]
-    drawn = chart(pd.concat([frame] * 30)).to_dict()
-    (bins,) = drawn["datasets"].values()
+    spec = chart(pd.concat([frame] * 30)).to_dict()
+    (bins,) = spec["datasets"].values()
     assert sum(row["trajectories"] for row in bins) == 30 * len(frame)
     assert len(bins) < 10  # not a row for each trajectory
 
@@ -100,12 +98,12 @@ def test_what_is_chosen_here_is_what_convert_takes(urn_logs: Path, tmp_path: Pat
     frame = load(urn_logs, filter="split == 'train' and value < 0.2 and epoch == 1")
     file = tmp_path / "chosen.csv"
     save(frame.head(7), chart, file)
-    done = convert([urn_logs], "sft", tmp_path / "data", Selection(trajectories=str(file)))
-    written = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text().splitlines()]
-    assert {(row["eval_id"], row["sample_id"], row["epoch"]) for row in written} == {
+    converted = convert([urn_logs], "sft", tmp_path / "data", Selection(trajectories=str(file)))
+    rows_written = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text().splitlines()]
+    assert {(row["eval_id"], row["sample_id"], row["epoch"]) for row in rows_written} == {
         (row.eval_id, row.sample_id, row.epoch) for row in frame.head(7).itertuples()
     }
-    assert done.left_out["trajectories that --trajectories does not list"] == 160 - 7
+    assert converted.left_out["trajectories that --trajectories does not list"] == 160 - 7
     pd.concat([frame.head(1), frame.head(1).assign(eval_id="gone")]).to_csv(file)
     again = convert([urn_logs], "sft", tmp_path / "more", Selection(trajectories=str(file)))
     assert again.left_out["trajectories that --trajectories lists and no log has"] == 1
@@ -117,22 +115,11 @@ def test_what_is_chosen_here_is_what_convert_takes(urn_logs: Path, tmp_path: Pat
 def test_an_endpoint_embeds_texts() -> None:
     def answer(request: Request) -> Answer:
         body = json.loads(request.body)
-        items = [
-            {"object": "embedding", "index": i, "embedding": [3.0, 4.0 * len(text)]}
-            for i, text in enumerate(body["input"])
-        ]
-        return (
-            200,
-            {"Content-Type": "application/json"},
-            json.dumps(
-                {
-                    "object": "list",
-                    "model": body["model"],
-                    "data": items[::-1],
-                    "usage": {"prompt_tokens": 1, "total_tokens": 1},
-                }
-            ).encode(),
-        )
+        vectors = [[3.0, 4.0 * len(text)] for text in body["input"]]
+        items = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        reply = {"object": "list", "model": body["model"], "data": items[::-1], "usage": usage}
+        return 200, {"Content-Type": "application/json"}, json.dumps(reply).encode()
 
     with serving(answer) as server:
         vectors = embedder_named("Qwen/Qwen3-Embedding-8B", f"{server.address}/v1")(["", "a", "ab"] * 30)
@@ -147,11 +134,11 @@ def test_an_endpoint_embeds_texts() -> None:
 
 
 def test_a_local_model_embeds_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     class Transformer:
         def __init__(self, name: str, revision: str | None) -> None:
-            asked.append((name, revision))
+            calls.append((name, revision))
             if name == "missing":
                 raise OSError("missing is not a model")
 
@@ -160,7 +147,7 @@ def test_a_local_model_embeds_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Transformer))
     assert embedder_named("Qwen/Qwen3-Embedding-0.6B@abc")(["a", "b"]).tolist() == [[1, 0], [1, 0]]
-    assert asked == [("Qwen/Qwen3-Embedding-0.6B", "abc")]
+    assert calls == [("Qwen/Qwen3-Embedding-0.6B", "abc")]
     with pytest.raises(BadInput, match="cannot be loaded .missing is not a model.; give"):
         embedder_named("missing")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
