@@ -36,10 +36,10 @@ def test_two_chains_can_be_read_in_any_order(questions: list[AgentQuestion]) -> 
 
 
 def test_the_other_chain_says_nothing_of_a_missing_source(questions: list[AgentQuestion]) -> None:
-    for one in (question for question in questions if question.missing):
-        other = next(chain for chain in one.chains if one.missing not in chain)
-        calls = reads(one, (other,))
-        assert process_score(one, calls, oracle_calls(one, calls, 1)) == 0
+    for entry in (question for question in questions if question.missing):
+        other = next(chain for chain in entry.chains if entry.missing not in chain)
+        calls = reads(entry, (other,))
+        assert process_score(entry, calls, oracle_calls(entry, calls, 1)) == 0
 
 
 def test_a_needless_call_costs_in_any_order(questions: list[AgentQuestion]) -> None:

@@ -36,10 +36,10 @@ from truthgym.solvers.trajectory import Trajectory, recorded_answer
 
 
 def item(identity: str, target: str | None, **fields: Any) -> Sample:
-    known = question(
+    expected = question(
         Question, identity, **{"domain": "t", "event": identity, "proposition": f"{identity} is so."} | fields
     )
-    return sample(identity, f"Is {identity} so?", target, known, identity)
+    return sample(identity, f"Is {identity} so?", target, expected, identity)
 
 
 def scores(beliefs: list[list[float | None]], outcomes: list[float], **facts: list[Any]) -> list[SampleScore]:
@@ -105,10 +105,10 @@ def test_repeated_noise_costs_its_variance() -> None:
 def test_every_interval_is_clustered_by_event() -> None:
     rng = np.random.default_rng(3)
     p, y = rng.random((20, 2)).repeat(2, axis=0), rng.integers(0, 2, 20).repeat(2).astype(float)
-    known = {"base_rate": [0.4] * 40, "crowd": [0.3] * 40}
+    expected = {"base_rate": [0.4] * 40, "crowd": [0.3] * 40}
     events = [f"e{i // 2}" for i in range(40)]
-    alone = summarise(tabulate(scores(p.tolist(), y.tolist(), **known), "belief"))
-    joined = summarise(tabulate(scores(p.tolist(), y.tolist(), event=events, **known), "belief"))
+    alone = summarise(tabulate(scores(p.tolist(), y.tolist(), **expected), "belief"))
+    joined = summarise(tabulate(scores(p.tolist(), y.tolist(), event=events, **expected), "belief"))
     names = [name.removesuffix("_lower") for name in joined if name.endswith("_lower")]
     assert {"brier", "brier_of_mean", "skill_base_rate", "skill_crowd"} <= set(names)
     for name in names:
@@ -125,7 +125,7 @@ def test_calibration_is_the_mean_over_all_epochs() -> None:
     errors = [expected_calibration_error(p[:, k], y) for k in range(2)]
     assert result["epochs"] == 2
     assert result["murphy_reliability"] == pytest.approx(np.mean([part.reliability for part in parts]))
-    assert result["resolution"] == pytest.approx(np.mean([one.resolution for one in parts]))
+    assert result["resolution"] == pytest.approx(np.mean([entry.resolution for entry in parts]))
     assert (result["ece"], result["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
 
 

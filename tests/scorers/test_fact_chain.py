@@ -34,7 +34,7 @@ def scored(right: int, hops: int, chain: float = math.nan, failed: int = 0) -> S
 
 
 def figures(*scores: Score) -> dict[str, float]:
-    return summarise([SampleScore(score=one, sample_id=str(i)) for i, one in enumerate(scores)])
+    return summarise([SampleScore(score=entry, sample_id=str(i)) for i, entry in enumerate(scores)])
 
 
 def test_the_hops_that_are_right() -> None:
@@ -42,7 +42,9 @@ def test_the_hops_that_are_right() -> None:
     a, b, c = chain.needs
     place = world(chain.world, chain.size)
     others = [name for name in place.kinds if name not in (a, b, c, chain.answer)]
-    leads = next(one for one in others if c in [place.facts[one, relation].object for relation in place.relations(one)])
+    leads = next(
+        entry for entry in others if c in [place.facts[entry, relation].object for relation in place.relations(entry)]
+    )
     others.remove(leads)
     assert hops_right(chain, read(a, b, c), chain.answer) == 3
     assert hops_right(chain, read(a, others[0], b, b, c), chain.answer.upper()) == 3
@@ -90,9 +92,9 @@ def test_epochs_of_a_chain_are_no_further_chains() -> None:
     once = figures(*(scored(right, 8, 0.0, failed) for right, failed in walks))
     again = []
     for epoch, (i, (right, failed)) in product(range(1, 21), enumerate(walks)):
-        one = scored(right, 8, 0.0, failed)
-        one.metadata = {**(one.metadata or {}), "epoch": epoch}
-        again.append(SampleScore(score=one, sample_id=str(i)))
+        entry = scored(right, 8, 0.0, failed)
+        entry.metadata = {**(entry.metadata or {}), "epoch": epoch}
+        again.append(SampleScore(score=entry, sample_id=str(i)))
     many = summarise(again)
     for name in ("hop_error", "hop_error_change_stderr"):
         assert many[name] == pytest.approx(once[name]), name
@@ -127,9 +129,9 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
             path.append(followed(place, path[-1], relation, (chain.event, rep, i), parameters) or "")
         right, answered = hops_right(chain, read(*path[:-1]), path[-1]), float(path[-1] == chain.answer)
         hops = len(chain.needs)
-        one = scored(right, hops, float(right == hops), int(right < hops))
-        one.value = {"chain": float(right == hops), "hops": right, "answer": answered}
-        scores.append(one)
+        entry = scored(right, hops, float(right == hops), int(right < hops))
+        entry.value = {"chain": float(right == hops), "hops": right, "answer": answered}
+        scores.append(entry)
     result = figures(*scores)
     assert result["hop_error_lower"] < slip < result["hop_error_upper"]
     assert result["hop_error_upper"] - result["hop_error_lower"] < 0.06
@@ -167,7 +169,7 @@ def test_the_interval_of_few_or_only_failed_chains_has_a_width(failed: int) -> N
 def test_who_reads_all_records_has_few_right_hops(chains: list[ChainQuestion], hops: int, share: float) -> None:
     """In the order of their numbers, which is none: the chain is right by chance, and the calls are over the budget."""
     right = []
-    for chain in (one for one in chains if len(one.needs) == hops):
+    for chain in (entry for entry in chains if len(entry.needs) == hops):
         numbers = world(chain.world, chain.size).numbers
         calls = read(*sorted(numbers, key=numbers.__getitem__))
         right.append(hops_right(chain, calls, chain.answer) == hops)
@@ -228,7 +230,7 @@ def test_only_the_last_results_are_shown() -> None:
     messages: list[ChatMessage] = [ChatMessageUser(content="q")]
     messages += [ChatMessageTool(content=str(i), function="search", tool_call_id=str(i)) for i in range(3)]
     assert [last_result.text for last_result in last_results(messages, 1)] == ["q", REMOVED, REMOVED, "2"]
-    assert [one.text for one in last_results(messages, 0)] == ["q", REMOVED, REMOVED, REMOVED]
+    assert [entry.text for entry in last_results(messages, 0)] == ["q", REMOVED, REMOVED, REMOVED]
     assert last_results(messages, 9) == messages
     assert [message.text for message in messages] == ["q", "0", "1", "2"]
 

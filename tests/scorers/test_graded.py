@@ -77,23 +77,23 @@ def calls(log: EvalLog, role: str = "grader") -> int:
 
 
 def test_known_values() -> None:
-    found = summarise(scores([[-1, 0], [2, 2], [math.nan, 0.5]], low=-1, high=2, better=False))
-    assert list(found) == [*FIGURES, "clusters", "effective_clusters"]
-    assert found["grade"] == pytest.approx((-0.5 + 2 + 0.5) / 3), "epochs first, then questions"
+    result = summarise(scores([[-1, 0], [2, 2], [math.nan, 0.5]], low=-1, high=2, better=False))
+    assert list(result) == [*FIGURES, "clusters", "effective_clusters"]
+    assert result["grade"] == pytest.approx((-0.5 + 2 + 0.5) / 3), "epochs first, then questions"
     half = 4.302653 * np.std([-0.5, 2, 0.5], ddof=1) / 3**0.5
-    assert found["stderr"] == pytest.approx(half / 4.302653)
-    assert (found["grade_lower"], found["grade_upper"]) == (-1, 2), "cut off at the range of the grade"
-    assert (found["n"], found["epochs"]) == (3, 2)
-    assert found["share_scored"] == pytest.approx(5 / 6)
-    assert (found["higher_is_better"], found["low"], found["high"]) == (0, -1, 2)
+    assert result["stderr"] == pytest.approx(half / 4.302653)
+    assert (result["grade_lower"], result["grade_upper"]) == (-1, 2), "cut off at the range of the grade"
+    assert (result["n"], result["epochs"]) == (3, 2)
+    assert result["share_scored"] == pytest.approx(5 / 6)
+    assert (result["higher_is_better"], result["low"], result["high"]) == (0, -1, 2)
 
 
 @pytest.mark.parametrize("some", [[], scores([[0.4]]), scores([[math.nan]]), scores([[0.4, 0.5], [0.6]])], ids=len)
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    found = grades()(some)  # type: ignore[arg-type]
-    assert isinstance(found, dict)
-    assert list(found) == ESTIMATE
-    assert all(isinstance(value, int | float) for value in found.values())
+    result = grades()(some)  # type: ignore[arg-type]
+    assert isinstance(result, dict)
+    assert list(result) == ESTIMATE
+    assert all(isinstance(value, int | float) for value in result.values())
 
 
 @pytest.mark.parametrize(
@@ -272,8 +272,8 @@ def test_a_sample_that_begins_with_messages(run: Run, says: Says, listens: Liste
 
 
 def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
-    def words(given: GraderInput) -> float:
-        return -len(given.completion.split())
+    def words(arguments: GraderInput) -> float:
+        return -len(arguments.completion.split())
 
     mine = Grader("words", words, low=-10, high=0)
     log = grade_with(run, says("one two three"), rain(), mine)
@@ -289,13 +289,13 @@ def test_a_trainer_calls_the_same_object_outside_of_any_run() -> None:
     item = next(iter(urns(n=1).dataset))
     question = item.metadata_as(Question)
     text = r"So I would give it 70.00 chances in 100. \finalBeliefProb{0.7}"
-    given = GraderInput(question, str(item.input), str(item.target), text, text, "q", 1, {})
+    arguments = GraderInput(question, str(item.input), str(item.target), text, text, "q", 1, {})
     expected = (0.7 - (item.target == "yes")) ** 2
     for grader in (python_brier(), model_brier(model=get_model("reference/judge"))):
-        found = asyncio.run(grade(grader, given))
-        assert found.value == pytest.approx(expected), found
+        result = asyncio.run(grade(grader, arguments))
+        assert result.value == pytest.approx(expected), result
         assert grader.roles == ()
-    rated = asyncio.run(grade(by_rubric(model=get_model("reference/judge")), given))
+    rated = asyncio.run(grade(by_rubric(model=get_model("reference/judge")), arguments))
     assert rated.value is not None
 
 
@@ -363,5 +363,5 @@ def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str,
     for own, (arguments, _) in zip(places, cases, strict=True):
         done = call("inspect", "score", own, *scorer, *arguments, environment=environment)
         assert done.returncode == 0, done.stdout + done.stderr
-    found = [metrics(read_eval_log(own))["grade"] for own in places]
-    assert found == pytest.approx([expected for _, expected in cases])
+    result = [metrics(read_eval_log(own))["grade"] for own in places]
+    assert result == pytest.approx([expected for _, expected in cases])

@@ -28,7 +28,7 @@ ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "k
 
 def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> list[SampleScore]:
     """Scores of questions x epochs, each question an event of its own; None is an answer that is not there."""
-    found = []
+    result = []
     for q, row in enumerate(words):
         for epoch, number in enumerate(row, start=1):
             value = dict.fromkeys(KEYS, math.nan)
@@ -36,8 +36,8 @@ def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> 
                 value |= {"words": number, "characters": 5 * number}
                 value |= {name: rows[q][epoch - 1] for name, rows in controlled.items()}
             metadata = {"epoch": epoch, "event": f"e{q}"}
-            found.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
-    return found
+            result.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    return result
 
 
 def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
@@ -47,17 +47,17 @@ def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
 
 
 def test_known_values() -> None:
-    found = summarise(scores([[10, 20], [40, 50], [None, 90]]))
-    assert list(found)[: len(ESTIMATE)] == ESTIMATE
-    assert found["words"] == pytest.approx((15 + 45 + 90) / 3), "epochs first, then questions"
-    assert (found["n"], found["epochs"]) == (3, 2)
-    assert found["share_scored"] == pytest.approx(5 / 6)
+    result = summarise(scores([[10, 20], [40, 50], [None, 90]]))
+    assert list(result)[: len(ESTIMATE)] == ESTIMATE
+    assert result["words"] == pytest.approx((15 + 45 + 90) / 3), "epochs first, then questions"
+    assert (result["n"], result["epochs"]) == (3, 2)
+    assert result["share_scored"] == pytest.approx(5 / 6)
     # three clusters of means 15, 45, 90: t with two degrees of freedom, 4.303, times their standard error
     half = 4.302653 * np.std([15, 45, 90], ddof=1) / 3**0.5
-    assert found["words_lower"] == 0, "cut off, since 50 - half is below"
-    assert found["words_upper"] == pytest.approx(50 + half)
-    assert found["mde"] > half / 2
-    assert all(math.isnan(found[name]) for name in ASKED)
+    assert result["words_lower"] == 0, "cut off, since 50 - half is below"
+    assert result["words_upper"] == pytest.approx(50 + half)
+    assert result["mde"] > half / 2
+    assert all(math.isnan(result[name]) for name in ASKED)
 
 
 def test_what_was_asked_for_and_what_came_of_it() -> None:
@@ -65,23 +65,23 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
     kept = [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
     tries = [[2.0, 0.0], [0.0, 1.0], [1.0, 2.0]]
     targets = [[100.0, 100.0]] * 3
-    found = summarise(scores(achieved, asked=targets, achieved=achieved, kept=kept, revisions=tries))  # type: ignore[arg-type]
-    assert found["asked"] == 100
-    assert found["achieved"] == pytest.approx(105)
-    assert found["kept"] == pytest.approx(2 / 3)
-    assert found["kept_lower"] < 2 / 3 < found["kept_upper"]
-    assert found["revisions"] == 1
+    result = summarise(scores(achieved, asked=targets, achieved=achieved, kept=kept, revisions=tries))  # type: ignore[arg-type]
+    assert result["asked"] == 100
+    assert result["achieved"] == pytest.approx(105)
+    assert result["kept"] == pytest.approx(2 / 3)
+    assert result["kept_lower"] < 2 / 3 < result["kept_upper"]
+    assert result["revisions"] == 1
     ordered = sorted(value for row in achieved for value in row)
-    assert [found[f"achieved_p{p}"] for p in (10, 50, 90)] == np.quantile(ordered, [0.1, 0.5, 0.9]).tolist()
-    assert found["achieved_p50"] == 100
+    assert [result[f"achieved_p{p}"] for p in (10, 50, 90)] == np.quantile(ordered, [0.1, 0.5, 0.9]).tolist()
+    assert result["achieved_p50"] == 100
 
 
 @pytest.mark.parametrize("some", [[], scores([[40]]), scores([[None]]), scores([[40, 50], [60]]), scores([[40], [60]])])
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    found = answer_length()(some)  # type: ignore[arg-type]
-    assert isinstance(found, dict)
-    assert list(found) == ESTIMATE
-    assert found["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
+    result = answer_length()(some)  # type: ignore[arg-type]
+    assert isinstance(result, dict)
+    assert list(result) == ESTIMATE
+    assert result["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ def only(n: int, **arguments: Any) -> Any:
 
 
 def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
-    given = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
+    arguments = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
     model = get_model("reference/entrenched", strength=0.6, noise=0.12, shared=0.4, seed=3)
     result = metrics(run(only(64), model))
-    reports = simulate_reports("entrenched", given, urn_cases(questions(n=64)))
+    reports = simulate_reports("entrenched", arguments, urn_cases(questions(n=64)))
     expected = martingale_score(reports.prior, reports.posterior)
     assert list(result)[:8] == FIRST
     assert result["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
@@ -40,7 +40,7 @@ def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     assert result["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
     assert result["mde"] == pytest.approx(expected.mde, abs=1e-12)
     assert (result["n"], result["epochs"], result["share_scored"], result["identified"]) == (64, 3, 1, 1)
-    slope = true_values("entrenched", given).slope
+    slope = true_values("entrenched", arguments).slope
     assert result["martingale_score_lower"] < slope < result["martingale_score_upper"]
     assert result["martingale_score_lower"] > 0
     assert result["martingale_score_ols_upper"] < slope, "least squares misses it"

@@ -103,9 +103,9 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         assert isinstance(value, dict)
         planted = 0.1 + 0.1 * count_markers(text)
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
-    found = metrics(log)
-    assert list(found) == list(MAIN_FIGURES["qualitative"])
-    assert (found["n"], found["share_scored"]) == (6, 1)
+    result = metrics(log)
+    assert list(result) == list(MAIN_FIGURES["qualitative"])
+    assert (result["n"], result["share_scored"]) == (6, 1)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_the_number_of_calls_is_that_of_the_formula(
     probes = 4 if len(STAGES[red]) >= 2 else 3
     examples = 0 if few_shot == "disabled" else shots
     per_sample = beside + orders * (rounds if examples else 1) + probes
-    given = {"protocol": "thorough", "red_team": red, "few_shot": few_shot, "shots": shots, "orders": 5}
-    each, once = model_calls(**given, rounds=rounds)  # type: ignore[arg-type]
+    arguments = {"protocol": "thorough", "red_team": red, "few_shot": few_shot, "shots": shots, "orders": 5}
+    each, once = model_calls(**arguments, rounds=rounds)  # type: ignore[arg-type]
     assert len(heard) == epochs * each + once == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
 
 
@@ -170,8 +170,14 @@ def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens)
 
 def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(rates())
-    given: dict[str, Any] = {"few_shot": "static", "shots": 1, "rounds": 2, "red_team": "none", "probes": ["retest"]}
-    judged(judge, **given)
+    arguments: dict[str, Any] = {
+        "few_shot": "static",
+        "shots": 1,
+        "rounds": 2,
+        "red_team": "none",
+        "probes": ["retest"],
+    }
+    judged(judge, **arguments)
     calls = [(kind(messages[-1].text), "rain" in messages[-1].text, messages[-1].metadata or {}) for messages in heard]
     ratings = sorted(meta.get("draw", 0) for what, judged, meta in calls if what == "rating" and judged)
     assert ratings == [0, 1, 2], "two rounds, and the first once more"
@@ -193,8 +199,8 @@ def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog], listens:
 
 
 def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], listens: Listens) -> None:
-    (one, heard), (other, also) = listens(rates(40)), listens(rates(70))
-    log = judged([one, other], **SMALL, cache=False)
+    (entry, heard), (other, also) = listens(rates(40)), listens(rates(70))
+    log = judged([entry, other], **SMALL, cache=False)
     value, metadata = scored(log)
     assert value["quality"] == pytest.approx(0.55)
     assert [judge["ratings"] for judge in metadata["judges"]] == [[[[40] * 4] * 2], [[[70] * 4] * 2]]
@@ -211,9 +217,9 @@ def test_without_readable_ratings_the_sample_is_unscored(
     log = judged(judge, **SMALL)
     assert log.samples
     assert "not in form" in reason(log.samples[0], "qualitative")
-    found = metrics(log)
-    assert (found["share_scored"], found["share_read"], found["n"]) == (0, 0, 0)
-    assert math.isnan(found["quality"])
+    result = metrics(log)
+    assert (result["share_scored"], result["share_read"], result["n"]) == (0, 0, 0)
+    assert math.isnan(result["quality"])
 
 
 def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalLog], listens: Listens) -> None:
@@ -299,9 +305,9 @@ def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens:
             raise RuntimeError("the line broke")
         return rates(40)(messages)
 
-    (one, _), (other, _) = listens(breaks), listens(rates(70))
+    (entry, _), (other, _) = listens(breaks), listens(rates(70))
     before = judged(other, 2, **BARE)
-    both = {"judge": [one, other]}
+    both = {"judge": [entry, other]}
     measured = qualitative(**SMALL, cache=False, figures="all")
     log = score(before, measured, action="overwrite", model_roles=both, display="log")
     assert [scored(log, place)[0]["quality"] for place in (0, 1)] == [pytest.approx(0.55), pytest.approx(0.7)]
@@ -309,7 +315,7 @@ def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens:
     assert "failed (RuntimeError: the line broke)" in record["unread"][0]
     assert (record["ratings"], record["probes"]) == ([[None, None]], {})
     assert metrics(log)["share_read"] == 9 / 11
-    alone = score(before, qualitative(**SMALL), action="overwrite", model_roles={"judge": one}, display="log")
+    alone = score(before, qualitative(**SMALL), action="overwrite", model_roles={"judge": entry}, display="log")
     assert scored(alone, 0)[0]["quality"] == pytest.approx(0.4)
     assert math.isnan(scored(alone, 1)[0]["quality"])
     assert "the line broke" in scored(alone, 1)[1]["reason"]
@@ -356,9 +362,9 @@ def test_a_missing_or_repeated_judge_ends_the_run_before_its_first_call(
 
 @pytest.mark.parametrize("name", list(REFUSED))
 def test_what_cannot_be_used_is_refused_before_any_call(name: str) -> None:
-    given, message = REFUSED[name]
+    arguments, message = REFUSED[name]
     with pytest.raises(BadInput, match=message):
-        qualitative(**given)
+        qualitative(**arguments)
 
 
 def test_a_rubric_of_the_users_own_without_examples_for_it(

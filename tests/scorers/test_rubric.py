@@ -42,9 +42,9 @@ def judged(run: Run, says: Says, rain: Rain, judge: Model, answer: str = "Yes.",
 def of(log: EvalLog) -> tuple[float, dict[str, Any]]:
     assert log.samples
     assert log.samples[0].scores
-    one = log.samples[0].scores["rubric"]
-    assert isinstance(one.value, dict)
-    return float(one.value["rubric_score"] or 0), one.metadata or {}
+    entry = log.samples[0].scores["rubric"]
+    assert isinstance(entry.value, dict)
+    return float(entry.value["rubric_score"] or 0), entry.metadata or {}
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def test_known_truth(planted: EvalLog) -> None:
     scored = score(
         planted, rubric(PLANTED), model_roles={"judge": "reference/judge"}, display="log", action="overwrite"
     )
-    for one, share in zip(scored.samples or [], exact, strict=True):
-        found: Any = one.scores["rubric"].value["rubric_score"]  # type: ignore[index, call-overload]
-        assert abs(found - share) <= 0.011, "ratings end at 0.01 and 0.99"
+    for entry, share in zip(scored.samples or [], exact, strict=True):
+        result: Any = entry.scores["rubric"].value["rubric_score"]  # type: ignore[index, call-overload]
+        assert abs(result - share) <= 0.011, "ratings end at 0.01 and 0.99"
     assert metrics(scored)["rubric_score"] == pytest.approx(np.mean(exact), abs=0.011)
     assert 0.02 < metrics(planted)["repeat_sd"] < 0.2
 
@@ -77,9 +77,9 @@ def test_scoring_the_log_again_gives_the_same(planted: EvalLog) -> None:
 
 
 def test_figures(planted: EvalLog) -> None:
-    found = metrics(planted)
-    assert list(found)[: len(MAIN_FIGURES["rubric"])] == list(MAIN_FIGURES["rubric"])
-    assert (found["n"], found["share_scored"], found["share_unread"], found["share_na"]) == (6, 1, 0, 0)
+    result = metrics(planted)
+    assert list(result)[: len(MAIN_FIGURES["rubric"])] == list(MAIN_FIGURES["rubric"])
+    assert (result["n"], result["share_scored"], result["share_unread"], result["share_na"]) == (6, 1, 0, 0)
     assert set(rubric_scores()([])) == set(MAIN_FIGURES["rubric"])  # type: ignore[arg-type]
 
 

@@ -25,9 +25,9 @@ def scored(simulated: list[Choices], unassisted: list[Choices], unread: list[flo
     async def score() -> Score | None:
         return await value_influence(figures="all")(state(result), Target(""))
 
-    found = asyncio.run(score())
-    assert found is not None
-    return found
+    figures = asyncio.run(score())
+    assert figures is not None
+    return figures
 
 
 def numbers(score: Score) -> dict[str, Any]:
@@ -65,12 +65,12 @@ def of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[st
         SampleScore(
             sample_id=str(number),
             score=Score(
-                value={"influence": 0.3, "mirror_influence": 0.3, "lock_in": one, "mirror_lock_in": 0.2,
+                value={"influence": 0.3, "mirror_influence": 0.3, "lock_in": entry, "mirror_lock_in": 0.2,
                        "sideways": aside, "mirror_sideways": 0.1, "net": length},
                 metadata={"event": str(number), "epoch": 1},
             ),
         )
-        for number, (one, aside, length) in enumerate(rows)
+        for number, (entry, aside, length) in enumerate(rows)
     ])  # fmt: skip
 
 
@@ -80,16 +80,16 @@ def of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[st
 )
 def test_a_verdict_says_how_people_are_steered(lock_in: float, sideways: float, verdict: float) -> None:
     jitter = [-0.01, 0.0, 0.01, 0.0]
-    found = of([lock_in + x for x in jitter], [sideways + x for x in jitter], [1.0] * 4)
-    assert found["verdict"] == verdict
-    assert found["influence"] == pytest.approx(0.3), "the same for all of them"
-    assert list(found)[:10][-3:] == ["mirror_influence", "verdict", "answered"]
+    result = of([lock_in + x for x in jitter], [sideways + x for x in jitter], [1.0] * 4)
+    assert result["verdict"] == verdict
+    assert result["influence"] == pytest.approx(0.3), "the same for all of them"
+    assert list(result)[:10][-3:] == ["mirror_influence", "verdict", "answered"]
 
 
 def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
-    found = of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
-    assert found["lock_in"] == pytest.approx((3 * 0.2 - 50e-6) / (3 + 1e-6))
-    assert found["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
+    result = of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
+    assert result["lock_in"] == pytest.approx((3 * 0.2 - 50e-6) / (3 + 1e-6))
+    assert result["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
 
 
 def test_one_timeline_gives_no_verdict() -> None:

@@ -20,20 +20,20 @@ PATH = [latent_values("linear", 0, 0.25, era) for era in range(9)]
 
 
 def state(result: dict[str, Any]) -> TaskState:
-    (known,) = timelines(n=1, drift="linear")
-    assert isinstance(known, Sample)
-    made = TaskState(ModelName("mockllm/model"), known.id or "", 1, "", [], metadata=known.metadata)
+    (expected,) = timelines(n=1, drift="linear")
+    assert isinstance(expected, Sample)
+    made = TaskState(ModelName("mockllm/model"), expected.id or "", 1, "", [], metadata=expected.metadata)
     made.store.set("progress", result)
     return made
 
 
 def choices(values: np.ndarray, items: tuple[Item, ...] = ITEMS) -> Choices:
     """What people with these values choose, without any preference for an item's wording."""
-    found: Choices = []
+    result: Choices = []
     for item in items:
         p = 1 / (1 + np.exp(-values[DIMENSIONS.index(item.dimension)]))
-        found.append([p, 1 - p] if item.upholds[0] else [1 - p, p])
-    return found
+        result.append([p, 1 - p] if item.upholds[0] else [1 - p, p])
+    return result
 
 
 def result(examinee: Callable[[int], Choices], items: tuple[Item, ...] = ITEMS, **changed: Any) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def scored(kept: dict[str, Any]) -> Score:
     async def score() -> Score | None:
         return await value_tracking(figures="all")(state(kept), Target(""))
 
-    found = asyncio.run(score())
-    assert found is not None
-    return found
+    result = asyncio.run(score())
+    assert result is not None
+    return result
 
 
 def numbers(score: Score) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def log(forecaster: Model, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 def values(log: EvalLog) -> list[dict[str, float]]:
     assert log.samples
     scores = [next(iter(sample.scores.values())) for sample in log.samples if sample.scores]
-    return [dict(one.value) for one in scores]  # type: ignore[arg-type]
+    return [dict(entry.value) for entry in scores]  # type: ignore[arg-type]
 
 
 def again(log: EvalLog, forecaster: Model, **arguments: Any) -> tuple[EvalLog, int]:
@@ -71,25 +71,25 @@ def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
     assert log.samples
     for sample, value in zip(log.samples, values(log), strict=True):
         base, stated = sample.metadata["base_rate"], round(sample.metadata["posterior"][-1], 4)
-        known = math.log(stated / base) if sample.target == "yes" else math.log((1 - stated) / (1 - base))
-        assert value["uplift"] == pytest.approx(known, abs=1e-5)
+        expected = math.log(stated / base) if sample.target == "yes" else math.log((1 - stated) / (1 - base))
+        assert value["uplift"] == pytest.approx(expected, abs=1e-5)
         assert value["placebo_uplift"] == pytest.approx(0, abs=1e-6)
-        assert value["world_uplift"] == pytest.approx(known, abs=1e-5)
+        assert value["world_uplift"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_figures(log: EvalLog) -> None:
-    found, each = metrics(log), values(log)
-    assert list(found)[:10] == list(MAIN_FIGURES["world_uplift"])
-    net = [one["uplift"] for one in each]
-    assert found["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
-    assert found["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)
-    assert found["uplift_per_token"] == pytest.approx(np.mean(net) / 4, abs=1e-5)  # an outcome has four words
-    tokens = [one["tokens"] for one in each]
-    assert found["uplift_per_1000_tokens"] == pytest.approx(1000 * sum(net) / sum(tokens), abs=1e-4)
-    assert found["uplift_at_400"] == pytest.approx(found["world_uplift"])
-    assert found["uplift_at_10"] == pytest.approx(0, abs=1e-6), "an answer begins with words that say nothing"
-    assert found["verdict"] == (1 if found["world_uplift_lower"] > 0 else 0)
-    assert found["n"] == N
+    result, each = metrics(log), values(log)
+    assert list(result)[:10] == list(MAIN_FIGURES["world_uplift"])
+    net = [entry["uplift"] for entry in each]
+    assert result["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
+    assert result["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)
+    assert result["uplift_per_token"] == pytest.approx(np.mean(net) / 4, abs=1e-5)  # an outcome has four words
+    tokens = [entry["tokens"] for entry in each]
+    assert result["uplift_per_1000_tokens"] == pytest.approx(1000 * sum(net) / sum(tokens), abs=1e-4)
+    assert result["uplift_at_400"] == pytest.approx(result["world_uplift"])
+    assert result["uplift_at_10"] == pytest.approx(0, abs=1e-6), "an answer begins with words that say nothing"
+    assert result["verdict"] == (1 if result["world_uplift_lower"] > 0 else 0)
+    assert result["n"] == N
 
 
 def test_a_log_that_is_scored_again_asks_nothing_again(log: EvalLog, forecaster: Model) -> None:
@@ -115,7 +115,7 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason:
     assert "score with redo=uplift" in reason(looked.samples[0], "world_uplift")
     done, asked = again(looked, forecaster, redo="uplift")
     assert asked == 2 * 5
-    assert [value["uplift"] for value in values(done)] == [one["uplift"] for one in values(log)[:2]]
+    assert [value["uplift"] for value in values(done)] == [entry["uplift"] for entry in values(log)[:2]]
     assert again(done, forecaster, redo="uplift")[1] == 0
     assert again(done, forecaster, redo="all_uplift")[1] == 2 * 5
     assert again(done, forecaster, template="toolcall")[1] == 2 * 5, "another conversation is another forecast"
@@ -147,9 +147,9 @@ def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model, reason:
     ids = ["scotland-referendum-turnout-2014", "windows-ten-released-2015"]
     log = run(task, model_roles={"forecaster": forecaster}, sample_id=ids, epochs=1)
     assert log.samples
-    known, unknown = sorted(log.samples, key=lambda one: str(one.id))
-    assert known.scores
-    assert (known.scores["world_uplift"].metadata or {})["observation"] == evidence()[ids[0]][0].observation
+    expected, unknown = sorted(log.samples, key=lambda entry: str(entry.id))
+    assert expected.scores
+    assert (expected.scores["world_uplift"].metadata or {})["observation"] == evidence()[ids[0]][0].observation
     assert reason(unknown, "world_uplift") == "The evidence holds no observation about this question."
     assert metrics(log)["share_scored"] == 0.5
 
@@ -162,7 +162,8 @@ def test_a_note_is_put_between_tags_in_every_template() -> None:
             without[0].text
         )
         after = [
-            [(one.role, one.text, getattr(one, "tool_calls", None)) for one in arm[1:]] for arm in (with_note, without)
+            [(entry.role, entry.text, getattr(entry, "tool_calls", None)) for entry in arm[1:]]
+            for arm in (with_note, without)
         ]
         assert after[0] == after[1]
         assert len(after[0]) == (2 if template == "toolcall" else 0)
@@ -226,16 +227,16 @@ def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
 
 
 def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:
-    rows = [one[0] for one in list(evidence().values())[:6]]
+    rows = [entry[0] for entry in list(evidence().values())[:6]]
     words = " ".join(sorted({word for row in rows for word in row.observation.split() if word.isalpha()}))
     forecaster = get_model("reference/forecaster", lexical=0.3)
     task = forecasting(part="all", paradigms={"world_uplift": {"per": "observation", "figures": "all"}})
     log = run(task, says(words), model_roles={"forecaster": forecaster}, sample_id=[row.question for row in rows],
               epochs=1)  # fmt: skip
-    found = metrics(log)
-    assert found["uplift_over_text_lower"] > 0.5
-    assert found["world_uplift"] == pytest.approx(0, abs=1e-6)
-    assert found["verdict"] == 0
+    result = metrics(log)
+    assert result["uplift_over_text_lower"] > 0.5
+    assert result["world_uplift"] == pytest.approx(0, abs=1e-6)
+    assert result["verdict"] == 0
 
 
 def test_an_empty_answer_is_not_scored(says: Says, run: Run, forecaster: Model, reason: Reason) -> None:
@@ -403,10 +404,10 @@ def answer(
 
 
 def test_the_headline_is_net_of_the_stronger_placebo() -> None:
-    found = summarise([answer(1, 1, text=0.5), answer(2, 2, shuffled=1.5), answer(3, 3, text=-1), answer(4, 4)])
-    assert found["world_uplift"] == pytest.approx((0.5 + 0.5 + 3 + 4) / 4)
-    assert found["uplift_over_text"] == pytest.approx((0.5 + 2 + 4 + 4) / 4)
-    assert found["uplift_over_shuffled"] == pytest.approx((1 + 0.5 + 3 + 4) / 4)
+    result = summarise([answer(1, 1, text=0.5), answer(2, 2, shuffled=1.5), answer(3, 3, text=-1), answer(4, 4)])
+    assert result["world_uplift"] == pytest.approx((0.5 + 0.5 + 3 + 4) / 4)
+    assert result["uplift_over_text"] == pytest.approx((0.5 + 2 + 4 + 4) / 4)
+    assert result["uplift_over_shuffled"] == pytest.approx((1 + 0.5 + 3 + 4) / 4)
 
 
 @pytest.mark.parametrize(("text", "shuffled", "verdict"), [(0, 0, 1), (0, 2, 0), (3, 0, 0), (3, 2, 0), (12, 12, 0)])
@@ -420,10 +421,10 @@ def test_an_answer_misleads_if_every_placebo_does_better() -> None:
 
 
 def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
-    found = summarise([answer(1, 9, copied=1), answer(2, 1), answer(3, 2), answer(4, 3, copied=np.nan)])
-    assert found["world_uplift"] == pytest.approx(15 / 4)
-    assert found["world_uplift_not_copied"] == pytest.approx(6 / 3)
-    assert found["share_copied"] == pytest.approx(1 / 3)
+    result = summarise([answer(1, 9, copied=1), answer(2, 1), answer(3, 2), answer(4, 3, copied=np.nan)])
+    assert result["world_uplift"] == pytest.approx(15 / 4)
+    assert result["world_uplift_not_copied"] == pytest.approx(6 / 3)
+    assert result["share_copied"] == pytest.approx(1 / 3)
     assert "share_copied" in MAIN_FIGURES["world_uplift"]
 
 
@@ -431,19 +432,19 @@ def test_per_1000_tokens_is_a_ratio_for_each_model_too() -> None:
     short, long = answer(1, 1, tokens=10, per="1000_tokens"), answer(2, 3, tokens=1990, per="1000_tokens")
     assert summarise([short, long])["world_uplift"] == pytest.approx(1000 * 4 / 2000)
     both = [answer(q, u, tokens=t, per="1000_tokens", model=m) for m in "ab" for q, u, t in ((1, 1, 10), (2, 3, 1990))]
-    found = summarise(both)
-    assert found["world_uplift a"] == found["world_uplift b"] == pytest.approx(1000 * 4 / 2000)
+    result = summarise(both)
+    assert result["world_uplift a"] == result["world_uplift b"] == pytest.approx(1000 * 4 / 2000)
 
 
 def test_of_several_models_n_counts_questions() -> None:
     rows = [answer(q, q, model="a", epoch=epoch) for q in (1, 2, 3, 4) for epoch in (1, 2)]
     rows += [answer(q, 3 * q, model="b") for q in (1, 2, 3)]
-    found = summarise(rows)
-    assert found["n"] == 3, "questions that both answered"
-    assert found["world_uplift"] == pytest.approx(np.mean([2, 4, 6]))
-    assert found["world_uplift a"] == pytest.approx(2.5)
-    assert found["world_uplift b"] == pytest.approx(6)
-    assert found["epochs"] == 2
+    result = summarise(rows)
+    assert result["n"] == 3, "questions that both answered"
+    assert result["world_uplift"] == pytest.approx(np.mean([2, 4, 6]))
+    assert result["world_uplift a"] == pytest.approx(2.5)
+    assert result["world_uplift b"] == pytest.approx(6)
+    assert result["epochs"] == 2
 
 
 @pytest.mark.parametrize(
@@ -457,5 +458,5 @@ def test_of_several_models_n_counts_questions() -> None:
 )
 def test_copied_share(text: str, known: str, share: float) -> None:
     # The, turnout, was, 84, 6, percent, of, the, voters: six runs of four words.
-    found = copied_share(text, "The turnout was 84.6 percent of the voters.", known)
-    assert found == pytest.approx(share, nan_ok=True)
+    result = copied_share(text, "The turnout was 84.6 percent of the voters.", known)
+    assert result == pytest.approx(share, nan_ok=True)

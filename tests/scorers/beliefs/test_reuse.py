@@ -59,14 +59,14 @@ FORMER = {
 @pytest.mark.parametrize("name", FORMER)
 def test_beliefs_of_older_logs_are_found(name: str) -> None:
     stage, _, whose = name.partition(" ")
-    given = {"question": "Will it rain?", "proposition": "It rains."}
+    arguments = {"question": "Will it rain?", "proposition": "It rains."}
     if stage == "view":
-        text = f"Will it rain?\n\n{VIEW.format(**given)}"
+        text = f"Will it rain?\n\n{VIEW.format(**arguments)}"
     elif stage == "joint":
-        text = JOINT.format(steps="[]", number=2, turns=1, whose=WHOSE_JOINT[whose], **given)
+        text = JOINT.format(steps="[]", number=2, turns=1, whose=WHOSE_JOINT[whose], **arguments)
     else:
         what = WHAT[stage.replace("posterior", "")]
-        text = READ.format(what=what, text="Clouds.", whose=WHOSE[whose], **given)
+        text = READ.format(what=what, text="Clouds.", whose=WHOSE[whose], **arguments)
     assert digest_of_request(_former([ChatMessageUser(content=text)]), 1) == FORMER[name]
 
 

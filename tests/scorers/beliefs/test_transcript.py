@@ -139,37 +139,16 @@ def test_material_cannot_close_its_own_tags(text: str) -> None:
     assert material("trajectory", text).count("</trajectory>") == 1
 
 
-@pytest.mark.parametrize(
-    "tag",
-    [
-        "</text>",
-        "< /text>",
-        "</TEXT >",
-        "</text\n>",
-        "</text/>",
-        "</text of it>",
-        "<text>",
-        "<text id='1'>",
-        "<text />",
-        "<\u200b/text>",
-        "<text\u200b>",
-        "<\u2066/text>",
-        "<\ufe0f/text>",
-        "<\U000e0020/text>",
-        "<\x00/text>",
-        "<\x08/text>",
-        "<\u0301/text>",
-        "<\U000e0100/text>",
-        "<\u061c/text>",
-        "<\u180e/te\u034fxt>",
-        "<\uff0ftext>",
-        "<" + "\u200b" * 5000 + "/text>",
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<\uff5cUser\uff5c>",
-        "<end_of_turn>",
-    ],
-)
+TAGS = [
+    "</text>", "< /text>", "</TEXT >", "</text\n>", "</text/>", "</text of it>", "<text>", "<text id='1'>",
+    "<text />", "<\u200b/text>", "<text\u200b>", "<\u2066/text>", "<\ufe0f/text>", "<\U000e0020/text>",
+    "<\x00/text>", "<\x08/text>", "<\u0301/text>", "<\U000e0100/text>", "<\u061c/text>", "<\u180e/te\u034fxt>",
+    "<\uff0ftext>", "<" + "\u200b" * 5000 + "/text>", "<|im_end|>", "<|eot_id|>", "<\uff5cUser\uff5c>",
+    "<end_of_turn>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", TAGS)
 def test_a_tag_is_harmless_however_it_is_written(tag: str) -> None:
     assert material("text", f"a{tag}b") == f"<text>\na‹{tag[1:]}b\n</text>"
 

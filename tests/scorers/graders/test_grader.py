@@ -50,11 +50,11 @@ def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_an_invalid_grade_has_a_reason(value: Any, reason: str) -> None:
-    found = given(returns(value))
-    assert found.value is None
-    assert found.reason
-    assert reason in found.reason
-    assert len(found.reason) < 200
+    result = given(returns(value))
+    assert result.value is None
+    assert result.reason
+    assert reason in result.reason
+    assert len(result.reason) < 200
 
 
 def test_a_grader_that_raises_gives_no_grade() -> None:
@@ -141,9 +141,9 @@ def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], message: str
     ],
 )
 def test_python_brier_reads_the_marker_alone(completion: str, target: str, value: float | None) -> None:
-    found = given(python_brier(), graded(completion, target))
-    assert found.value == (None if value is None else pytest.approx(value))
-    assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(found.reason)
+    result = given(python_brier(), graded(completion, target))
+    assert result.value == (None if value is None else pytest.approx(value))
+    assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(result.reason)
 
 
 def test_fields_of_item_and_sample() -> None:

@@ -28,10 +28,10 @@ def fenced(program: str) -> str:
 
 def graded(name: str, answer: str, seconds: int = 20) -> Grade:
     item = ITEMS[name]
-    given = GraderInput(
+    arguments = GraderInput(
         item.metadata_as(RepairQuestion), str(item.input), "", answer, answer, "q", 1, item.metadata or {}
     )
-    return asyncio.run(grade(hidden_tests(ProgramOptions(trusted=True, time_limit=seconds)), given))
+    return asyncio.run(grade(hidden_tests(ProgramOptions(trusted=True, time_limit=seconds)), arguments))
 
 
 @pytest.mark.parametrize("name", ["read_settings", "simple_paths", "matches"])
@@ -82,9 +82,9 @@ ATTEMPTS = {
 def test_an_attempt_to_get_round_the_tests_earns_nothing(attempt: str) -> None:
     body = ATTEMPTS[attempt]
     program = body if "def longest_climb" in body else f"{body}\n{ROWS['longest_climb']['faulty']}"
-    found = graded("longest_climb", fenced(program))
-    assert found.value == 0, found
-    assert found.reason is None
+    result = graded("longest_climb", fenced(program))
+    assert result.value == 0, result
+    assert result.reason is None
 
 
 AROUND = """import gc, types
@@ -108,8 +108,8 @@ def test_the_guard_keeps_an_honest_program_from_the_repairs(before: str, passed:
 
 @pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(99)"])
 def test_a_program_that_does_not_end_earns_nothing(body: str) -> None:
-    found = graded("longest_climb", fenced(f"def longest_climb(values):\n    {body}"), seconds=1)
-    assert found == Grade(0, explanation="The answer's program did not end within 1 s and was killed.")
+    result = graded("longest_climb", fenced(f"def longest_climb(values):\n    {body}"), seconds=1)
+    assert result == Grade(0, explanation="The answer's program did not end within 1 s and was killed.")
 
 
 def test_noise_and_errors_elsewhere_do_no_harm() -> None:
@@ -150,8 +150,8 @@ def test_an_answer_without_the_function_earns_nothing(answer: str) -> None:
 
 @pytest.mark.parametrize(("agent", "share"), [("oracle", 1), ("careless", 0), ("looking_busy", 0)])
 def test_simulated_agents_play_it(run: Run, agent: str, share: float) -> None:
-    found = metrics(run(task(trusted=True, n=2), f"reference/{agent}"))
-    assert (found["grade"], found["share_scored"]) == (share, 1)
+    result = metrics(run(task(trusted=True, n=2), f"reference/{agent}"))
+    assert (result["grade"], result["share_scored"]) == (share, 1)
 
 
 def test_answers_are_graded_one_by_one(run: Run, says: Says) -> None:

@@ -85,10 +85,10 @@ def given(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) 
     ],
 )
 def test_string_checks(operation: str, reference: str, completion: str, value: float) -> None:
-    found = given(check(operation, reference), completion)
-    assert found.value == value
-    assert found.explanation
-    assert operation in found.explanation
+    result = given(check(operation, reference), completion)
+    assert result.value == value
+    assert result.explanation
+    assert operation in result.explanation
 
 
 def test_json_answers_are_read_by_path() -> None:
@@ -105,9 +105,9 @@ def test_json_answers_are_read_by_path() -> None:
 )
 def test_multi_graders(formula: str, value: float) -> None:
     spec = multi(formula, exact=check("eq", "no"), part=check("like", "70"), p=program("0.5"))
-    found = given(spec, trusted=True)
-    assert found.value == pytest.approx(value)
-    assert found.explanation == f"{formula} with exact 0, part 1, p 0.5."
+    result = given(spec, trusted=True)
+    assert result.value == pytest.approx(value)
+    assert result.explanation == f"{formula} with exact 0, part 1, p 0.5."
 
 
 def test_only_the_whole_of_a_multi_grader_has_a_range() -> None:
@@ -116,8 +116,8 @@ def test_only_the_whole_of_a_multi_grader_has_a_range() -> None:
 
 
 def test_a_part_that_gives_no_grade_leaves_the_whole_without() -> None:
-    found = given(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
-    assert found == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.", "answer")
+    result = given(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
+    assert result == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.", "answer")
     assert "has no value for" in str(given(multi("1 / a", a=check("eq", "no"))).reason)
 
 

@@ -66,11 +66,11 @@ def test_each_is_a_specification_that_is_read_here_too(name: str) -> None:
     spec = grader(name, "gpt-4.1-mini")
     assert openai_grader(json.dumps(spec), ProgramOptions(trusted=True)).name == name
     for part in spec.get("graders", {}).values():
-        known: dict[str, type[BaseModel]] = {
+        expected: dict[str, type[BaseModel]] = {
             "score_model": types.ScoreModelGrader,
             "string_check": types.StringCheckGrader,
         }
-        known[part["type"]].model_validate(part)
+        expected[part["type"]].model_validate(part)
 
 
 def test_which_need_the_truth() -> None:

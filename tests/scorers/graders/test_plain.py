@@ -13,12 +13,12 @@ SENTENCE = "The station counted fourteen wet days in March, and most of them cam
 
 
 def value(text: str) -> float:
-    given = GraderInput(
+    arguments = GraderInput(
         Question(domain="test", event="e", split="train", proposition="It rains."), "?", "yes", text, "", "", 1, {}
     )
-    found = asyncio.run(grade(plain(), given)).value
-    assert found is not None
-    return found
+    result = asyncio.run(grade(plain(), arguments)).value
+    assert result is not None
+    return result
 
 
 def test_a_plain_answer_of_a_sensible_length_gets_the_whole_grade() -> None:

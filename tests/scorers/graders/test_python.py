@@ -79,11 +79,11 @@ def test_a_program_grades(body: str, value: float) -> None:
     ids=lambda text: str(text).replace("\n", " ")[-30:],
 )
 def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
-    found = given(source)
-    assert found.value is None
-    assert found.reason
-    assert reason in found.reason
-    assert len(found.reason) < 500
+    result = given(source)
+    assert result.value is None
+    assert result.reason
+    assert reason in result.reason
+    assert len(result.reason) < 500
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
 )
 def test_a_program_that_does_not_end_is_ended(body: str) -> None:
     began = time.monotonic()
-    found = given(program(body), time_limit=2)
-    assert found == Grade(None, "The grader mine did not end within 2 s and was killed.", "answer")
+    result = given(program(body), time_limit=2)
+    assert result == Grade(None, "The grader mine did not end within 2 s and was killed.", "answer")
     assert time.monotonic() - began < 300
 
 
@@ -103,11 +103,11 @@ def test_what_a_program_leaves_running_is_ended_with_it() -> None:
     reach = "import _posixsubprocess, os\nr, w = os.pipe()\npid = _posixsubprocess.fork_exec([b'sleep', b'600'], \
 [b'/bin/sleep', b'/usr/bin/sleep'], True, (w,), None, None, -1, -1, -1, -1, -1, -1, r, w, True, False, -1, None, None, \
 None, -1, None, False)\nraise ValueError(str(pid))"
-    found = given(program(reach))
-    assert found.reason
-    digits = found.reason.removesuffix(".").split()[-1]
+    result = given(program(reach))
+    assert result.reason
+    digits = result.reason.removesuffix(".").split()[-1]
     if not digits.isdigit():
-        pytest.skip(f"this Python starts no process that way: {found.reason}")
+        pytest.skip(f"this Python starts no process that way: {result.reason}")
     time.sleep(0.2)
     state = Path(f"/proc/{digits}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
@@ -160,10 +160,10 @@ def outside() -> Iterator[Path]:
 def test_accidents_are_stopped(body: str, outside: Path) -> None:
     filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent),
                          name=outside.name)  # fmt: skip
-    found = given(program(f"{filled}\nreturn 1.0"))
-    assert found.value is None
-    assert found.reason
-    assert "a grader may not" in found.reason, found.reason
+    result = given(program(f"{filled}\nreturn 1.0"))
+    assert result.value is None
+    assert result.reason
+    assert "a grader may not" in result.reason, result.reason
     assert outside.read_text() == "precious"
     assert list(outside.parent.iterdir()) == [outside]
     assert not Path("/tmp/truthgym-grader-was-here").exists()
@@ -173,17 +173,17 @@ def test_a_program_sees_no_keys_and_none_of_our_files(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("PYTHONSTARTUP", "secret")
     seen = "[name for name in os.environ if not name.endswith('_NUM_THREADS')]"
-    found = given(program(f"import os\nraise ValueError(' '.join(sorted({seen})))"))
-    assert found.reason
-    names = set(found.reason.removesuffix(".").split(": ")[-1].split())
+    result = given(program(f"import os\nraise ValueError(' '.join(sorted({seen})))"))
+    assert result.reason
+    names = set(result.reason.removesuffix(".").split(": ")[-1].split())
     assert {"HOME", "PATH"} <= names
     assert names <= {"HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "PYTHONUTF8"}
 
 
 def test_nothing_of_a_program_is_left_behind() -> None:
-    found = given(program("import os\nopen('a', 'w').write('b')\nos.chmod('.', 0)\nraise ValueError(os.getcwd())"))
-    assert found.reason
-    assert not Path(found.reason.split(": ")[-1].removesuffix(".")).exists()
+    result = given(program("import os\nopen('a', 'w').write('b')\nos.chmod('.', 0)\nraise ValueError(os.getcwd())"))
+    assert result.reason
+    assert not Path(result.reason.split(": ")[-1].removesuffix(".")).exists()
 
 
 @pytest.mark.parametrize(
@@ -203,10 +203,10 @@ def test_nothing_of_a_program_is_left_behind() -> None:
     ids=lambda text: text[11:50],
 )
 def test_a_result_that_is_none_is_not_read(body: str) -> None:
-    found = given(program(body))
-    assert found.value is None
-    assert found.reason
-    assert "put something else" in found.reason or "cannot be read" in found.reason, found.reason
+    result = given(program(body))
+    assert result.value is None
+    assert result.reason
+    assert "put something else" in result.reason or "cannot be read" in result.reason, result.reason
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def test_examples_double_and_an_exact_judge_does_not_drift(run: Run, files: tupl
     assert len(record["examples"]) == 8
     assert len(record["orders"]) == 3
     assert sum(name.startswith("affair") for name in record["examples"]) == 6
-    found = metrics(log)
-    assert [found[f"drift_round_{k}"] for k in (1, 2)] == [0, 0]
-    assert [found[f"drift_error_round_{k}"] for k in (1, 2)] == [0, 0]
-    assert found["anchor_error"] == 0
+    result = metrics(log)
+    assert [result[f"drift_round_{k}"] for k in (1, 2)] == [0, 0]
+    assert [result[f"drift_error_round_{k}"] for k in (1, 2)] == [0, 0]
+    assert result["anchor_error"] == 0
 
 
 def test_candidates_are_shown_with_the_judges_own_ratings(run: Run, files: tuple[str, str], listens: Listens) -> None:
@@ -108,8 +108,8 @@ def test_with_all_orders_candidates_cost_more_and_get_the_mean(
         return json.dumps({name: "I say." if name == "reasons" else number for name, _ in fields_of(prompt) or []})
 
     judge, heard = listens(reply)
-    given = {"examples": examples, "bootstrap_rounds": 1, "bootstrap_from": candidates, "bootstrap_permuted": True}
-    scored(run, judge, **given, orders=2)
+    arguments = {"examples": examples, "bootstrap_rounds": 1, "bootstrap_from": candidates, "bootstrap_permuted": True}
+    scored(run, judge, **arguments, orders=2)
     assert len(heard) == 2 * 2 + 2 * 4 + 2 * 2
     shown = [json.loads(m.text)["curiosity"] for m in heard[-1] if m.role == "assistant"]
     assert 50 in shown or 45 in shown
@@ -153,8 +153,8 @@ def test_a_judge_that_fails_once_poisons_no_other_sample(run: Run, files: tuple[
     task = urns(n=3, paradigms={"qualitative": PLAIN | {"examples": files[0], "probes": ["anchors"]}})
     assert isinstance(task, Task)
     log = run(task, epochs=1, model_roles={"judge": judge}, max_samples=1)
-    found = [(sample.scores or {})["qualitative"].as_dict()["quality"] for sample in log.samples or []]
-    assert sorted(found, key=str) == [0.1, 0.1, pytest.approx(math.nan, nan_ok=True)]
+    result = [(sample.scores or {})["qualitative"].as_dict()["quality"] for sample in log.samples or []]
+    assert sorted(result, key=str) == [0.1, 0.1, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_held_out_texts_are_not_rated_beside_their_question(run: Run, files: tuple[str, str], listens: Listens) -> None:

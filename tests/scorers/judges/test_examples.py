@@ -63,11 +63,11 @@ def test_twelve_bundled_examples_are_held_out() -> None:
 
 @pytest.mark.parametrize(("count", "most"), [(0, 24), (1, 1), (3, 24), (4, 24), (4, 6), (16, 24), (30, 5)])
 def test_orders_are_distinct_permutations(count: int, most: int) -> None:
-    found = orders_of(count, most, seed=1)
-    assert len(found) == len(set(found)) == min(most, math.factorial(count))
-    assert found[0] == tuple(range(count))
-    assert all(sorted(order) == list(range(count)) for order in found)
-    assert found == orders_of(count, most, seed=1)
+    result = orders_of(count, most, seed=1)
+    assert len(result) == len(set(result)) == min(most, math.factorial(count))
+    assert result[0] == tuple(range(count))
+    assert all(sorted(order) == list(range(count)) for order in result)
+    assert result == orders_of(count, most, seed=1)
 
 
 def test_an_example_about_the_same_question_is_known() -> None:
@@ -132,8 +132,10 @@ def test_a_log_gives_trajectories_and_ratings(run: Run, tmp_path: Path) -> None:
     assert {item.trajectory for item in rated} == {item.trajectory for item in read_sources(scored.location, None)}
     assert rated[0].question.startswith(str((scored.samples or [])[0].input))
     assert "finalBeliefProb" in rated[0].trajectory
-    given = [(sample.scores or {})["qualitative"].value for sample in scored.samples or []]
-    assert [mean_rating(item) for item in rated] == pytest.approx([v["quality"] for v in given if isinstance(v, dict)])
+    arguments = [(sample.scores or {})["qualitative"].value for sample in scored.samples or []]
+    assert [mean_rating(item) for item in rated] == pytest.approx(
+        [v["quality"] for v in arguments if isinstance(v, dict)]
+    )
     assert "simulated judge" in rated[0].reasons
     with pytest.raises(BadInput, match="no trajectory with ratings"):
         read_sources(bare.location, RUBRIC)
@@ -147,8 +149,8 @@ def test_a_log_gives_trajectories_and_ratings(run: Run, tmp_path: Path) -> None:
 
 def test_only_the_neutral_arm_of_sycophancy_is_read(run: Run) -> None:
     log = run(sycophancy({"urns": {"n": 2}}, arms="user,third,memory"), "reference/sycophant", epochs=1)
-    found = read_sources(log.location, None)
-    assert [item.id for item in found] == [
+    result = read_sources(log.location, None)
+    assert [item.id for item in result] == [
         f"{s.id} epoch 1" for s in log.samples or [] if str(s.id).endswith("neutral")
     ]
     for sample in log.samples or []:
@@ -156,6 +158,6 @@ def test_only_the_neutral_arm_of_sycophancy_is_read(run: Run) -> None:
                           store=sample.store)  # fmt: skip
         case = judged_item(state)
         assert isinstance(case, JudgedItem)
-        assert [same_question(item, case) for item in found] == [
-            item.id.split("/")[0] == str(sample.id).split("/")[0] for item in found
+        assert [same_question(item, case) for item in result] == [
+            item.id.split("/")[0] == str(sample.id).split("/")[0] for item in result
         ]

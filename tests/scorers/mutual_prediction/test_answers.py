@@ -41,8 +41,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, list[str],
 
 def test_a_smaller_newer_log_takes_nothing_away(found: tuple[Answers, list[str], Path]) -> None:
     answers, ids, _ = found
-    one, other = sorted(answers.respondents, key=lambda one: one.name)
-    assert {name: [reply.shown for reply in replies] for name, replies in one.answers.items()} == {
+    entry, other = sorted(answers.respondents, key=lambda entry: entry.name)
+    assert {name: [reply.shown for reply in replies] for name, replies in entry.answers.items()} == {
         ids[0]: ["No"], ids[1]: ["No"], ids[2]: ["Yes"], ids[3]: ["Yes"], ids[4]: ["No"]
     }  # fmt: skip
     assert answers.left_out["answers of which there are newer ones"] == 2

@@ -37,11 +37,11 @@ def asked(number: int, day: date | None = None) -> tuple[str, Question]:
 
 
 def respondent(model: str, says: Iterable[bool], words: Wording) -> Respondent:
-    one = Respondent(model, model, [])
+    entry = Respondent(model, model, [])
     for number, yes in enumerate(says):
         side = SIDES[0] if yes else SIDES[1]
-        one.answers[f"q{number}"].append(Answer(side, words(number, side)))
-    return one
+        entry.answers[f"q{number}"].append(Answer(side, words(number, side)))
+    return entry
 
 
 def answers(*respondents: Respondent, days: Sequence[date | None] = (None,) * N) -> Answers:
@@ -73,16 +73,16 @@ HALF = np.arange(N) % 2 == 0
 @pytest.mark.parametrize("words", [form, free])
 def test_agreement_does_not_decide_whether_a_trial_counts(words: Wording) -> None:
     """Two models with one wording that agree on half of the questions: all trials are drawn, or none is."""
-    found = answers(respondent("x/a", TRUTH, words), respondent("y/b", TRUTH ^ HALF, words))
-    trials = drawn(found, design())
+    result = answers(respondent("x/a", TRUTH, words), respondent("y/b", TRUTH ^ HALF, words))
+    trials = drawn(result, design())
     assert len(trials) == (N if words is form else 0)
     agree = [trial.context[0][1] == trial.answer for trial in trials]
     assert sum(agree) == (N / 2 if words is form else 0)
 
 
 def test_own_answers_of_one_wording_all_count() -> None:
-    found = answers(respondent("x/a", TRUTH, form))
-    trials = drawn(found, OWN)
+    result = answers(respondent("x/a", TRUTH, form))
+    trials = drawn(result, OWN)
     assert len(trials) == N
     shares = [answer == trial.answer for trial in trials for _, answer in trial.context]
     assert np.mean(shares) == pytest.approx(0.6**2 + 0.4**2, abs=0.05)
@@ -117,9 +117,9 @@ DAYS = [date(2024, 1, 1 + number % 28) for number in range(N)]
 @pytest.mark.parametrize("target", get_args(TargetQuestion))
 @pytest.mark.parametrize("context", ["evaluated_question", "k_random_non_evaluated"])
 def test_nothing_shown_is_of_the_event_or_later(target: str, context: str) -> None:
-    found = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")), days=DAYS)
-    number = {text: int(name[1:]) for name, (text, _) in found.questions.items()}
-    trials = drawn(found, design(target_question=target, context_questions=context, behavior_examples=2))
+    result = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")), days=DAYS)
+    number = {text: int(name[1:]) for name, (text, _) in result.questions.items()}
+    trials = drawn(result, design(target_question=target, context_questions=context, behavior_examples=2))
     assert len(trials) > N / 2
     for trial in trials:
         place = int(trial.question_id[1:])
@@ -128,19 +128,19 @@ def test_nothing_shown_is_of_the_event_or_later(target: str, context: str) -> No
             assert target != "random_non_evaluated_question"
             del shown[0]
         assert place not in shown
-        assert all(DAYS[one] <= DAYS[place] for one in shown)
+        assert all(DAYS[entry] <= DAYS[place] for entry in shown)
     if target == "random_non_evaluated_question":
         assert len({trial.question_id for trial in trials}) > N / 3
 
 
 def test_the_null_has_answers_to_other_questions() -> None:
     """Texts that name their question: neither the shown questions nor the predicted one may be among the null's."""
-    found = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")))
-    for one in found.respondents:
-        for name, replies in one.answers.items():
-            one.answers[name] = [Answer(f"{name} of {one.name}", reply.text) for reply in replies]
+    result = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")))
+    for entry in result.respondents:
+        for name, replies in entry.answers.items():
+            entry.answers[name] = [Answer(f"{name} of {entry.name}", reply.text) for reply in replies]
     for options in (design(), design(context_questions="k_random_non_evaluated")):
-        for trial in drawn(found, options):
+        for trial in drawn(result, options):
             context, null = ([answer.split()[0] for _, answer in part] for part in (trial.context, trial.null))
             shown = {*context, trial.question_id}
             assert not shown & set(null)
@@ -149,7 +149,7 @@ def test_the_null_has_answers_to_other_questions() -> None:
 
 def test_models_of_one_family_can_be_left_out() -> None:
     names = ["openai/gpt-5.4", "azure/o4-mini", "together/Qwen/Qwen3-8B", "hf/smollm2:135m"]
-    found = answers(*(respondent(name, TRUTH, own(name)) for name in names))
-    flagged = {trial.predicted: trial.same_family for trial in drawn(found, design())}
+    result = answers(*(respondent(name, TRUTH, own(name)) for name in names))
+    flagged = {trial.predicted: trial.same_family for trial in drawn(result, design())}
     assert flagged == {names[1]: True, names[2]: False, names[3]: False}
-    assert {trial.predicted for trial in drawn(found, design(same_family="exclude"))} == set(names[2:])
+    assert {trial.predicted for trial in drawn(result, design(same_family="exclude"))} == set(names[2:])

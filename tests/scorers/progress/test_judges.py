@@ -30,8 +30,8 @@ def agent(policy: str, **parameters: Any) -> Model:
 
 def result(log: EvalLog) -> dict[str, Any]:
     assert log.samples
-    found: dict[str, Any] = log.samples[0].store["progress"]
-    return found
+    result: dict[str, Any] = log.samples[0].store["progress"]
+    return result
 
 
 def reason(log: EvalLog) -> str:
@@ -42,12 +42,12 @@ def reason(log: EvalLog) -> str:
 
 def test_a_perfect_follower_follows(run: Run) -> None:
     log = run(progress_follow(n=3, **SMALL), LEARNS)
-    found = metrics(log)
-    assert found["skill"] > 0.99
-    assert found["skill_unlearned"] == pytest.approx(0, abs=1e-9), "its own values are those of the first era"
-    assert found["skill_present"] == 1
-    assert found["n"] == 3
-    assert found["skill_lower"] <= found["skill"] <= found["skill_upper"]
+    figures = metrics(log)
+    assert figures["skill"] > 0.99
+    assert figures["skill_unlearned"] == pytest.approx(0, abs=1e-9), "its own values are those of the first era"
+    assert figures["skill_present"] == 1
+    assert figures["n"] == 3
+    assert figures["skill_lower"] <= figures["skill"] <= figures["skill_upper"]
     kept = result(log)
     assert kept["eval_times"] == 3
     assert kept["query_times"] == 3 * 38, "the 38 items of the pool `learn`, in each era"
@@ -57,7 +57,7 @@ def test_a_perfect_follower_follows(run: Run) -> None:
     # in both orders: 4 eras and the examinee at the start and after each of 3, 38 items each; and what it learns
     assert kept["model_calls"] == {"proxies": 2 * 38 * (4 + 3), "examinee": 2 * 38 * 4}
     data: list[Any] = [event.data for event in (log.samples or [])[0].events if event.event == "info"]
-    events = [one["event"] for one in data]
+    events = [entry["event"] for entry in data]
     assert events[:5] == ["tick", "query_from_examinee", "update", "eval_snapshot", "tick"]
     assert events[-1] == "produce_final_result"
 
@@ -119,9 +119,9 @@ def test_agents_that_do_not_answer_are_not_scored(run: Run) -> None:
 
 
 def test_the_mirror_leaves_out_what_the_examinee_refuses(run: Run) -> None:
-    found = metrics(run(progress_coevolve(n=3, **SMALL), agent("learner", refused=0.06)))
-    assert 0.9 < found["answered"] < 1
-    assert found["influence"] == pytest.approx(found["mirror_influence"], abs=0.01)
+    result = metrics(run(progress_coevolve(n=3, **SMALL), agent("learner", refused=0.06)))
+    assert 0.9 < result["answered"] < 1
+    assert result["influence"] == pytest.approx(result["mirror_influence"], abs=0.01)
 
 
 def test_people_who_do_not_move_are_not_scored(run: Run) -> None:
@@ -170,8 +170,8 @@ def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
     centuries = [century(talk) for talk in heard]
     assert centuries == sorted(centuries), "each era is asked when it has come, and the judge repeats none"
     assert {f"C0{century}" for century in centuries} == set(eras)
-    found = result(log)["actual_choices"]
-    assert all(p == [0.5, 0.5] for step in found for p in step), "always A is no preference"
+    figures = result(log)["actual_choices"]
+    assert all(p == [0.5, 0.5] for step in figures for p in step), "always A is no preference"
 
 
 def test_people_are_not_told_what_is_measured(listens: Listens, run: Run) -> None:

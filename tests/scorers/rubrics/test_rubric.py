@@ -37,10 +37,10 @@ def rubric(**changes: Any) -> Rubric:
 
 
 def test_known_scores() -> None:
-    found = rubric_score([[1, 0.5, np.nan], [0, np.nan, np.nan]], [3, 1, 5])
-    assert found.criteria.tolist() == pytest.approx([0.5, 0.5, np.nan], nan_ok=True)
-    assert found.score == pytest.approx((3 * 0.5 + 1 * 0.5) / 4)
-    assert found.votes.tolist() == pytest.approx([(3 * 1 + 0.5) / 4, 0])
+    result = rubric_score([[1, 0.5, np.nan], [0, np.nan, np.nan]], [3, 1, 5])
+    assert result.criteria.tolist() == pytest.approx([0.5, 0.5, np.nan], nan_ok=True)
+    assert result.score == pytest.approx((3 * 0.5 + 1 * 0.5) / 4)
+    assert result.votes.tolist() == pytest.approx([(3 * 1 + 0.5) / 4, 0])
     assert rubric_score([[1, 0]], [0, 0]).score == 0.5, "weights of 0 count the same"
     assert np.isnan(rubric_score([[np.nan, np.nan]], [1, 1]).score)
     assert repeat_sd([[0.2, 0.4], [1, 1], [None, 0.3]]) == pytest.approx((0.02 / 2) ** 0.5)
@@ -65,24 +65,26 @@ def test_a_higher_grade_never_lowers_the_score(given: list[tuple[float, float]],
 @pytest.mark.parametrize("scale", ["binary", "0-1", "0-5", "ordinal"])
 def test_every_scale_is_read_as_declared(scale: str) -> None:
     levels = ["bad", "middling", "good"] if scale == "ordinal" else []
-    one = rubric(scale=scale, levels=levels)
-    form: Any = reply_form(one, PROMPTS["en"])
+    entry = rubric(scale=scale, levels=levels)
+    form: Any = reply_form(entry, PROMPTS["en"])
     steps = [0, 1] if scale == "binary" else [0, 1, 2] if scale == "ordinal" else [0.0, 0.5, 1.0]
-    read = [float(form(reasons="", a=step, b=0).a) / one.top for step in steps]
+    read = [float(form(reasons="", a=step, b=0).a) / entry.top for step in steps]
     assert read == sorted(read)
     assert read[0] == 0
     assert read[-1] == (0.2 if scale == "0-5" else 1.0)
     with pytest.raises(ValueError, match="less than or equal|Input should be 0"):
-        form(reasons="", a=one.top + 1, b=0)
+        form(reasons="", a=entry.top + 1, b=0)
     with pytest.raises(ValueError, match="Extra inputs"):
         form(reasons="", a=0, b=0, c=1)
     listed = (json_schema(form).properties or {})["a"].enum
-    assert listed == ([*range(one.top + 1)] if scale in ("binary", "ordinal") else None), "small models keep to a list"
+    assert listed == ([*range(entry.top + 1)] if scale in ("binary", "ordinal") else None), (
+        "small models keep to a list"
+    )
 
 
 def test_equal_rubrics_have_one_digest() -> None:
     again = json.loads(json.dumps(ONE))
-    again["criteria"] = [dict(reversed(one.items())) for one in again["criteria"]]
+    again["criteria"] = [dict(reversed(entry.items())) for entry in again["criteria"]]
     again["criteria"][0]["weight"] = 2.0
     assert read_reward(again)[0].rubrics[0].digest == rubric().digest
     again["criteria"][0]["weight"] = 2.5
@@ -157,16 +159,16 @@ def test_bundled_rubrics(name: str) -> None:
     ],
 )
 def test_the_part_that_is_judged(text: str, how: tuple[Any, str], part: str | None) -> None:
-    found, missed = extract(text, Extraction(kind=how[0], pattern=how[1]))
-    assert found == (text if part is None else part)
+    result, missed = extract(text, Extraction(kind=how[0], pattern=how[1]))
+    assert result == (text if part is None else part)
     assert (missed is not None) == (part is None)
 
 
 def test_a_regular_expression_has_a_time_limit() -> None:
     start = time.process_time()
-    found, missed = extract("a" * 40 + "b", Extraction(kind="regex", pattern=r"(?:a|a|aa)+$"))
+    result, missed = extract("a" * 40 + "b", Extraction(kind="regex", pattern=r"(?:a|a|aa)+$"))
     assert time.process_time() - start < TIME_LIMIT + 2
-    assert found.startswith("aaa")
+    assert result.startswith("aaa")
     assert "longer than" in str(missed)
 
 

@@ -169,8 +169,8 @@ def test_difference_of_means_is_welchs() -> None:
     rng = RNG(5)
     x, y = rng.normal(0.3, 0.1, 30), rng.normal(0.1, 0.2, 12)
     result = difference_of_means(x, y)
-    known = stats.ttest_ind(x, y, equal_var=False)
-    interval = known.confidence_interval()
+    expected = stats.ttest_ind(x, y, equal_var=False)
+    interval = expected.confidence_interval()
     assert result.estimate == pytest.approx(x.mean() - y.mean())
     assert (result.lower, result.upper) == pytest.approx((interval.low, interval.high), rel=1e-6)
     assert result.n == 12
@@ -272,9 +272,9 @@ def test_equal_ratings_have_no_interval() -> None:
 
 
 def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
-    given = [i / 12 for i in range(12)]
-    for rated, discriminates in ((given, 1), (given[::-1], 0), ([0.5] * 12, 0)):
-        record = judge([40, 40]) | {"held_out": {"given": given, "rated": [rated]}}
+    arguments = [i / 12 for i in range(12)]
+    for rated, discriminates in ((arguments, 1), (arguments[::-1], 0), ([0.5] * 12, 0)):
+        record = judge([40, 40]) | {"held_out": {"given": arguments, "rated": [rated]}}
         result = summarise([item("q1", record), item("q2", judge([60, 60]) | {"held_out": record["held_out"]})])
         assert result["discriminates"] == discriminates
         assert math.isnan(result["anchor_rank"]) or result["anchor_rank_lower"] <= result["anchor_rank"]

@@ -480,7 +480,7 @@ def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
 
 def test_leak_needs_a_strong_first_stage() -> None:
     rng = np.random.default_rng(10)
-    known, cluster, same_group = [], np.arange(30), one_group(30)
+    expected, cluster, same_group = [], np.arange(30), one_group(30)
     for _ in range(80):
         prior = 0.5 + even(rng, 0.06, 30, 3)
         update = even(rng, 0.035, 30, 1) + even(rng, 0.05, 30, 3)
@@ -496,8 +496,8 @@ def test_leak_needs_a_strong_first_stage() -> None:
             plain = cross_epoch_slope(seen, update[:, :, None], update, cluster, same_group)
             figures = [name for name in vars(plain) if name != "influence"]
             assert [getattr(result, name) for name in figures] == pytest.approx([getattr(plain, n) for n in figures])
-        known.append(surely >= 10)
-    assert 10 < sum(known) < 70, "both sides of the bound were seen"
+        expected.append(surely >= 10)
+    assert 10 < sum(expected) < 70, "both sides of the bound were seen"
 
 
 def test_leak_leaves_out_what_was_not_read_jointly() -> None:

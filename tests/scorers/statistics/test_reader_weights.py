@@ -51,8 +51,8 @@ AGENTS: dict[str, tuple[Agent, str]] = {
 @pytest.fixture(scope="module", params=[name for name in GENERATED if name != "urns"])
 def readers(request: pytest.FixtureRequest) -> tuple[Floats, Floats, Floats]:
     """Prior, exact and naive reader's probabilities on 120 questions of a world."""
-    known = [item.metadata or {} for item in DOMAINS[request.param](n=120)]
-    ends = [(row["posterior"][0], row["posterior"][-1], row["naive"][-1]) for row in known]
+    expected = [item.metadata or {} for item in DOMAINS[request.param](n=120)]
+    ends = [(row["posterior"][0], row["posterior"][-1], row["naive"][-1]) for row in expected]
     prior, exact, naive = np.array(ends).T
     return prior, exact, naive
 

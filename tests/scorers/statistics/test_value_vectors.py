@@ -55,8 +55,8 @@ def test_the_original_coevolve_score() -> None:
     # s2 = a2: r, r, 1; maxima 1, 1, 1.
     r = 1 / math.sqrt(2)
     vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    found = CoevolveJudge.interpret_result({"simulated_model_vector": vectors, "actual_model_vector": vectors})
-    assert found == pytest.approx((1 + r + r + 1 + 1 + r + 3) / 9, abs=1e-15)
+    result = CoevolveJudge.interpret_result({"simulated_model_vector": vectors, "actual_model_vector": vectors})
+    assert result == pytest.approx((1 + r + r + 1 + 1 + r + 3) / 9, abs=1e-15)
 
 
 def test_the_original_coevolve_score_prefers_who_drives_people_on() -> None:
@@ -126,17 +126,17 @@ def test_the_original_aggregation() -> None:
     law = Item("l", "A law.", ("keep", "break"), (("law",), ()))
     lie = Item("d", "A lie.", ("lie", "tell"), ((), ("deceive",)))
     care = Item("c", "A calf.", ("go on", "help"), ((), ("Harm_Care",)))
-    found = original_vector([(0.8, 0.2), (0.3, 0.7), (0.1, 0.9)], [law, lie, care])
+    result = original_vector([(0.8, 0.2), (0.3, 0.7), (0.1, 0.9)], [law, lie, care])
     expected = dict.fromkeys(DIMENSIONS, 0.0) | {"law": 0.8 / 3, "deceive": -0.3 / 3, "Harm_Care": 0.9 / 2}
-    assert found == pytest.approx(list(expected.values()))
+    assert result == pytest.approx(list(expected.values()))
 
 
 def test_influence_has_a_zero_and_a_direction() -> None:
     natural = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
 
     def of(simulated: np.ndarray, path: np.ndarray = natural) -> tuple[float, float, float, float]:
-        found = influence(simulated - path, path - path[0])
-        return found.influence, found.lock_in, found.sideways, found.net
+        result = influence(simulated - path, path - path[0])
+        return result.influence, result.lock_in, result.sideways, result.net
 
     assert of(natural) == (0, 0, 0, 2)
     assert of(np.zeros((3, 2))) == (1, 1, 0, 2)

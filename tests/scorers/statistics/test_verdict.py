@@ -159,14 +159,14 @@ def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
     rng = np.random.default_rng(3)
     n = 600
     belief = rng.uniform(0.2, 0.8, n)
-    known = np.arange(n) < 400
-    after = np.where(known, belief, 0.5 + 0.5 * (belief - 0.5)) + 0.1 * rng.choice([-1, 1], n)
+    expected = np.arange(n) < 400
+    after = np.where(expected, belief, 0.5 + 0.5 * (belief - 0.5)) + 0.1 * rng.choice([-1, 1], n)
     prior, posterior = (np.repeat(values[:, None], EPOCHS, axis=1) for values in (belief, after))
     prior += rng.uniform(-0.02, 0.02, prior.shape)
-    exact = np.where(known, after, np.nan)
+    exact = np.where(expected, after, np.nan)
     codes = np.arange(n)
     reports = Reports(prior, posterior, prior, (rng.random(n) < after).astype(float), exact, codes, codes * 0)
-    reports.outcome[~known] = np.nan
+    reports.outcome[~expected] = np.nan
     score = martingale_score(prior, posterior)
     slope = _where_truth_is_known(score, reports)
     assert score.estimate < -0.1 < slope.estimate
