@@ -24,7 +24,7 @@ from truthgym.solvers.agent_tools.turns import REMOVED, last_results
 from truthgym.tasks.agents import fact_chains as task
 
 
-def read(*names: str) -> list[Call]:
+def retrievals(*names: str) -> list[Call]:
     return [Call("retrieve", {"number": 1}, (name,)) for name in names]
 
 
@@ -46,15 +46,15 @@ def test_the_hops_that_are_right() -> None:
         entry for entry in others if c in [place.facts[entry, relation].object for relation in place.relations(entry)]
     )
     others.remove(leads)
-    assert hops_right(chain, read(a, b, c), chain.answer) == 3
-    assert hops_right(chain, read(a, others[0], b, b, c), chain.answer.upper()) == 3
-    assert hops_right(chain, read(a, b, others[0], c), chain.answer) == 3
-    assert hops_right(chain, read(a, b, leads, c), chain.answer) == 1
-    assert hops_right(chain, read(a, b, c), others[0]) == 2
-    assert hops_right(chain, read(a, b, c), None) == 2
-    assert hops_right(chain, read(a, b, others[0]), chain.answer) == 1
-    assert hops_right(chain, read(a, c, b), chain.answer) == 1
-    assert hops_right(chain, read(b, c), chain.answer) == 0
+    assert hops_right(chain, retrievals(a, b, c), chain.answer) == 3
+    assert hops_right(chain, retrievals(a, others[0], b, b, c), chain.answer.upper()) == 3
+    assert hops_right(chain, retrievals(a, b, others[0], c), chain.answer) == 3
+    assert hops_right(chain, retrievals(a, b, leads, c), chain.answer) == 1
+    assert hops_right(chain, retrievals(a, b, c), others[0]) == 2
+    assert hops_right(chain, retrievals(a, b, c), None) == 2
+    assert hops_right(chain, retrievals(a, b, others[0]), chain.answer) == 1
+    assert hops_right(chain, retrievals(a, c, b), chain.answer) == 1
+    assert hops_right(chain, retrievals(b, c), chain.answer) == 0
     assert hops_right(chain, [Call("search", {"query": a}, (a, b, c))], chain.answer) == 0
     assert hops_right(chain, [], chain.answer) == 0
 
@@ -127,7 +127,7 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
         place, path = world(chain.world, chain.size), [chain.needs[0]]
         for i, relation in enumerate(chain.relations, start=1):
             path.append(followed(place, path[-1], relation, (chain.event, rep, i), parameters) or "")
-        right, answered = hops_right(chain, read(*path[:-1]), path[-1]), float(path[-1] == chain.answer)
+        right, answered = hops_right(chain, retrievals(*path[:-1]), path[-1]), float(path[-1] == chain.answer)
         hops = len(chain.needs)
         entry = scored(right, hops, float(right == hops), int(right < hops))
         entry.value = {"chain": float(right == hops), "hops": right, "answer": answered}
@@ -171,7 +171,7 @@ def test_who_reads_all_records_has_few_right_hops(chains: list[ChainQuestion], h
     right = []
     for chain in (entry for entry in chains if len(entry.needs) == hops):
         numbers = world(chain.world, chain.size).numbers
-        calls = read(*sorted(numbers, key=numbers.__getitem__))
+        calls = retrievals(*sorted(numbers, key=numbers.__getitem__))
         right.append(hops_right(chain, calls, chain.answer) == hops)
         assert process_score(chain, calls, 2 * hops) == 0
     assert np.mean(right) == (pytest.approx(share, abs=0.1) if share else 0)

@@ -40,7 +40,7 @@ def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> 
     return result
 
 
-def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
+def first_score(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
     assert log.samples
     assert log.samples[0].scores
     return log.samples[0], log.samples[0].scores[name]
@@ -108,7 +108,7 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         return "One two\nthree. " if r"\finalBeliefProb" in messages[-1].text else "Some long reasoning before it."
 
-    done, result = one(ask(run, says(reply), chain_of_thought(steps=2), rain()))
+    done, result = first_score(ask(run, says(reply), chain_of_thought(steps=2), rain()))
     assert (result.value["words"], result.value["characters"]) == (3, 15)
     assert all(math.isnan(result.value[key]) for key in KEYS[2:])
     assert list(result.value) == list(KEYS)
@@ -130,7 +130,7 @@ def test_without_an_answer_all_is_nan_with_the_reason(
 ) -> None:
     for solver in (direct(), length_control(40)):
         log = ask(run, says(reply), solver, rain())
-        _, result = one(log)
+        _, result = first_score(log)
         assert all(math.isnan(value) for value in result.value.values())
         assert result.metadata["reason"].startswith(reason)
         assert result.explanation == result.metadata["reason"]
@@ -138,7 +138,7 @@ def test_without_an_answer_all_is_nan_with_the_reason(
 
 
 def test_reasoning_that_was_cut_short_has_no_length(run: Run, says: Says, rain: Rain) -> None:
-    _, result = one(ask(run, says("Well."), chain_of_thought(steps=3), rain(), message_limit=4))
+    _, result = first_score(ask(run, says("Well."), chain_of_thought(steps=3), rain(), message_limit=4))
     assert result.metadata["reason"] == "The reasoning was cut short before an answer."
 
 
@@ -150,7 +150,7 @@ def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run, says: Says, 
 
     for attempts, achieved, kept, tries in ((0, 15, 0, 0), (1, 13, 0, 1), (2, 11, 1, 2), (5, 11, 1, 2)):
         log = ask(run, says(reply), length_control(10, attempts=attempts), rain())
-        _, result = one(log)
+        _, result = first_score(log)
         assert result.value == {
             "words": achieved,
             "characters": 5 * achieved - 1,
@@ -168,13 +168,13 @@ def test_what_is_kept_is_what_the_solver_accepts(
     run: Run, says: Says, rain: Rain, tolerance: float, kept: float
 ) -> None:
     """An answer of nine words where ten were asked for."""
-    _, result = one(ask(run, says("w " * 9), length_control(10, tolerance=tolerance, attempts=1), rain()))
+    _, result = first_score(ask(run, says("w " * 9), length_control(10, tolerance=tolerance, attempts=1), rain()))
     assert (result.value["kept"], result.value["revisions"]) == (kept, 1 - kept)
 
 
 def test_the_unit_is_the_one_that_was_asked_for(run: Run, says: Says, rain: Rain) -> None:
     for unit, achieved in (("characters", 21), ("sentences", 2), ("words", 5)):
-        _, result = one(ask(run, says("It rains. Take a hat."), length_control(50, unit, attempts=0), rain()))  # type: ignore[arg-type]
+        _, result = first_score(ask(run, says("It rains. Take a hat."), length_control(50, unit, attempts=0), rain()))  # type: ignore[arg-type]
         assert result.metadata["unit"] == unit
         assert result.value["achieved"] == achieved
         assert result.value["words"] == 5

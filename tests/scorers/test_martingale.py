@@ -144,15 +144,6 @@ def test_steps_are_updates_of_their_own(run: Run) -> None:
     assert result["informed_score"] == pytest.approx(abs(result["martingale_score"]) - 2 * result["brier_gain"])
 
 
-def test_the_explanation_is_the_belief_path(run: Run) -> None:
-    log = run(urns(n=1, paradigms={"martingale": {"per": "step"}}), solver=chain_of_thought(steps=2), epochs=1)
-    assert log.samples
-    assert log.samples[0].scores
-    lines = (log.samples[0].scores["martingale"].explanation or "").splitlines()
-    assert lines[:2] == ["| belief | self |", "|---|---|"]
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| prior", "| step 1", "| step 2", "| posterior"]
-
-
 @pytest.mark.parametrize("some", [[], [SampleScore(score=Score(value="C"), sample_id=1)]])
 def test_the_metric_never_fails(some: list[SampleScore]) -> None:
     result = belief_dynamics()(some)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def judged(run: Run, says: Says, rain: Rain, judge: Model, answer: str = "Yes.",
     return run(task, says(answer), model_roles={"judge": judge})
 
 
-def of(log: EvalLog) -> tuple[float, dict[str, Any]]:
+def score_and_details(log: EvalLog) -> tuple[float, dict[str, Any]]:
     assert log.samples
     assert log.samples[0].scores
     entry = log.samples[0].scores["rubric"]
@@ -86,7 +86,7 @@ def test_figures(planted: EvalLog) -> None:
 def test_votes_are_averaged_and_unread_ones_left_out(run: Run, says: Says, rain: Rain) -> None:
     replies = iter([reply(a=1, b=0), "hm", reply(a=0, b=1)])
     log = judged(run, says, rain, says(lambda _: next(replies)), votes=3)
-    value, metadata = of(log)
+    value, metadata = score_and_details(log)
     assert value == pytest.approx((3 * 0.5 + 0.5) / 4)
     assert metadata["details"]["votes"] == [0.75, 0.25]
     assert "not in form" in metadata["details"]["unread"][0]
@@ -107,7 +107,7 @@ def test_votes_are_averaged_and_unread_ones_left_out(run: Run, says: Says, rain:
 def test_a_failure_is_never_a_score(run: Run, says: Says, rain: Rain, text: str, message: str) -> None:
     log = judged(run, says, rain, says(text))
     assert metrics(log)["share_scored"] == 0
-    assert message in of(log)[1]["reason"]
+    assert message in score_and_details(log)[1]["reason"]
 
 
 def test_a_judge_that_cannot_be_reached_is_told_apart(run: Run, says: Says, rain: Rain) -> None:
@@ -115,17 +115,17 @@ def test_a_judge_that_cannot_be_reached_is_told_apart(run: Run, says: Says, rain
         raise RuntimeError("no connection")
 
     log = judged(run, says, rain, says(fails))
-    assert of(log)[1]["reason"].startswith("The judge mockllm/model failed (RuntimeError")
+    assert score_and_details(log)[1]["reason"].startswith("The judge mockllm/model failed (RuntimeError")
     assert metrics(log)["share_scored"] == 0
 
 
 def test_what_does_not_apply_leaves_the_mean(run: Run, says: Says, rain: Rain) -> None:
     allowed = TWO | {"allow_na": True}
-    value, metadata = of(judged(run, says, rain, says(reply(a="na", b=1)), rubric=allowed))
+    value, metadata = score_and_details(judged(run, says, rain, says(reply(a="na", b=1)), rubric=allowed))
     assert value == 1
     assert metadata["details"]["criteria"] == {"a": None, "b": 1}
     log = judged(run, says, rain, says(reply(a="na", b="na")), rubric=allowed, cache=False)
-    assert "every criterion that it does not apply" in of(log)[1]["reason"]
+    assert "every criterion that it does not apply" in score_and_details(log)[1]["reason"]
 
 
 def test_what_the_judge_is_shown(run: Run, says: Says, listens: Listens, rain: Rain) -> None:
@@ -151,8 +151,8 @@ def test_an_artifact_names_its_judge(run: Run, fails: Fails, says: Says, rain: R
     artifact = Artifact.of(Content(reward=reward.model_copy(update={"judges": (judge,)}))).model_dump(mode="json")
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=rubric(artifact))
     log = run(task, says("Yes."))
-    assert of(log)[0] in (0, 0.25, 0.75, 1), "its judge was asked without a role"
-    assert of(log)[1]["artifact"] == artifact["artifact_id"]
+    assert score_and_details(log)[0] in (0, 0.25, 0.75, 1), "its judge was asked without a role"
+    assert score_and_details(log)[1]["artifact"] == artifact["artifact_id"]
 
 
 def test_it_is_a_reward(says: Says) -> None:

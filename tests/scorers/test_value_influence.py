@@ -59,7 +59,7 @@ def test_an_unread_dimension_is_not_taken_for_no_influence() -> None:
     assert numbers(partly)["influence"] == pytest.approx(1)
 
 
-def of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[str, float]:
+def figures_of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[str, float]:
     rows = zip(lock_in, sideways, net, strict=True)
     return summarise_scores([
         SampleScore(
@@ -80,17 +80,17 @@ def of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[st
 )
 def test_a_verdict_says_how_people_are_steered(lock_in: float, sideways: float, verdict: float) -> None:
     jitter = [-0.01, 0.0, 0.01, 0.0]
-    result = of([lock_in + x for x in jitter], [sideways + x for x in jitter], [1.0] * 4)
+    result = figures_of([lock_in + x for x in jitter], [sideways + x for x in jitter], [1.0] * 4)
     assert result["verdict"] == verdict
     assert result["influence"] == pytest.approx(0.3), "the same for all of them"
     assert list(result)[:10][-3:] == ["mirror_influence", "verdict", "answered"]
 
 
 def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
-    result = of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
+    result = figures_of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
     assert result["lock_in"] == pytest.approx((3 * 0.2 - 50e-6) / (3 + 1e-6))
     assert result["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
 
 
 def test_one_timeline_gives_no_verdict() -> None:
-    assert np.isnan(of([0.9], [0.9], [1.0])["verdict"])
+    assert np.isnan(figures_of([0.9], [0.9], [1.0])["verdict"])

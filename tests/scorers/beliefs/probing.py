@@ -30,7 +30,7 @@ class Heard:
         return [[m.text for m in c] for c in self.conversations if "whole number" in c[-1].text]
 
 
-def one(log: EvalLog, name: str = "martingale") -> tuple[EvalSample, Any]:
+def first_score(log: EvalLog, name: str = "martingale") -> tuple[EvalSample, Any]:
     assert log.samples
     done = log.samples[0]
     assert done.scores

@@ -19,7 +19,7 @@ from inspect_ai.tool import Tool, tool
 
 from tests.commands import call
 from tests.fixtures import Rain, Run, Says
-from tests.scorers.beliefs.probing import REFUSED, Heard, ask, one
+from tests.scorers.beliefs.probing import REFUSED, Heard, ask, first_score
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, VIEW
 from truthgym.scorers.graded import graded
@@ -35,7 +35,7 @@ from truthgym.solvers.self_debate import self_debate
 
 def test_prior_without_evidence_and_posterior_with_one_probe(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
-    done, result = one(ask(run, heard, rain(), direct()))
+    done, result = first_score(ask(run, heard, rain(), direct()))
     prior, posterior = heard.probes()
     probe = PROBE.format(proposition="It rains.")
     assert prior == [f"Will it rain?\n\n{probe}"]
@@ -48,7 +48,7 @@ def test_prior_without_evidence_and_posterior_with_one_probe(run: Run, says: Say
 
 def test_a_second_wording_asks_for_the_prior_once_more(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
-    _, result = one(ask(run, heard, rain(), chain_of_thought(1), per="step", paraphrases=2))
+    _, result = first_score(ask(run, heard, rain(), chain_of_thought(1), per="step", paraphrases=2))
     first, second, *others = heard.probes()
     assert second == [f"Will it rain?\n\n{PROBE_2.format(proposition='It rains.')}"]
     assert first == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
@@ -68,7 +68,7 @@ def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> N
     heard = Heard(says)
     judge = Heard(says)
     log = ask(run, heard, rain(), chain_of_thought(2), judge.model, elicitor="both", per="step", joint=True)
-    done, _ = one(log)
+    done, _ = first_score(log)
     assert len(done.messages) == 1 + 6
     assert len(done.store["Trajectory:steps"]) == 7
     assert not any("whole number" in m.text for m in done.messages)
@@ -77,7 +77,7 @@ def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> N
 
 def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
-    _, result = one(ask(run, heard, rain(), chain_of_thought(3), per="step", system_prompt_in_probe=True))
+    _, result = first_score(ask(run, heard, rain(), chain_of_thought(3), per="step", system_prompt_in_probe=True))
     beliefs = result.metadata["beliefs"]
     assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "step 3", "posterior"]
     assert [belief["context"] for belief in beliefs] == ["separate"] + ["continued"] * 4
@@ -88,7 +88,7 @@ def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: R
 
 def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run, says: Says, rain: Rain) -> None:
     heard, judge = Heard(says), Heard(says)
-    _, result = one(ask(run, heard, rain(), direct(), judge.model, elicitor="judge"))
+    _, result = first_score(ask(run, heard, rain(), direct(), judge.model, elicitor="judge"))
     assert not heard.probes(), "the model itself is asked for no number"
     assert heard.conversations[-1][-1].text == f"Will it rain?\n\n{VIEW.format(proposition='It rains.')}"
     view, text = judge.probes()
@@ -107,7 +107,9 @@ def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run, says: S
 
 def test_a_joint_reading_is_one_call_and_marked(run: Run, says: Says, rain: Rain) -> None:
     judge = Heard(says)
-    _, result = one(ask(run, Heard(says), rain(), chain_of_thought(2), judge.model, joint=True, standpoint="judge"))
+    _, result = first_score(
+        ask(run, Heard(says), rain(), chain_of_thought(2), judge.model, joint=True, standpoint="judge")
+    )
     assert len(judge.conversations) == 1
     assert "Give your own belief" in judge.conversations[0][0].text
     read = [b for b in result.metadata["beliefs"] if b["elicitor"] == "joint"]
@@ -136,7 +138,7 @@ def test_shown_reasoning_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rai
 
     judge = Heard(says)
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(elicitor="both", per="step"))
-    _, result = one(run(task, says(reply), model_roles={"judge": judge.model}, epochs=1))
+    _, result = first_score(run(task, says(reply), model_roles={"judge": judge.model}, epochs=1))
     stages = {
         name: [b["stage"] for b in result.metadata["beliefs"] if b["elicitor"] == name] for name in ("self", "judge")
     }
@@ -149,7 +151,7 @@ def test_shown_reasoning_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rai
 
 
 def test_every_belief_stands_in_a_span_that_names_its_step(run: Run, says: Says, rain: Rain) -> None:
-    done, _ = one(ask(run, Heard(says), rain(), chain_of_thought(2), per="step"))
+    done, _ = first_score(ask(run, Heard(says), rain(), chain_of_thought(2), per="step"))
     names = [e.name for e in done.events if isinstance(e, SpanBeginEvent) and e.type == "truthgym.belief"]
     assert names == [f"belief: {stage} (self)" for stage in ("prior", "step 1", "step 2", "posterior")]
     calls = [e.input[-1].metadata for e in done.events if isinstance(e, ModelEvent)][3:]
@@ -160,7 +162,7 @@ def test_an_unreadable_reply_is_nan_with_its_reason(run: Run, says: Says, rain: 
     log = run(
         Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), says("Hard to say.")
     )
-    _, result = one(log)
+    _, result = first_score(log)
     assert all(value != value for value in result.value.values())
     assert "No single probability could be read in the reply: 'Hard to say.'" in result.metadata["reason"]
     assert log.results
@@ -239,7 +241,7 @@ def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rai
     task = Task(
         dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=martingale(per="step"), message_limit=4
     )
-    _, result = one(run(task, heard.model, epochs=1))
+    _, result = first_score(run(task, heard.model, epochs=1))
     assert [b["stage"] for b in result.metadata["beliefs"]][-1] == "posterior"
     assert "step 1" in [b["stage"] for b in result.metadata["beliefs"]]
     assert result.value["posterior"] != result.value["posterior"]
@@ -283,7 +285,7 @@ def test_once_the_reasoning_has_ended_nobody_is_asked(
         epochs=1,
     )
     log = run(task, says(refuse), model_roles={"judge": judge.model})
-    _, result = one(log)
+    _, result = first_score(log)
     assert len(requests) == calls, "no more than the solver"
     assert not judge.conversations
     assert all(value != value for value in result.value.values())
@@ -292,7 +294,7 @@ def test_once_the_reasoning_has_ended_nobody_is_asked(
     heard = Heard(says)
     again = score(log, martingale(beliefs="fresh"), model=heard.model, display="log")
     assert not heard.conversations, "nor in a later pass, of whatever model"
-    assert one(again, "martingale1")[1].value["prior"] != one(again, "martingale1")[1].value["prior"]
+    assert first_score(again, "martingale1")[1].value["prior"] != first_score(again, "martingale1")[1].value["prior"]
 
 
 def test_a_refused_first_impression_leaves_no_prior(run: Run, says: Says, rain: Rain) -> None:
@@ -300,7 +302,7 @@ def test_a_refused_first_impression_leaves_no_prior(run: Run, says: Says, rain: 
     model = says(
         lambda m: REFUSED.model_copy(deep=True) if "first impression" in m[-1].text else "I think that it rains."
     )
-    _, result = one(ask(run, model, rain(), direct(), judge.model, elicitor="judge"))
+    _, result = first_score(ask(run, model, rain(), direct(), judge.model, elicitor="judge"))
     view, prior, posterior = result.metadata["beliefs"]
     assert view["reason"] == "The model refused: The provider does not speak of rain."
     assert "value" not in prior
@@ -317,7 +319,7 @@ def test_the_prior_is_asked_on_the_question_as_it_was_given(
     heard = Heard(says)
     item = rain()
     item.input = [ChatMessageUser(content="Will it rain?")] if listed else item.input
-    done, _ = one(ask(run, heard, item, solver))
+    done, _ = first_score(ask(run, heard, item, solver))
     assert heard.probes()[0] == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
     assert "It thundered." in next(m.text for m in done.messages if m.role == "user")
 
@@ -325,7 +327,7 @@ def test_the_prior_is_asked_on_the_question_as_it_was_given(
 def test_what_is_said_before_the_question_is_no_step(run: Run, says: Says, rain: Rain) -> None:
     heard, judge = Heard(says), Heard(says)
     log = ask(run, heard, rain(), bootstrap_interview(2, "fixed_sequence"), judge.model, elicitor="both", per="step")
-    _, result = one(log)
+    _, result = first_score(log)
     stages = [(b["elicitor"], b["stage"]) for b in result.metadata["beliefs"]]
     assert stages == [("self", "prior"), ("self", "posterior")] + [
         ("judge", stage) for stage in ("view", "prior", "posterior")

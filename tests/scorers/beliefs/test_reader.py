@@ -8,8 +8,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 
 from tests.fixtures import Listens, Rain, Run, Says
-from tests.scorers.beliefs.probing import one
-from truthgym.datasets.errors import BadInput
+from tests.scorers.beliefs.probing import first_score
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import REQUEST
 from truthgym.scorers.brier import brier
@@ -36,7 +35,7 @@ def test_a_model_reads_what_is_unread_and_only_that(run: Run, says: Says, rain: 
     assert read_belief(WORDS) is None
     reader, heard = listens("75")
     log = scored(run, says(in_words), reader, rain, martingale(reader=True, figures="all"))
-    _, result = one(log)
+    _, result = first_score(log)
     prior, posterior = result.metadata["beliefs"]
     assert result.value == {"prior": 0.4, "posterior": 0.75, "change": 0.35}
     assert (posterior["read_by"], posterior["reading"], posterior["raw"]) == ("model", "75", WORDS)
@@ -53,7 +52,7 @@ def test_a_model_reads_what_is_unread_and_only_that(run: Run, says: Says, rain: 
 
 def test_by_default_no_model_reads(run: Run, says: Says, rain: Rain, listens: Listens) -> None:
     reader, heard = listens("75")
-    _, result = one(scored(run, says(in_words), reader, rain, martingale()))
+    _, result = first_score(scored(run, says(in_words), reader, rain, martingale()))
     assert not heard
     assert result.value["posterior"] != result.value["posterior"]
     with pytest.raises(AssertionError, match="add --model-role reader=MODEL"):
@@ -67,8 +66,8 @@ def test_a_reading_is_taken_from_the_log(run: Run, says: Says, rain: Rain, liste
     recorded = score(log, martingale(reader=True, beliefs="recorded"), model="none/none", display="log")
     assert len(heard) == 1
     for later in (again, recorded):
-        assert one(later, "martingale1")[1].value == one(log)[1].value
-        assert one(later, "martingale1")[1].metadata["beliefs"][1]["read_by"] == "model"
+        assert first_score(later, "martingale1")[1].value == first_score(log)[1].value
+        assert first_score(later, "martingale1")[1].metadata["beliefs"][1]["read_by"] == "model"
     other, conversations = listens("70")
     score(log, martingale(reader=True), model=model, model_roles={"reader": other}, display="log")
     assert len(conversations) == 1, "another reader reads anew"
@@ -77,7 +76,7 @@ def test_a_reading_is_taken_from_the_log(run: Run, says: Says, rain: Rain, liste
 @pytest.mark.parametrize("reading", ["none", "", "Between 60 and 80.", "150", "It rains! 99 or 12?"])
 def test_a_reader_that_gives_no_number_leaves_it_unread(run: Run, says: Says, rain: Rain, reading: str) -> None:
     log = scored(run, says(in_words), says(reading), rain, martingale(reader=True, figures="all"))
-    _, result = one(log)
+    _, result = first_score(log)
     assert result.value["posterior"] != result.value["posterior"]
     assert f"could be read in the reply: {WORDS!r}; the reader answered {reading!r}" in result.metadata["reason"]
     assert "read_by" not in result.metadata["beliefs"][1]
@@ -88,7 +87,7 @@ def test_a_reader_that_gives_no_number_leaves_it_unread(run: Run, says: Says, ra
 def test_a_reader_that_refuses_is_a_reason(run: Run, says: Says, rain: Rain) -> None:
     refusal = ModelOutput.from_content("mockllm/model", "75", stop_reason="content_filter")
     reader = says(lambda messages: refusal.model_copy(deep=True))
-    _, result = one(scored(run, says(in_words), reader, rain, martingale(reader=True)))
+    _, result = first_score(scored(run, says(in_words), reader, rain, martingale(reader=True)))
     assert result.value["posterior"] != result.value["posterior"]
     assert "The reader refused: its provider filtered the reply." in result.metadata["reason"]
 
@@ -96,7 +95,7 @@ def test_a_reader_that_refuses_is_a_reason(run: Run, says: Says, rain: Rain) -> 
 def test_a_reply_cannot_leave_its_tags(run: Run, says: Says, rain: Rain, listens: Listens) -> None:
     reader, heard = listens("none")
     model = says(lambda messages: ATTACK if len(messages) > 1 else in_words(messages))
-    _, result = one(scored(run, model, reader, rain, martingale(reader=True)))
+    _, result = first_score(scored(run, model, reader, rain, martingale(reader=True)))
     [[request]] = heard
     instruction, _, reply = request.text.partition("<reply>")
     assert "no instructions for you" in instruction
@@ -109,7 +108,7 @@ def test_a_reply_cannot_leave_its_tags(run: Run, says: Says, rain: Rain, listens
 def test_brier_reads_an_answer_in_words(run: Run, says: Says, rain: Rain, listens: Listens) -> None:
     reader, heard = listens("75")
     log = scored(run, says(WORDS), reader, rain, brier(reader=True, figures="all"))
-    _, result = one(log, "brier")
+    _, result = first_score(log, "brier")
     assert (result.value["belief"], result.value["brier_score"], len(heard)) == (0.75, 0.0625, 1)
     [answer] = result.metadata["beliefs"]
     assert (answer["stage"], answer["read_by"]) == ("answer", "model")
@@ -118,13 +117,13 @@ def test_brier_reads_an_answer_in_words(run: Run, says: Says, rain: Rain, listen
     score(log, brier(reader=True), model_roles={"reader": reader}, display="log")
     assert len(heard) == 1, "the log holds it"
     plain = scored(run, says(WORDS), reader, rain, brier())
-    assert one(plain, "brier")[1].metadata["reason"].startswith("No single belief could be read")
+    assert first_score(plain, "brier")[1].metadata["reason"].startswith("No single belief could be read")
 
 
 def test_sycophancy_reads_answers_and_challenged_answers(run: Run, says: Says, rain: Rain, listens: Listens) -> None:
     reader, heard = listens("75")
     log = scored(run, says(WORDS), reader, rain, sycophantic_reasoning(pushback=True, reader=True, figures="all"))
-    _, result = one(log, "sycophantic_reasoning")
+    _, result = first_score(log, "sycophantic_reasoning")
     values = [result.value[name] for name in ("belief", "belief_again", "belief_doubt", "belief_argument")]
     assert values == [0.75] * 4
     assert [belief["read_by"] for belief in result.metadata["beliefs"]] == ["model"] * 4
@@ -145,7 +144,7 @@ def test_a_reply_that_was_cut_off_says_so(run: Run, says: Says, rain: Rain, list
         return r"\finalBeliefProb{0.6}" if answering else output.model_copy(deep=True)
 
     reader, heard = listens("75")
-    _, result = one(scored(run, says(reply), reader, rain, martingale(reader=True)))
+    _, result = first_score(scored(run, says(reply), reader, rain, martingale(reader=True)))
     expected = f"The reply was {CUT}." if text else f"The answer is empty ({CUT})."
     assert result.metadata["reason"] == f"prior (self): {expected}; posterior (self): {expected}"
     assert not heard, "what was cut off holds no final answer"
@@ -153,7 +152,9 @@ def test_a_reply_that_was_cut_off_says_so(run: Run, says: Says, rain: Rain, list
 
 def test_an_answer_that_was_cut_off_says_so(run: Run, says: Says, rain: Rain) -> None:
     output = ModelOutput.from_content("mockllm/model", "The clouds, I", stop_reason="max_tokens")
-    _, result = one(scored(run, says(lambda messages: output.model_copy(deep=True)), None, rain, brier()), "brier")
+    _, result = first_score(
+        scored(run, says(lambda messages: output.model_copy(deep=True)), None, rain, brier()), "brier"
+    )
     assert result.metadata["reason"] == (
         f"No single belief could be read in the answer ({CUT}), which ends: 'The clouds, I'"
     )
@@ -161,11 +162,6 @@ def test_an_answer_that_was_cut_off_says_so(run: Run, says: Says, rain: Rain) ->
 
 def test_a_number_before_the_cut_counts(run: Run, says: Says, rain: Rain) -> None:
     output = ModelOutput.from_content("mockllm/model", "40%", stop_reason="max_tokens")
-    _, result = one(scored(run, says(lambda messages: output.model_copy(deep=True)), None, rain, martingale()))
+    _, result = first_score(scored(run, says(lambda messages: output.model_copy(deep=True)), None, rain, martingale()))
     assert result.value == {"prior": 0.4, "posterior": 0.4, "change": 0.0}
     assert "reason" not in result.metadata
-
-
-def test_reader_must_be_true_or_false() -> None:
-    with pytest.raises(BadInput, match="reader='yes' cannot be used; give true or false"):
-        brier(reader="yes")  # type: ignore[arg-type]

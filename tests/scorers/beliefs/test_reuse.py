@@ -8,7 +8,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageUser, ModelOutput, get_model
 
 from tests.fixtures import Rain, Run, Says
-from tests.scorers.beliefs.probing import OVERFLOWED, REFUSED, ROOM, Heard, ask, one
+from tests.scorers.beliefs.probing import OVERFLOWED, REFUSED, ROOM, Heard, ask, first_score
 from truthgym.scorers.beliefs.elicitation import JOINT, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT, _former
 from truthgym.scorers.beliefs.record import digest_of_request
 from truthgym.scorers.brier import brier
@@ -28,11 +28,11 @@ def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> No
 
     same = again()
     assert len(heard.conversations) == calls
-    assert one(same, "martingale1")[1].value == one(log)[1].value
+    assert first_score(same, "martingale1")[1].value == first_score(log)[1].value
     wider = again(elicitor="both", per="step")
     assert len(heard.conversations) == calls + 2 + 1, "two steps and a first impression"
     assert len(judge.conversations) == 4
-    assert one(wider, "martingale1")[1].metadata["beliefs"][0] == one(log)[1].metadata["beliefs"][0]
+    assert first_score(wider, "martingale1")[1].metadata["beliefs"][0] == first_score(log)[1].metadata["beliefs"][0]
     score(wider, martingale(elicitor="both", per="step"), model=heard.model, model_roles={"judge": judge.model})
     assert len(heard.conversations) == calls + 3
     assert len(judge.conversations) == 4
@@ -76,7 +76,7 @@ def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> Non
     calls = len(heard.conversations)
     again = score(log, [brier(), martingale()], model=heard.model, action="overwrite", display="log")
     assert len(heard.conversations) == calls
-    assert one(again)[1].value == one(log)[1].value
+    assert first_score(again)[1].value == first_score(log)[1].value
 
 
 def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
@@ -84,7 +84,7 @@ def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
     log = ask(run, heard, rain(), chain_of_thought(2))
     calls = len(heard.conversations)
     again = score(log, martingale(per="step", beliefs="recorded"), model=heard.model, display="log")
-    beliefs = one(again, "martingale1")[1].metadata["beliefs"]
+    beliefs = first_score(again, "martingale1")[1].metadata["beliefs"]
     assert len(heard.conversations) == calls
     assert ["value" not in b for b in beliefs] == [False, True, True, False]
     assert "beliefs=recorded" in beliefs[1]["reason"]
@@ -98,7 +98,7 @@ def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, ra
     assert len(heard.conversations) == calls + 2
     reference = get_model("reference/bayesian", noise=0.1)
     again = score(log, martingale(), model=reference, display="log")
-    assert one(again, "martingale1")[1].value != one(log)[1].value
+    assert first_score(again, "martingale1")[1].value != first_score(log)[1].value
 
 
 def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
@@ -106,7 +106,7 @@ def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
     log = ask(run, heard, rain(), direct(), judge.model, elicitor="both", joint=True)
     calls = len(heard.conversations), len(judge.conversations)
     again = score(log, martingale(elicitor="both", joint=True, beliefs="recorded"), model="none/none", display="log")
-    assert one(again, "martingale1")[1].value == one(log)[1].value
+    assert first_score(again, "martingale1")[1].value == first_score(log)[1].value
     assert (len(heard.conversations), len(judge.conversations)) == calls
 
 
@@ -127,7 +127,7 @@ def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
 
     model = says(reply)
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), model)
-    _, result = one(log)
+    _, result = first_score(log)
     usual = {"prior": 0.21, "posterior": 0.23}
     [(other, there)] = [(name, value) for name, value in usual.items() if name != place]
     assert result.value[other] == there
@@ -141,4 +141,4 @@ def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
     willing, calls = True, len(heard.probes())
     again = score(log, martingale(), model=model, display="log")
     assert len(heard.probes()) == calls + 1, "the other belief is taken from its record"
-    assert one(again, "martingale1")[1].value == usual | {"change": 0.02}
+    assert first_score(again, "martingale1")[1].value == usual | {"change": 0.02}

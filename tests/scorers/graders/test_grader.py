@@ -20,7 +20,7 @@ def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> Grader
     return GraderInput(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, fields)
 
 
-def given(grader: Grader, what: GraderInput | None = None) -> Grade:
+def grade_of(grader: Grader, what: GraderInput | None = None) -> Grade:
     return asyncio.run(grade(grader, what or graded()))
 
 
@@ -30,7 +30,7 @@ def returns(value: Any) -> Grader:
 
 @pytest.mark.parametrize("value", [-1, 0, 2, 0.25, np.float32(0.5), np.int64(1)], ids=repr)
 def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
-    assert given(returns(value)) == Grade(float(value))
+    assert grade_of(returns(value)) == Grade(float(value))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_an_invalid_grade_has_a_reason(value: Any, reason: str) -> None:
-    result = given(returns(value))
+    result = grade_of(returns(value))
     assert result.value is None
     assert result.reason
     assert reason in result.reason
@@ -61,21 +61,21 @@ def test_a_grader_that_raises_gives_no_grade() -> None:
     def broken(_: GraderInput) -> float:
         return 1 / 0
 
-    assert given(Grader("mine", broken)) == Grade(
+    assert grade_of(Grader("mine", broken)) == Grade(
         None, "The grader mine raised ZeroDivisionError: division by zero", "answer"
     )
 
     async def unsure(_: GraderInput) -> float:
         raise CannotGrade("I cannot tell.")
 
-    assert given(Grader("mine", unsure)) == Grade(None, "I cannot tell.", "answer")
-    assert given(Grader("mine", unsure, roles=("grader",))) == Grade(None, "I cannot tell.", "judge")
+    assert grade_of(Grader("mine", unsure)) == Grade(None, "I cannot tell.", "answer")
+    assert grade_of(Grader("mine", unsure, roles=("grader",))) == Grade(None, "I cannot tell.", "judge")
 
     async def lost(_: GraderInput) -> float:
         raise ConnectionError("no route")
 
     failed = Grade(None, "The grader mine failed (ConnectionError: no route)", "unreachable")
-    assert given(Grader("mine", lost, roles=("grader",))) == failed
+    assert grade_of(Grader("mine", lost, roles=("grader",))) == failed
 
 
 class Mute(Exception):
@@ -95,11 +95,11 @@ def raising(error: BaseException) -> Grader:
 
 
 def test_nothing_that_a_grader_does_ends_the_run() -> None:
-    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: its message cannot be read", "answer")
-    assert given(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1", "answer")
-    assert "raised ValueError" in str(given(returns(Mute())).reason), "what it returns cannot be shown"
-    assert "raised OverflowError" in str(given(returns(10**400)).reason), "no float holds it"
-    long = str(given(raising(ValueError("x" * 10**6))).reason)
+    assert grade_of(raising(Mute())) == Grade(None, "The grader mine raised Mute: its message cannot be read", "answer")
+    assert grade_of(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1", "answer")
+    assert "raised ValueError" in str(grade_of(returns(Mute())).reason), "what it returns cannot be shown"
+    assert "raised OverflowError" in str(grade_of(returns(10**400)).reason), "no float holds it"
+    long = str(grade_of(raising(ValueError("x" * 10**6))).reason)
     assert len(long) < 400, "a log holds a reason, and not all that an error quotes"
 
 
@@ -108,9 +108,9 @@ def test_what_the_user_must_mend_is_raised() -> None:
         raise BadInput("no model")
 
     with pytest.raises(BadInput, match="no model"):
-        given(Grader("mine", unbound))
+        grade_of(Grader("mine", unbound))
     with pytest.raises(BadInput, match="runs at OpenAI only"):
-        given(Grader("mine", None))
+        grade_of(Grader("mine", None))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], message: str
     ],
 )
 def test_python_brier_reads_the_marker_alone(completion: str, target: str, value: float | None) -> None:
-    result = given(python_brier(), graded(completion, target))
+    result = grade_of(python_brier(), graded(completion, target))
     assert result.value == (None if value is None else pytest.approx(value))
     assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(result.reason)
 

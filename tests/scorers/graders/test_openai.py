@@ -62,12 +62,12 @@ def answer(completion: str = "Yes, 70%.", target: str = "yes") -> GraderInput:
     return GraderInput(question, "Will it rain?", target, completion, completion, "q", 1, item)
 
 
-def read(spec: dict[str, Any], **settings: Any) -> Grader:
+def grader_of(spec: dict[str, Any], **settings: Any) -> Grader:
     return openai_grader(json.dumps(spec), ProgramOptions(**settings))
 
 
-def given(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) -> Grade:
-    return asyncio.run(grade(read(spec, **settings), answer(completion)))
+def grade_of(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) -> Grade:
+    return asyncio.run(grade(grader_of(spec, **settings), answer(completion)))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def given(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) 
     ],
 )
 def test_string_checks(operation: str, reference: str, completion: str, value: float) -> None:
-    result = given(check(operation, reference), completion)
+    result = grade_of(check(operation, reference), completion)
     assert result.value == value
     assert result.explanation
     assert operation in result.explanation
@@ -93,8 +93,8 @@ def test_string_checks(operation: str, reference: str, completion: str, value: f
 
 def test_json_answers_are_read_by_path() -> None:
     spec = check("eq", "{{ item.target }}", "{{ sample.output_json.answer[0].is }}")
-    assert given(spec, '{"answer": [{"is": "yes"}]}').value == 1
-    unparsed = given(spec, "yes")
+    assert grade_of(spec, '{"answer": [{"is": "yes"}]}').value == 1
+    unparsed = grade_of(spec, "yes")
     assert unparsed.value is None
     assert "sample.output_json" in str(unparsed.reason)
 
@@ -105,20 +105,20 @@ def test_json_answers_are_read_by_path() -> None:
 )
 def test_multi_graders(formula: str, value: float) -> None:
     spec = multi(formula, exact=check("eq", "no"), part=check("like", "70"), p=program("0.5"))
-    result = given(spec, trusted=True)
+    result = grade_of(spec, trusted=True)
     assert result.value == pytest.approx(value)
     assert result.explanation == f"{formula} with exact 0, part 1, p 0.5."
 
 
 def test_only_the_whole_of_a_multi_grader_has_a_range() -> None:
-    assert given(multi("p / 10", p=program("5")), trusted=True).value == 0.5
-    assert "outside its range, 0 to 1" in str(given(multi("p", p=program("5")), trusted=True).reason)
+    assert grade_of(multi("p / 10", p=program("5")), trusted=True).value == 0.5
+    assert "outside its range, 0 to 1" in str(grade_of(multi("p", p=program("5")), trusted=True).reason)
 
 
 def test_a_part_that_gives_no_grade_leaves_the_whole_without() -> None:
-    result = given(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
+    result = grade_of(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
     assert result == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.", "answer")
-    assert "has no value for" in str(given(multi("1 / a", a=check("eq", "no"))).reason)
+    assert "has no value for" in str(grade_of(multi("1 / a", a=check("eq", "no"))).reason)
 
 
 EVERY = [check("eq", "yes"), score_model(), program("1"), multi("a", a=check("eq", "yes")), SIMILAR, LABEL]
@@ -142,19 +142,19 @@ def test_a_file_and_a_mapping_are_kept_too(spec: dict[str, Any], tmp_path: Any) 
 
 
 def test_ranges_are_those_declared() -> None:
-    assert (read(check("eq", "a")).low, read(check("eq", "a")).high) == (0, 1)
-    assert (read(score_model(range=[-2, 5])).low, read(score_model(range=[-2, 5])).high) == (-2, 5)
-    assert (read(score_model()).low, read(score_model()).high) == (0, 1)
+    assert (grader_of(check("eq", "a")).low, grader_of(check("eq", "a")).high) == (0, 1)
+    assert (grader_of(score_model(range=[-2, 5])).low, grader_of(score_model(range=[-2, 5])).high) == (-2, 5)
+    assert (grader_of(score_model()).low, grader_of(score_model()).high) == (0, 1)
     grader = read_grader(program("1"), low=-1, high=9, higher_is_better=False)
     assert (grader.low, grader.high, grader.higher_is_better) == (-1, 9, False)
 
 
 def test_roles_and_sandbox_are_those_of_the_parts() -> None:
     spec = multi("a + b + c", a=score_model(), b=program("1"), c=check("eq", "a"))
-    assert read(spec).roles == ("grader",)
-    assert read(spec).sandbox
-    assert not read(spec, trusted=True).sandbox
-    assert read(multi("c", c=check("eq", "a"))).roles == ()
+    assert grader_of(spec).roles == ("grader",)
+    assert grader_of(spec).sandbox
+    assert not grader_of(spec, trusted=True).sandbox
+    assert grader_of(multi("c", c=check("eq", "a"))).roles == ()
 
 
 @pytest.mark.parametrize("spec", [SIMILAR, LABEL], ids=lambda spec: spec["type"])
@@ -278,4 +278,4 @@ def test_an_answer_that_holds_a_template_is_not_filled_in(run: Run, says: Says, 
 def test_a_spec_of_more_than_python_can_nest_is_refused() -> None:
     with pytest.raises(BadInput, match="is not JSON"):
         openai_grader("[" * 200_000)
-    assert math.isclose(given(multi("a", a=check("like", "70"))).value or 0, 1)
+    assert math.isclose(grade_of(multi("a", a=check("like", "70"))).value or 0, 1)

@@ -29,7 +29,7 @@ def program(body: str, before: str = "") -> str:
     return f"{before}\ndef grade(sample, item):\n{lines}\n"
 
 
-def given(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
+def grade_of(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
     options = ProgramOptions(**{"trusted": True, "time_limit": 20} | settings)
     return asyncio.run(grade(python_grader("mine", source, options), graded(completion)))
 
@@ -52,7 +52,7 @@ def given(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
     ids=lambda text: str(text)[:24],
 )
 def test_a_program_grades(body: str, value: float) -> None:
-    assert given(program(body)) == Grade(value)
+    assert grade_of(program(body)) == Grade(value)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_program_grades(body: str, value: float) -> None:
     ids=lambda text: str(text).replace("\n", " ")[-30:],
 )
 def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
-    result = given(source)
+    result = grade_of(source)
     assert result.value is None
     assert result.reason
     assert reason in result.reason
@@ -93,7 +93,7 @@ def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
 )
 def test_a_program_that_does_not_end_is_ended(body: str) -> None:
     began = time.monotonic()
-    result = given(program(body), time_limit=2)
+    result = grade_of(program(body), time_limit=2)
     assert result == Grade(None, "The grader mine did not end within 2 s and was killed.", "answer")
     assert time.monotonic() - began < 300
 
@@ -103,7 +103,7 @@ def test_what_a_program_leaves_running_is_ended_with_it() -> None:
     reach = "import _posixsubprocess, os\nr, w = os.pipe()\npid = _posixsubprocess.fork_exec([b'sleep', b'600'], \
 [b'/bin/sleep', b'/usr/bin/sleep'], True, (w,), None, None, -1, -1, -1, -1, -1, -1, r, w, True, False, -1, None, None, \
 None, -1, None, False)\nraise ValueError(str(pid))"
-    result = given(program(reach))
+    result = grade_of(program(reach))
     assert result.reason
     digits = result.reason.removesuffix(".").split()[-1]
     if not digits.isdigit():
@@ -160,7 +160,7 @@ def outside() -> Iterator[Path]:
 def test_accidents_are_stopped(body: str, outside: Path) -> None:
     filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent),
                          name=outside.name)  # fmt: skip
-    result = given(program(f"{filled}\nreturn 1.0"))
+    result = grade_of(program(f"{filled}\nreturn 1.0"))
     assert result.value is None
     assert result.reason
     assert "a grader may not" in result.reason, result.reason
@@ -173,7 +173,7 @@ def test_a_program_sees_no_keys_and_none_of_our_files(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("PYTHONSTARTUP", "secret")
     seen = "[name for name in os.environ if not name.endswith('_NUM_THREADS')]"
-    result = given(program(f"import os\nraise ValueError(' '.join(sorted({seen})))"))
+    result = grade_of(program(f"import os\nraise ValueError(' '.join(sorted({seen})))"))
     assert result.reason
     names = set(result.reason.removesuffix(".").split(": ")[-1].split())
     assert {"HOME", "PATH"} <= names
@@ -181,7 +181,7 @@ def test_a_program_sees_no_keys_and_none_of_our_files(monkeypatch: pytest.Monkey
 
 
 def test_nothing_of_a_program_is_left_behind() -> None:
-    result = given(program("import os\nopen('a', 'w').write('b')\nos.chmod('.', 0)\nraise ValueError(os.getcwd())"))
+    result = grade_of(program("import os\nopen('a', 'w').write('b')\nos.chmod('.', 0)\nraise ValueError(os.getcwd())"))
     assert result.reason
     assert not Path(result.reason.split(": ")[-1].removesuffix(".")).exists()
 
@@ -203,7 +203,7 @@ def test_nothing_of_a_program_is_left_behind() -> None:
     ids=lambda text: text[11:50],
 )
 def test_a_result_that_is_none_is_not_read(body: str) -> None:
-    result = given(program(body))
+    result = grade_of(program(body))
     assert result.value is None
     assert result.reason
     assert "put something else" in result.reason or "cannot be read" in result.reason, result.reason
@@ -234,7 +234,7 @@ def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:
         assert remedy in str(refused.value)
 
 
-def one(log: EvalLog) -> EvalSample:
+def first_sample(log: EvalLog) -> EvalSample:
     assert log.samples
     return log.samples[0]
 
@@ -244,7 +244,7 @@ def in_a_sandbox(run: Run, tmp_path: Path, source: str, **settings: Any) -> Eval
     path.write_text(source)
     sandbox = settings.pop("sandbox", "folders")
     task = urns(n=1, paradigms={"graded": {"grader": str(path), **settings}})
-    return one(run(task, epochs=1, sandbox=sandbox))
+    return first_sample(run(task, epochs=1, sandbox=sandbox))
 
 
 def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number: Number) -> None:

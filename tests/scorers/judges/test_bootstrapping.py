@@ -1,13 +1,12 @@
 """Bootstrapping: examples double by the judge's own ratings, and how that drifts is seen on what is held out."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task, score
+from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
@@ -137,24 +136,6 @@ def test_a_candidate_that_cannot_be_read_is_left_out(run: Run, files: tuple[str,
     judge, _ = listens(reply)
     log = scored(run, judge, examples=examples, bootstrap_rounds=2, bootstrap_from=candidates, few_shot="static")
     assert judge_record(log)["held_out"]["shown"] == [2, 2, 2]
-
-
-def test_a_judge_that_fails_once_poisons_no_other_sample(run: Run, files: tuple[str, str], listens: Listens) -> None:
-    """The first sample to need the shared examples is cut off; the others make them anew."""
-    calls = []
-
-    def reply(messages: list[ChatMessage]) -> str:
-        calls.append(1)
-        if len(calls) == 1:
-            raise RuntimeError("the line broke")
-        return json.dumps({name: "So." if name == "reasons" else 10 for name, _ in fields_of(messages[-1].text) or []})
-
-    judge, _ = listens(reply)
-    task = urns(n=3, paradigms={"qualitative": PLAIN | {"examples": files[0], "probes": ["anchors"]}})
-    assert isinstance(task, Task)
-    log = run(task, epochs=1, model_roles={"judge": judge}, max_samples=1)
-    result = [(sample.scores or {})["qualitative"].as_dict()["quality"] for sample in log.samples or []]
-    assert sorted(result, key=str) == [0.1, 0.1, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_held_out_texts_are_not_rated_beside_their_question(run: Run, files: tuple[str, str], listens: Listens) -> None:

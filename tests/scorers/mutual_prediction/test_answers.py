@@ -21,7 +21,7 @@ def model(name: str, reply: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, list[str], Path]:
+def answers_of_logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, list[str], Path]:
     """Four old answers, newer ones to two of them and one more question, by one model; six by another, one half."""
     folder = tmp_path_factory.mktemp("logs")
     common: dict[str, Any] = {"log_dir": str(folder), "display": "none", "log_realtime": False, "epochs": 1}
@@ -39,8 +39,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, list[str],
     return read_answers([str(folder)], "short"), ids, folder
 
 
-def test_a_smaller_newer_log_takes_nothing_away(found: tuple[Answers, list[str], Path]) -> None:
-    answers, ids, _ = found
+def test_a_smaller_newer_log_takes_nothing_away(answers_of_logs: tuple[Answers, list[str], Path]) -> None:
+    answers, ids, _ = answers_of_logs
     entry, other = sorted(answers.respondents, key=lambda entry: entry.name)
     assert {name: [reply.shown for reply in replies] for name, replies in entry.answers.items()} == {
         ids[0]: ["No"], ids[1]: ["No"], ids[2]: ["Yes"], ids[3]: ["Yes"], ids[4]: ["No"]
@@ -50,8 +50,10 @@ def test_a_smaller_newer_log_takes_nothing_away(found: tuple[Answers, list[str],
     assert set(other.uuids) == set(ids)
 
 
-def test_the_command_is_that_of_the_model_and_asks_what_is_absent(found: tuple[Answers, list[str], Path]) -> None:
-    answers, ids, folder = found
+def test_the_command_is_that_of_the_model_and_asks_what_is_absent(
+    answers_of_logs: tuple[Answers, list[str], Path],
+) -> None:
+    answers, ids, folder = answers_of_logs
     (command,) = answers.missing()
     words = shlex.split(command)
     assert words[:3] == ["inspect", "eval", "truthgym/forecasting"]

@@ -25,11 +25,11 @@ def free(number: int, side: str) -> str:
     return f"After a look at thing {chr(97 + number % 26)}{chr(97 + number // 26)} my view is: {side}."
 
 
-def own(name: str) -> Wording:
+def own_wording(name: str) -> Wording:
     return lambda number, side: f"{name}: {free(number, side)}"
 
 
-def asked(number: int, day: date | None = None) -> tuple[str, Question]:
+def question_of(number: int, day: date | None = None) -> tuple[str, Question]:
     event, proposition = f"e{number}", f"It happens {number} times."
     return f"Is it {number}?", Question(
         domain="forecasting", form="binary", split="test", event=event, proposition=proposition, opened_on=day
@@ -45,7 +45,7 @@ def respondent(model: str, says: Iterable[bool], words: Wording) -> Respondent:
 
 
 def answers(*respondents: Respondent, days: Sequence[date | None] = (None,) * N) -> Answers:
-    questions = {f"q{number}": asked(number, day) for number, day in enumerate(days)}
+    questions = {f"q{number}": question_of(number, day) for number, day in enumerate(days)}
     return Answers(list(respondents), questions, Counter())
 
 
@@ -58,7 +58,7 @@ def design(**options: Any) -> Design:
 OWN = design(predicted="evaluated", context_questions="k_random_non_evaluated")
 
 
-def drawn(found: Answers, design: Design) -> list[Trial]:
+def all_trials(found: Answers, design: Design) -> list[Trial]:
     skipped = Counter[str]()
     source = found.respondents[0]
     trials = [trial for name in source.answers for trial in draw_trials(found, source, name, design, skipped)]
@@ -74,7 +74,7 @@ HALF = np.arange(N) % 2 == 0
 def test_agreement_does_not_decide_whether_a_trial_counts(words: Wording) -> None:
     """Two models with one wording that agree on half of the questions: all trials are drawn, or none is."""
     result = answers(respondent("x/a", TRUTH, words), respondent("y/b", TRUTH ^ HALF, words))
-    trials = drawn(result, design())
+    trials = all_trials(result, design())
     assert len(trials) == (N if words is form else 0)
     agree = [trial.context[0][1] == trial.answer for trial in trials]
     assert sum(agree) == (N / 2 if words is form else 0)
@@ -82,33 +82,35 @@ def test_agreement_does_not_decide_whether_a_trial_counts(words: Wording) -> Non
 
 def test_own_answers_of_one_wording_all_count() -> None:
     result = answers(respondent("x/a", TRUTH, form))
-    trials = drawn(result, OWN)
+    trials = all_trials(result, OWN)
     assert len(trials) == N
     shares = [answer == trial.answer for trial in trials for _, answer in trial.context]
     assert np.mean(shares) == pytest.approx(0.6**2 + 0.4**2, abs=0.05)
 
 
 def test_a_constant_agent_is_scored() -> None:
-    trials = drawn(answers(respondent("x/a", [True] * N, form)), OWN)
+    trials = all_trials(answers(respondent("x/a", [True] * N, form)), OWN)
     assert len(trials) == N
     assert all(trial.shown("context")[0].answers == trial.shown("null")[0].answers for trial in trials)
 
 
 def test_a_copier_is_no_other_model_and_one_with_other_words_is() -> None:
-    copied = answers(respondent("x/a", TRUTH, free), respondent("y/b", TRUTH, free), respondent("z/c", TRUTH, own("c")))
-    assert {trial.predicted for trial in drawn(copied, design())} == {"z/c"}
+    copied = answers(
+        respondent("x/a", TRUTH, free), respondent("y/b", TRUTH, free), respondent("z/c", TRUTH, own_wording("c"))
+    )
+    assert {trial.predicted for trial in all_trials(copied, design())} == {"z/c"}
     assert copied.copies == {frozenset(("x/a", "y/b")): 1}
     few = answers(
         respondent("x/a", TRUTH, free),
-        respondent("y/b", TRUTH, lambda number, side: (free if number < 0.19 * N else own("b"))(number, side)),
+        respondent("y/b", TRUTH, lambda number, side: (free if number < 0.19 * N else own_wording("b"))(number, side)),
     )
-    assert len(drawn(few, design())) == N
+    assert len(all_trials(few, design())) == N
 
 
 def test_another_setting_of_a_model_is_not_another_model() -> None:
-    first, second = respondent("x/a", TRUTH, own("a")), respondent("x/a", TRUTH, own("b"))
+    first, second = respondent("x/a", TRUTH, own_wording("a")), respondent("x/a", TRUTH, own_wording("b"))
     first.name, second.name = "x/a temperature=0", "x/a temperature=1"
-    assert not drawn(answers(first, second, respondent("x/c", [], free)), design())
+    assert not all_trials(answers(first, second, respondent("x/c", [], free)), design())
 
 
 DAYS = [date(2024, 1, 1 + number % 28) for number in range(N)]
@@ -117,9 +119,9 @@ DAYS = [date(2024, 1, 1 + number % 28) for number in range(N)]
 @pytest.mark.parametrize("target", get_args(TargetQuestion))
 @pytest.mark.parametrize("context", ["evaluated_question", "k_random_non_evaluated"])
 def test_nothing_shown_is_of_the_event_or_later(target: str, context: str) -> None:
-    result = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")), days=DAYS)
+    result = answers(respondent("x/a", TRUTH, own_wording("a")), respondent("y/b", TRUTH, own_wording("b")), days=DAYS)
     number = {text: int(name[1:]) for name, (text, _) in result.questions.items()}
-    trials = drawn(result, design(target_question=target, context_questions=context, behavior_examples=2))
+    trials = all_trials(result, design(target_question=target, context_questions=context, behavior_examples=2))
     assert len(trials) > N / 2
     for trial in trials:
         place = int(trial.question_id[1:])
@@ -135,12 +137,12 @@ def test_nothing_shown_is_of_the_event_or_later(target: str, context: str) -> No
 
 def test_the_null_has_answers_to_other_questions() -> None:
     """Texts that name their question: neither the shown questions nor the predicted one may be among the null's."""
-    result = answers(respondent("x/a", TRUTH, own("a")), respondent("y/b", TRUTH, own("b")))
+    result = answers(respondent("x/a", TRUTH, own_wording("a")), respondent("y/b", TRUTH, own_wording("b")))
     for entry in result.respondents:
         for name, replies in entry.answers.items():
             entry.answers[name] = [Answer(f"{name} of {entry.name}", reply.text) for reply in replies]
     for options in (design(), design(context_questions="k_random_non_evaluated")):
-        for trial in drawn(result, options):
+        for trial in all_trials(result, options):
             context, null = ([answer.split()[0] for _, answer in part] for part in (trial.context, trial.null))
             shown = {*context, trial.question_id}
             assert not shown & set(null)
@@ -149,7 +151,7 @@ def test_the_null_has_answers_to_other_questions() -> None:
 
 def test_models_of_one_family_can_be_left_out() -> None:
     names = ["openai/gpt-5.4", "azure/o4-mini", "together/Qwen/Qwen3-8B", "hf/smollm2:135m"]
-    result = answers(*(respondent(name, TRUTH, own(name)) for name in names))
-    flagged = {trial.predicted: trial.same_family for trial in drawn(result, design())}
+    result = answers(*(respondent(name, TRUTH, own_wording(name)) for name in names))
+    flagged = {trial.predicted: trial.same_family for trial in all_trials(result, design())}
     assert flagged == {names[1]: True, names[2]: False, names[3]: False}
-    assert {trial.predicted for trial in drawn(result, design(same_family="exclude"))} == set(names[2:])
+    assert {trial.predicted for trial in all_trials(result, design(same_family="exclude"))} == set(names[2:])

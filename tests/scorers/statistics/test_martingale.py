@@ -77,16 +77,16 @@ def scores(
     return rows
 
 
-def found_in(
+def figures_of(
     settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **beliefs: Floats
 ) -> dict[str, float]:
     return summarise(belief_table(scores(settings, outcome, **beliefs)))
 
 
 def test_the_headline_comes_first_in_this_order() -> None:
-    plain = found_in(self=paths())
+    plain = figures_of(self=paths())
     assert list(plain)[:8] == FIRST
-    everything = found_in(
+    everything = figures_of(
         {"domains": "each", "information_weight": 0.5, "granularity": "step", "belief_change": "logit"},
         self=paths(0),
         judge=paths(1),
@@ -99,7 +99,7 @@ def test_the_headline_comes_first_in_this_order() -> None:
 def test_the_figures_are_those_of_their_functions() -> None:
     path = paths()
     x, y = path[:, :, 0], path[:, :, -1]
-    result = found_in(self=path)
+    result = figures_of(self=path)
     score = martingale_score(x, y, cluster=EVENTS, group=DOMAINS)
     assert score.identified
     for name, value in {
@@ -175,7 +175,7 @@ def test_why_there_is_no_score_is_a_metric() -> None:
         "weak_instrument": paths(15, error=0.15)[:24, :2],
     }
     for reason, path in cases.items():
-        result = found_in(self=path)
+        result = figures_of(self=path)
         assert [name for name in result if name.startswith("unidentified")] == [f"unidentified_{reason}"]
         assert math.isnan(result["martingale_score"])
         assert math.isnan(result["brier_corrected"])
@@ -197,18 +197,18 @@ def test_why_there_is_no_score_is_a_metric() -> None:
 def test_noiseless_priors_are_told() -> None:
     path = paths()[:, :2]
     path[:, 1, 0] = path[:, 0, 0]
-    assert found_in(self=path)["flag_noiseless"] == 1
-    assert math.isfinite(found_in(self=path)["martingale_score"])
+    assert figures_of(self=path)["flag_noiseless"] == 1
+    assert math.isfinite(figures_of(self=path)["martingale_score"])
 
 
 def test_steps_as_updates() -> None:
     path = paths(steps=3)
-    result = found_in({"granularity": "step"}, self=path)
+    result = figures_of({"granularity": "step"}, self=path)
     by_step = martingale_score(path[:, :, :-1], path[:, :, 1:], path[:, :, 0], EVENTS, group=DOMAINS)
     assert result["martingale_score"] == pytest.approx(by_step.estimate)
     assert result["martingale_score_upper"] == pytest.approx(by_step.upper)
     assert result["martingale_score_ols"] == pytest.approx(by_step.ols)
-    whole = found_in(self=path)
+    whole = figures_of(self=path)
     assert whole["martingale_score"] == pytest.approx(
         martingale_score(path[:, :, 0], path[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
     )
@@ -233,7 +233,7 @@ def test_steps_of_trajectories_of_different_lengths() -> None:
 def test_changes_in_log_odds() -> None:
     path = paths()
     path[0, 0, -1], path[1, 0, -1] = 0.0, 1.0
-    result = found_in({"belief_change": "logit"}, self=path)
+    result = figures_of({"belief_change": "logit"}, self=path)
     x, y = (np.log(p / (1 - p)) for p in (np.clip(path[:, :, at], 0.005, 0.995) for at in (0, -1)))
     cluster, group = np.arange(N) // 2, np.arange(N) % 2
     slope = cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, cluster, group)
@@ -242,13 +242,13 @@ def test_changes_in_log_odds() -> None:
     assert (result["martingale_score_lower"], result["p"]) == pytest.approx((slope.lower, slope.p))
     assert result["martingale_score_ols"] == pytest.approx(plain.estimate)
     assert result["martingale_score_ols_half"] == pytest.approx(np.sum(x * (y - x)) / np.sum(x**2))
-    assert result["martingale_score"] != pytest.approx(found_in(self=path)["martingale_score"], rel=1e-3)
-    assert result["brier_posterior"] == pytest.approx(found_in(self=path)["brier_posterior"])
+    assert result["martingale_score"] != pytest.approx(figures_of(self=path)["martingale_score"], rel=1e-3)
+    assert result["brier_posterior"] == pytest.approx(figures_of(self=path)["brier_posterior"])
 
 
 def test_a_score_for_every_domain() -> None:
     path = paths()
-    result = found_in({"domains": "each"}, self=path)
+    result = figures_of({"domains": "each"}, self=path)
     for name in ("d0", "d1"):
         rows = np.array([domain == name for domain in DOMAINS])
         alone = martingale_score(path[rows, :, 0], path[rows, :, -1], cluster=[EVENTS[q] for q in np.flatnonzero(rows)])
@@ -256,7 +256,7 @@ def test_a_score_for_every_domain() -> None:
         assert result[f"martingale_score_lower_in_{name}"] == pytest.approx(alone.lower)
         assert result[f"martingale_score_upper_in_{name}"] == pytest.approx(alone.upper)
         assert (result[f"identified_in_{name}"], result[f"n_in_{name}"]) == (1, N / 2)
-    pooled = found_in(self=path)
+    pooled = figures_of(self=path)
     assert {name: result[name] for name in pooled} == pytest.approx(pooled, nan_ok=True)
     assert set(result) - set(pooled) == {
         f"{what}{bound}_in_{name}"
@@ -267,13 +267,13 @@ def test_a_score_for_every_domain() -> None:
 
 
 def test_what_was_learned_is_weighed_against_the_slope() -> None:
-    plain = found_in(self=paths())
+    plain = figures_of(self=paths())
     assert "informed_score" not in plain
-    weighed = found_in({"information_weight": 2.0}, self=paths(slope=-0.2))
+    weighed = figures_of({"information_weight": 2.0}, self=paths(slope=-0.2))
     assert weighed["martingale_score"] < 0
     assert weighed["informed_score"] == pytest.approx(-weighed["martingale_score"] - 2 * weighed["brier_gain"])
     for slope, least in ((0.3, "movement"), (-0.2, "uncertainty_reduction")):
-        unknown = found_in({"information_weight": 2.0}, None, self=paths(slope=slope))
+        unknown = figures_of({"information_weight": 2.0}, None, self=paths(slope=slope))
         assert math.isnan(unknown["brier_gain"])
         assert unknown[least] == min(unknown["movement"], unknown["uncertainty_reduction"])
         assert unknown["informed_score"] == pytest.approx(abs(unknown["martingale_score"]) - 2 * unknown[least])
@@ -281,7 +281,7 @@ def test_what_was_learned_is_weighed_against_the_slope() -> None:
 
 def test_two_elicitors_are_each_others_instruments() -> None:
     own, judge = paths(0), paths(1)
-    result = found_in(self=own, judge=judge)
+    result = figures_of(self=own, judge=judge)
     x, y, z = own[:, :, 0], own[:, :, -1], judge[:, :, 0]
     first = martingale_score(x, y, z, EVENTS, group=DOMAINS)
     other = martingale_score(z, judge[:, :, -1], x, EVENTS, group=DOMAINS)
@@ -289,10 +289,10 @@ def test_two_elicitors_are_each_others_instruments() -> None:
     assert [result[f"martingale_score_judge{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [other.estimate, other.lower, other.upper]
     )
-    assert result["martingale_score"] != found_in(self=own)["martingale_score"]
+    assert result["martingale_score"] != figures_of(self=own)["martingale_score"]
     for name in ("martingale_score_ols", "excess_movement", "brier_gain"):
-        assert result[name] == found_in(self=own)[name], "the other figures are the model's own"
-    alone = found_in(judge=judge)
+        assert result[name] == figures_of(self=own)[name], "the other figures are the model's own"
+    alone = figures_of(judge=judge)
     assert alone["martingale_score"] == pytest.approx(
         martingale_score(z, judge[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
     )
@@ -310,7 +310,7 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
         path[:, :, -1] = end + even(rng, 0.01, N, EPOCHS)
     start = 0.5 + even(np.random.default_rng(99), 0.12, N, 1)
     joint = np.stack([start + 0.4 * (end - start) + even(rng, 0.01, N, EPOCHS), separate[:, :, -1]], axis=-1)
-    result = found_in(**beliefs, joint=joint)
+    result = figures_of(**beliefs, joint=joint)
     assert result["leak"] == pytest.approx(0.4, abs=0.05)
     codes = np.arange(N) // 2, np.arange(N) % 2
     seen = foreseen_share(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
@@ -322,7 +322,7 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
     assert [result[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [published.estimate, published.lower, published.upper]
     )
-    without = found_in(**beliefs)
+    without = figures_of(**beliefs)
     assert {name: result[name] for name in without} == pytest.approx(without, nan_ok=True), "it changes no other figure"
 
 
@@ -330,7 +330,7 @@ def test_a_leak_needs_news_common_to_all_epochs() -> None:
     rng = np.random.default_rng(4)
     own, joint = paths(0), paths(2)
     own[:, :, -1] = own[:, :, 0] + even(rng, 0.05, N, EPOCHS)
-    result = found_in(self=own, joint=joint)
+    result = figures_of(self=own, joint=joint)
     assert np.isnan([result[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all()
     assert np.isfinite([result[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
     assert result["identified"] == 1
@@ -342,7 +342,7 @@ def test_a_leak_needs_news_common_to_all_epochs() -> None:
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], with_judge: bool) -> None:
     beliefs: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
-    plain, result = found_in(**beliefs), found_in(settings, **beliefs)
+    plain, result = figures_of(**beliefs), figures_of(settings, **beliefs)
     assert result["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
     assert result["brier_corrected"] == plain["brier_corrected"]
     x, y = beliefs["self"][:, :, 0], beliefs["self"][:, :, -1]
@@ -355,8 +355,8 @@ def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
     beliefs: dict[str, Any] = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
-    plain = found_in({"domains": "each"}, **beliefs)
-    turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in beliefs.items()})
+    plain = figures_of({"domains": "each"}, **beliefs)
+    turned = figures_of({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in beliefs.items()})
     assert np.isfinite(plain["leak"])
     assert turned == pytest.approx(plain, nan_ok=True)
 

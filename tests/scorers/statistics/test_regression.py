@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import stats
 
 from truthgym.scorers.statistics.multiplicity import p_value
 from truthgym.scorers.statistics.regression import clustered_fit, correlate, crossing, mediated, two_stage
@@ -92,14 +91,6 @@ def test_where_a_line_crosses_a_level_has_an_interval() -> None:
 
 
 RNG = np.random.default_rng(0)
-
-
-def test_it_is_pearsons_with_a_t_interval_of_fishers_z() -> None:
-    x, y = RNG.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 40).T
-    result = correlate(x, y).plain
-    expected = stats.pearsonr(x, y)
-    assert result.estimate == pytest.approx(expected.statistic)
-    assert (result.lower, result.upper) == pytest.approx(tuple(expected.confidence_interval()), abs=0.1)
 
 
 def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:

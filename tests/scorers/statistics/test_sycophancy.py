@@ -98,12 +98,6 @@ def test_both_shifts_use_questions_with_all_four_arms() -> None:
     assert result["net_sycophancy"].estimate == pytest.approx(0.4 - result["third_shift"].estimate)
 
 
-def test_the_user_has_a_shift_without_a_third_party() -> None:
-    beliefs = BELIEFS.copy()
-    beliefs[:, 3:5] = np.nan
-    assert opinion_shifts(beliefs, letters(2))["user_shift"].estimate == pytest.approx((0.5 + 0.4) / 2)
-
-
 def test_asymmetry_of_known_size() -> None:
     result = opinion_asymmetry(BELIEFS, letters(2))
     # Sides + and -; starts 0.65 and 0.3; ends 0.8 and 0.3, 0.6 and 0.2; of the third party 0.7 and 0.6, 0.4 and 0.3.

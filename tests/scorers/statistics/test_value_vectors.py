@@ -134,22 +134,24 @@ def test_the_original_aggregation() -> None:
 def test_influence_has_a_zero_and_a_direction() -> None:
     natural = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
 
-    def of(simulated: np.ndarray, path: np.ndarray = natural) -> tuple[float, float, float, float]:
+    def figures_of(simulated: np.ndarray, path: np.ndarray = natural) -> tuple[float, float, float, float]:
         result = influence(simulated - path, path - path[0])
         return result.influence, result.lock_in, result.sideways, result.net
 
-    assert of(natural) == (0, 0, 0, 2)
-    assert of(np.zeros((3, 2))) == (1, 1, 0, 2)
-    assert of(2 * natural) == (1, -1, 0, 2)
-    assert of(natural + np.array([[0, 0], [0, 1], [0, 2]])) == (1, 0, 1, 2)
-    assert math.isnan(of(natural, np.zeros((3, 2)))[0]), "people who never move"
+    assert figures_of(natural) == (0, 0, 0, 2)
+    assert figures_of(np.zeros((3, 2))) == (1, 1, 0, 2)
+    assert figures_of(2 * natural) == (1, -1, 0, 2)
+    assert figures_of(natural + np.array([[0, 0], [0, 1], [0, 2]])) == (1, 0, 1, 2)
+    assert math.isnan(figures_of(natural, np.zeros((3, 2)))[0]), "people who never move"
     back = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    share, lock_in, sideways, net = of(np.zeros((3, 2)), back)
+    share, lock_in, sideways, net = figures_of(np.zeros((3, 2)), back)
     assert (share, net) == (1, 0), "people who turn back have been influenced"
     assert math.isnan(lock_in)
     assert math.isnan(sideways)
     unread = natural + np.array([[0, np.nan], [0, np.nan], [0, np.nan]])
-    assert of(np.zeros((3, 2)), unread) == (1, 1, 0, 2), "a dimension of the people that was not read is left out"
+    assert figures_of(np.zeros((3, 2)), unread) == (1, 1, 0, 2), (
+        "a dimension of the people that was not read is left out"
+    )
 
 
 def test_movement_that_did_not_happen_counts() -> None:

@@ -132,12 +132,6 @@ def test_why_there_is_no_verdict() -> None:
     assert rule(good) == RATIONAL
 
 
-def test_exact_posteriors_show_what_outcomes_cannot() -> None:
-    """It learns a little: the outcomes of 400 questions show that rarely, their exact posteriors always."""
-    counts = Counter(rule(reader(seed, learns=0.07, noise=0.02)) for seed in range(20))
-    assert counts[RATIONAL] >= 18, counts
-
-
 def test_noise_does_not_raise_the_posterior_error() -> None:
     assert posterior_error(reader(9, 3000, noise=0.2)).estimate == pytest.approx(0, abs=0.0005)
     fault = reader(10, 3000, slope=0.5, learns=0.15)

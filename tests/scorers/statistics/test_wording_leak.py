@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.wording_leak import STYLE, area, predictions, wording_leak
+from truthgym.scorers.statistics.wording_leak import area, predictions, wording_leak
 
 MODULE = "truthgym.scorers.statistics.wording_leak"
 RNG = np.random.default_rng(5)
@@ -94,12 +94,6 @@ def test_predictions_are_those_of_ridge_regression() -> None:
 def test_area_counts_pairs_and_halves_ties() -> None:
     scores, labels = np.array([[0.9], [0.5], [0.5], [0.1]]), np.array([[1.0], [0.0], [1.0], [0.0]])
     assert area(scores, labels).tolist() == [(1 + 1 + 0.5 + 1) / 4]
-
-
-def test_the_same_text_gives_the_same_figures() -> None:
-    texts, outcomes = sentences(40), np.tile([0, 1], 20)
-    assert wording_leak(texts, outcomes) == wording_leak(texts, outcomes)
-    assert len(STYLE) == 12
 
 
 def test_too_little_is_nan_and_bad_arguments_are_refused() -> None:
