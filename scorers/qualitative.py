@@ -267,7 +267,8 @@ def model_calls(
 def _settings(protocol: Protocol, *arguments: Any) -> Defaults:  # noqa: ANN401 (each of another type)
     """The protocol's defaults, with the arguments that are given in their place."""
     pairs = zip(PROTOCOLS[protocol], arguments, strict=True)
-    settings = Defaults(*(default if argument is None else argument for default, argument in pairs))
+    values: list[Any] = [default if argument is None else argument for default, argument in pairs]
+    settings = Defaults(*values)
     return settings._replace(probes=_parse_probes(settings.probes))
 
 
