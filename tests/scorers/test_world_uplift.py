@@ -370,7 +370,7 @@ def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:
     ("Yes, it is so. No, it is not.", {}),
     ("It is hard to tell.", {"familiar": 0.5, "lexical": 0.3}),
 ], ids=["both outcomes", "any text is familiar"])  # fmt: skip
-def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, float], says: Says, run: Run) -> None:
+def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, Any], says: Says, run: Run) -> None:
     roles = {"forecaster": get_model("reference/forecaster", **forecaster)}
     log = run(urns(n=4, paradigms="world_uplift"), says(text), model_roles=roles, epochs=1)
     assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
