@@ -2,17 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
-KINDS = (
-    "sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai", "verl", "prime-rl", "tinker", "openrlhf",
-)  # fmt: skip
+from truthgym.training.conversion.options import ConversionConfig, Kind, Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _choice(name: str, text: str | None = None) -> Callable[[F], F]:
+    """An option with the values and the default of a field of `ConversionConfig`."""
+    values, default = get_args(get_type_hints(ConversionConfig)[name]), getattr(ConversionConfig, name)
+    flag = f"--{name.replace('_', '-')}"
+    return click.option(flag, type=click.Choice(values), default=default, show_default=True, help=text)
 
 
 @click.command("convert", epilog="docs/convert.md explains each kind.")
 @click.argument("logs", nargs=-1, required=True)
-@click.option("--to", type=click.Choice(KINDS), required=True, help="Kind of dataset.")
+@click.option("--to", type=click.Choice(get_args(Kind)), required=True, help="Kind of dataset.")
 @click.option("--out", required=True, help="Folder to write: rows and a card.")
 @click.option("--score", help="KEY, SCORER or SCORER/KEY of a number in the logs [default: brier_score].")
 @click.option(
@@ -26,22 +35,16 @@ KINDS = (
 @click.option("--trajectories", help="Only those listed in this .csv of truthgym.analysis.trajectories.")
 @click.option("--all", "everything", is_flag=True, help="Every trajectory, with columns for its outcome.")
 @click.option("--split", default="train", show_default=True, help="Splits to train on, with commas; never test.")
-@click.option("--validation", type=click.Choice(["none", "train", "gt"]), default="none", show_default=True,
-              help="Hold out questions by event; gt keeps only correct trajectories of them.")  # fmt: skip
-@click.option("--form", type=click.Choice(["prompt-completion", "messages"]), default="prompt-completion",
-              show_default=True, help="One row per reply, or one per conversation.")  # fmt: skip
-@click.option("--reasoning", type=click.Choice(["keep", "drop", "only"]), default="drop", show_default=True,
-              help="Use of a provider's separate reasoning: keep puts it in a think block.")  # fmt: skip
-@click.option("--pair-by", type=click.Choice(["epoch", "solver", "model"]), default="epoch", show_default=True,
-              help="What differs within a pair.")  # fmt: skip
-@click.option("--pairs", type=click.Choice(["widest", "all"]), default="widest", show_default=True,
-              help="Which pairs of a question to take.")  # fmt: skip
+@_choice("validation", "Hold out questions by event; gt keeps only correct trajectories of them.")
+@_choice("form", "One row per reply, or one per conversation.")
+@_choice("reasoning", "Use of a provider's separate reasoning: keep puts it in a think block.")
+@_choice("pair_by", "What differs within a pair.")
+@_choice("pairs", "Which pairs of a question to take.")
 @click.option("--margin", type=float, default=0.0, help="Least difference of scores within a pair.")
-@click.option("--method", type=click.Choice(["supervised", "preference", "reinforcement"]), default="supervised",
-              show_default=True, help="For --to openai: the fine-tuning method.")  # fmt: skip
+@_choice("method", "For --to openai: the fine-tuning method.")
 @click.option("--grader", help="For --to openai --method reinforcement [default: python_brier].")
 @click.option("--model", help="For verl, prime-rl and tinker: the model to train, for token ids and log-probabilities.")
-@click.option("--file-format", type=click.Choice(["jsonl", "parquet", "arrow"]), default="jsonl", show_default=True)
+@_choice("file_format")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw among equal scores.")
 @click.option("--unfinished", is_flag=True, help="Also read logs of runs that never finished.")
 @click.option(
@@ -53,42 +56,27 @@ KINDS = (
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
     logs: tuple[str, ...],
-    to: str,
+    to: Kind,
     out: str,
     split: str,
     unfinished: bool,
     overwrite: bool,
     quiet: bool,
-    **options: object,
+    **options: Any,  # noqa: ANN401
 ) -> None:
     """Convert LOGS (files and folders) to a dataset for TRL, few_shot, OpenAI or another trainer.
 
     Every row records its log and its sample. Questions of the test split are never converted. The number of samples
     that are left out is printed, by reason.
     """
-    from truthgym.training.conversion.options import ConversionConfig, Selection
     from truthgym.training.convert import convert
 
-    names = (
-        "score",
-        "best",
-        "top",
-        "count",
-        "threshold",
-        "best_per_question",
-        "aligned",
-        "trajectories",
-        "everything",
-        "seed",
-    )
-    conditions = {name: options.pop(name) for name in names}
-    selection = Selection(**conditions, splits=tuple(part.strip() for part in split.split(",") if part.strip()))  # type: ignore[arg-type]
-    config = ConversionConfig(to, **options)  # type: ignore[arg-type]
+    conditions = {entry.name: options.pop(entry.name) for entry in fields(Selection) if entry.name != "splits"}
+    selection = Selection(**conditions, splits=tuple(part.strip() for part in split.split(",") if part.strip()))
+    config = ConversionConfig(to, **options)
     with _progress(quiet) as report:
         result = convert(logs, config, out, selection, unfinished=unfinished, overwrite=overwrite, progress=report)
-    click.echo(
-        f"{result.samples:,} samples read. Left out:" if +result.left_out else f"{result.samples:,} samples read."
-    )
+    click.echo(f"{result.samples:,} samples read.{' Left out:' * bool(+result.left_out)}")
     for reason, number in (+result.left_out).most_common():
         click.echo(f"  {number:>8,}  {reason}")
     for reason, number in (+result.fallbacks).most_common():

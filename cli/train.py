@@ -14,8 +14,6 @@ from truthgym.training.trainers.options import METHODS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from truthgym.scorers.statistics.direction import Best
-
 
 F = TypeVar("F", bound="Callable[..., Any]")
 PROVIDER_METHODS = sorted({method for methods in OPTIONS.values() for method in methods})
@@ -123,8 +121,6 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
     OPTIONS are TRL's and Truthgym's: `truthgym train sft --help` lists them. `--config FILE` reads them from YAML. With
     `--provider openai` or `--provider together` the provider trains the model.
     """
-    from truthgym.evallog.errors import bad_input
-
     words = list(arguments)
     if method is None or method in HELP:
         listed = "\n".join(f"  {name:14}{text}" for name, text in METHODS.items())
@@ -148,7 +144,6 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
 
 def train(method: str, words: list[str]) -> None:
     """Train on this machine: in this process, or through `accelerate launch` if there are several GPUs."""
-    from truthgym.evallog.errors import bad_input
     from truthgym.training.trainers.accelerate_launch import start
     from truthgym.training.trainers.options import parse_options
 
@@ -183,28 +178,15 @@ def usual_help(method: str) -> str:
 @click.option("--model_name_or_path", "--model", "model", required=True, help="The model, as Inspect names it.")
 @click.option("--log", "logs", multiple=True, required=True, help="A log, or a folder of logs; can be repeated.")
 @click.option("--score", help="The score to select by, as in `truthgym convert` [default: brier_score].")
-@click.option(
-    "--best",
-    type=click.Choice(["lowest", "highest"]),
-    help="Which end of the score is better, if the scorer does not say.",
-)
+@click.option("--best", type=click.Choice(["lowest", "highest"]),
+              help="Which end of the score is better, if the scorer does not say.")  # fmt: skip
 @click.option("--top", type=float, help="Share of the trajectories [default: 0.1].")
 @click.option("--count", type=int, help="Maximum number of trajectories [default: 100].")
 @click.option("--output_dir", "--output-dir", default="trained", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace existing examples.")
-def few_shot(
-    model: str,
-    logs: tuple[str, ...],
-    score: str | None,
-    best: "Best | None",
-    top: float | None,
-    count: int | None,
-    output_dir: str,
-    overwrite: bool,
-) -> None:
+def few_shot(model: str, logs: tuple[str, ...], output_dir: str, overwrite: bool, **conditions: Any) -> None:  # noqa: ANN401
     """Turn the best trajectories of logs into examples for the solver truthgym/few_shot."""
     from truthgym.training.conversion.options import Selection
     from truthgym.training.train import few_shot
 
-    selection = Selection(score=score, best=best, top=top, count=count)
-    click.echo(f"Examples: {few_shot(model, logs, selection, output_dir, overwrite)}")
+    click.echo(f"Examples: {few_shot(model, logs, Selection(**conditions), output_dir, overwrite)}")

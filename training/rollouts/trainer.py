@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_info, registry_lookup, registry_params, registry_unqualified_name
-from truthgym.training.files import card_metadata, hash_model
+from truthgym.training.files import card_metadata
 from truthgym.training.reward_functions.resolve import check_scaling, check_weights, resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.scorer_reward import ScorerReward
@@ -34,19 +34,18 @@ from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_s
 from truthgym.training.rollouts.sampling import MAX_BATCH
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, check_turn_rewards, prompt_of, rollout_trainer
 from truthgym.training.trainers.accelerate_launch import launched_configuration
-from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
+from truthgym.training.trainers.base_model import base_tokenizer, check_model
 from truthgym.training.trainers.dataset import TrainingData
 from truthgym.training.trainers.memory import shape_of
-from truthgym.training.trainers.model_card import model_name
-from truthgym.training.trainers.options import RawOptions, build_options, lora_config, parse_options, roles_by_name
+from truthgym.training.trainers.options import RawOptions, build_options, lora_config, roles_by_name
 from truthgym.training.trainers.training_run import (
     Run,
     acquire_folder,
-    check_checkpoint,
-    clear_folder,
     is_main_process,
     log_main,
-    report_memory,
+    make_ready,
+    name_run,
+    options_and_model,
     steps_done,
 )
 
@@ -68,18 +67,20 @@ HASHED_SPLIT = (
 
 def train_on_rollouts(method: str, options: RawOptions) -> Path:
     """Train with GRPO or RLOO: see `grpo` and `rloo`."""
-    # Options.
-    parsed = parse_options(method, options)
-    check_checkpoint(parsed.resume_from_checkpoint)
-
-    # The model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model that is made.
-    base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
-    config = base_config(base, revision, trusted)
+    # Options and model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model.
+    parsed, config = options_and_model(method, options)
     shape = shape_of(config, "words", lora_config(parsed))
     arguments = build_options(method, parsed, False)
     training = arguments.training
     _check_sampling(training)
-    tokenizer = load_tokenizer(method, base, revision, trusted, parsed.chat_template_path, enable_thinking(training))
+    tokenizer = load_tokenizer(
+        method,
+        parsed.model_name_or_path,
+        parsed.model_revision,
+        parsed.trust_remote_code,
+        parsed.chat_template_path,
+        enable_thinking(training),
+    )
     for role_model in roles_by_name(parsed.model_role).values():
         check_model(role_model)
 
@@ -100,23 +101,17 @@ def train_on_rollouts(method: str, options: RawOptions) -> Path:
     check_turn_rewards(parsed.turn_rewards, method, {question.registered: question.scorers for question in questions})
     steps = training.max_steps if training.max_steps > 0 else int(training.num_train_epochs * len(keys) / needed)
 
-    # The run: its folder is named by everything that decides the result.
+    # The run.
     data = _dataset(questions, keys, parsed.dataset_name)
-    base_hash = hash_model(base, revision)
-    settings = arguments.settings(training.world_size)
-    monitor = _monitor(parsed, base_hash, training, settings, steps)
-    folder = Path(parsed.output_dir) / model_name(method, base, base_hash, data.hashes, settings)
-    run = Run(method, arguments, data, tokenizer, base, base_hash, ", ".join(parsed.task), folder, settings)
+    run = name_run(method, arguments, parsed, data, tokenizer, ", ".join(parsed.task))
+    monitor = _monitor(run, parsed, steps)
     with ExitStack() as lock:
         if not acquire_folder(run, lock):
-            return folder
+            return run.folder
         replies = _replies(parsed.solver, parsed.solver_args)
         length = _longest(questions, tokenizer) + replies * int(training.max_completion_length)
         sampled = 0 if training.use_vllm else min(MAX_BATCH, training.generation_batch_size // training.world_size)
-        report_memory(run, parsed, shape, length, sampled)
-        if parsed.overwrite and folder.exists() and is_main_process():
-            clear_folder(folder)
-        training.output_dir = str(run.checkpoints)
+        make_ready(run, parsed, shape, length, sampled)
         for question in questions:
             reasons = ", ".join(f"{number} {why}" for why, number in question.left_out.items())
             left_out = f"; left out: {reasons}" if reasons else ""
@@ -129,7 +124,7 @@ def train_on_rollouts(method: str, options: RawOptions) -> Path:
                 f"WARNING: {len(keys)} questions, {epochs:.1f} times each. An outcome is one bit: from so few, a model "
                 f"learns the outcomes by heart, and not how to answer. Give {FEW_QUESTIONS} questions or more"
             )
-        log_main(f"Training {folder} on {len(keys)} questions")
+        log_main(f"Training {run.folder} on {len(keys)} questions")
         run.lock = lock.pop_all()
     with run:
         run.rewards = _sources(rewards, questions)
@@ -152,17 +147,12 @@ def _sources(rewards: Sequence[Reward], questions: Sequence[Questions]) -> dict[
     return digests
 
 
-def _monitor(
-    parsed: Namespace,
-    base_hash: str,
-    training: Any,  # noqa: ANN401
-    settings: Mapping[str, Any],
-    steps: int,
-) -> "HackingMonitor | None":
+def _monitor(run: Run, parsed: Namespace, steps: int) -> "HackingMonitor | None":
     from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
 
-    entries = steps // max(1, int(training.logging_steps))
-    kind = kind_of_run(", ".join(parsed.task), base_hash, training.logging_steps, settings)
+    logging_steps = run.arguments.training.logging_steps
+    entries = steps // max(1, int(logging_steps))
+    kind = kind_of_run(run.dataset, run.base_hash, logging_steps, run.settings)
     return monitor_of(parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, entries, kind)
 
 
@@ -307,14 +297,8 @@ def _dataset(questions: Sequence[Questions], keys: Sequence[Key], dataset: str |
 def _replies(solver: str | None, args: Mapping[str, Any]) -> int:
     """Replies of the model in one sample, from the arguments of Truthgym's solvers; 1 for a task's own solver."""
     function = registry_lookup("solver", solver or "")
-    defaults = (
-        {
-            name: parameter.default
-            for name, parameter in signature(cast(Callable[..., Any], function)).parameters.items()
-        }
-        if function
-        else {}
-    )
+    parameters = signature(cast(Callable[..., Any], function)).parameters if function else {}
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
     counts = {name: value for name, value in (defaults | dict(args)).items() if name in REPLIES}
     return 1 + sum(REPLIES[name] * value for name, value in counts.items() if isinstance(value, int))
 

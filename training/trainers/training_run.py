@@ -269,10 +269,8 @@ class Run:
 
 def prepare(method: str, raw: RawOptions) -> Run:
     """Name the model, and check everything that can be checked before it is loaded."""
-    parsed = parse_options(method, raw)
-    check_checkpoint(parsed.resume_from_checkpoint)
-    base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
-    config = base_config(base, revision, trusted)
+    parsed, config = options_and_model(method, raw)
+    base = parsed.model_name_or_path
     if parsed.reference_model:
         reference = base_config(parsed.reference_model)
         words, other = (model.get_text_config().vocab_size for model in (config, reference))
@@ -286,30 +284,53 @@ def prepare(method: str, raw: RawOptions) -> Run:
         splits = (parsed.dataset_config, parsed.dataset_train_split, parsed.dataset_validation_split)
         data = load_data(method, dataset, *splits, parsed.seed if parsed.bootstrap else None, parsed.criteria)
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
-        tokenizer = base_tokenizer(base, revision, trusted, templated)
+        tokenizer = base_tokenizer(base, parsed.model_revision, parsed.trust_remote_code, templated)
         if templated:
             check_template(data, tokenizer)
         kind = "process_reward" if data.steps else "rubric_reward" if data.criteria else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
         shape = shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))
         arguments = build_options(method, parsed, data.validation is not None)
-        base_hash = hash_model(base, revision)
-        settings = arguments.settings(arguments.training.world_size)
-        folder = Path(parsed.output_dir) / model_name(kind, base, base_hash, data.hashes, settings)
-        run = Run(kind, arguments, data, tokenizer, base, base_hash, dataset, folder, settings)
+        run = name_run(kind, arguments, parsed, data, tokenizer, dataset)
         if not acquire_folder(run, lock):
             return run
-        report_memory(run, parsed, shape, _check_length(run))
-        if parsed.overwrite and folder.exists() and is_main_process():
-            clear_folder(folder)
+        make_ready(run, parsed, shape, _check_length(run))
         if converted:
-            run.dataset = str(folder / "data")
+            run.dataset = str(run.folder / "data")
             if is_main_process():
-                move_dataset(converted, folder / "data")
+                move_dataset(converted, run.folder / "data")
         run.lock = lock.pop_all()
-    arguments.training.output_dir = str(run.checkpoints)
     validation = f"validated on {len(data.validation)}" if data.validation is not None else "without validation"
-    log_main(f"Training {folder} on {len(data.train)} rows, {validation}")
+    log_main(f"Training {run.folder} on {len(data.train)} rows, {validation}")
+    return run
+
+
+def options_and_model(method: str, raw: RawOptions) -> tuple[Namespace, Any]:
+    """The options, and the configuration of the model that they name."""
+    parsed = parse_options(method, raw)
+    checkpoint = parsed.resume_from_checkpoint
+    if checkpoint and not (Path(checkpoint) / STATE_FILE).is_file():
+        problem = f"no {STATE_FILE} in this folder" if Path(checkpoint).is_dir() else "no such folder"
+        raise bad_input(
+            f"--resume_from_checkpoint {checkpoint}: {problem}; without the option, a run resumes by itself."
+        )
+    return parsed, base_config(parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code)
+
+
+def name_run(
+    method: str,
+    arguments: Arguments,
+    parsed: Namespace,
+    data: TrainingData,
+    tokenizer: "PreTrainedTokenizerBase",
+    dataset: str,
+) -> Run:
+    """A run whose folder is named by everything that decides the result."""
+    base, settings = parsed.model_name_or_path, arguments.settings(arguments.training.world_size)
+    base_hash = hash_model(base, parsed.model_revision)
+    folder = Path(parsed.output_dir) / model_name(method, base, base_hash, data.hashes, settings)
+    run = Run(method, arguments, data, tokenizer, base, base_hash, dataset, folder, settings)
+    arguments.training.output_dir = str(run.checkpoints)
     return run
 
 
@@ -323,14 +344,20 @@ def acquire_folder(run: Run, lock: ExitStack) -> bool:
     return not run.finished
 
 
-def report_memory(run: Run, parsed: Namespace, shape: Shape, longest: int, rollouts: int = 0) -> None:
-    """Print the predicted memory for rows of at most `longest` tokens, with a warning if it exceeds the device's."""
+def make_ready(run: Run, parsed: Namespace, shape: Shape, longest: int, rollouts: int = 0) -> None:
+    """Print the predicted memory for rows of at most `longest` tokens, and delete a model that is to be replaced."""
     training = run.arguments.training
     mixed = bool(training.bf16 or training.fp16)
     load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed, rollouts)
     configuration = launched_configuration(training.world_size)
     need = predict(shape, load, configuration, training.world_size)
     log_main(memory_report(need, device_memory(), configuration, training.world_size, process_memory()))
+    if parsed.overwrite and run.folder.exists() and is_main_process():
+        for path in run.folder.iterdir():
+            if path.is_dir() and path.name != "data":  # the run that replaces it may read them
+                shutil.rmtree(path)
+            elif path.is_file():
+                path.unlink()
 
 
 def is_main_process() -> bool:
@@ -361,13 +388,6 @@ def _check_length(run: Run) -> int:
     if too_long:
         log_main(f"{too_long} of {rows} rows have more tokens than --max_length {limit}: they are cut or left out")
     return longest
-
-
-def check_checkpoint(name: str | None) -> None:
-    """Check that `--resume_from_checkpoint` names a checkpoint."""
-    if name and not (Path(name) / STATE_FILE).is_file():
-        problem = f"no {STATE_FILE} in this folder" if Path(name).is_dir() else "no such folder"
-        raise bad_input(f"--resume_from_checkpoint {name}: {problem}; without the option, a run resumes by itself.")
 
 
 def steps_done(checkpoint: Path) -> int:
@@ -432,12 +452,3 @@ def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
         .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
     )
     return chart
-
-
-def clear_folder(folder: Path) -> None:
-    """Delete a trained model, but not its data: the run that replaces it may read them."""
-    for path in folder.iterdir():
-        if path.is_dir() and path.name != "data":
-            shutil.rmtree(path)
-        elif path.is_file():
-            path.unlink()
