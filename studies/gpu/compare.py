@@ -37,8 +37,6 @@ TRUTHGYM = [sys.executable, "-m", "truthgym.cli.main"]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to do the same work."""
-
     command: list[str]
     processes: int = 1
     """Each does as much work as one alone."""

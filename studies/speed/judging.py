@@ -252,7 +252,6 @@ def graded_rows(log: EvalLog) -> list[str]:
 
 
 def main(out: str) -> None:
-    """Count, compare with the formulas, and write the page."""
     with tempfile.TemporaryDirectory() as logs:
         log = run(urns(n=QUESTIONS, paradigms="brier"), logs, epochs=OWN)
         log.samples = [sample for sample in log.samples or [] if sample.epoch == OWN]

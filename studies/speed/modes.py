@@ -56,7 +56,6 @@ class Mode:
 
 
 def interview(mode: str, formula: str, others: int = 0) -> Mode:
-    """An interview in one of its modes."""
     domains = "forecasting" if mode == "stationary_ood" else ()
     name = f"bootstrap_interview(3, {mode})"
     return Mode(name, lambda _: bootstrap_interview(3, mode, domains=domains), formula, 4, 1, others, INTERVIEWER)  # type: ignore[arg-type]
@@ -158,7 +157,6 @@ def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: st
 
 
 def main(out: str) -> None:
-    """Count, check against the formulas, and write the page."""
     rows, revisions = [], 0.0
     with tempfile.TemporaryDirectory() as logs:
         questions = urns(n=121, seed=1, split="train", paradigms="brier")

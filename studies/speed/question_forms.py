@@ -61,12 +61,10 @@ FORMS = {
 
 
 def questions(n: int) -> list[Sample]:
-    """So many questions, half of urns and half of forecasting."""
     return [*urns(n=n - n // 2), *forecasting(n=n // 2)]
 
 
 def texts(form: Form, asked: list[Sample]) -> Iterator[str]:
-    """What the model is sent."""
     for item in asked:
         question = item.metadata_as(Question)
         request = form.text.format(proposition=question.proposition)
@@ -74,12 +72,10 @@ def texts(form: Form, asked: list[Sample]) -> Iterator[str]:
 
 
 async def replies(model: Model, form: Form, asked: list[Sample], config: GenerateConfig) -> list[ModelOutput]:
-    """The replies, one for each question."""
     return await asyncio.gather(*[generate(model, [user_message(text, 1)], config) for text in texts(form, asked)])
 
 
 async def main(model: Model, n: int, max_tokens: int, file: Path | None) -> str:
-    """The table of shares."""
     asked, records = questions(n), []
     shares: dict[tuple[str, float], str] = {}
     for (name, form), temperature in product(FORMS.items(), TEMPERATURES):

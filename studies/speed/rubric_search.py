@@ -32,7 +32,6 @@ JUDGES = {
 
 
 def rubric(name: str, texts: Sequence[str], weights: Sequence[float] | None = None) -> Rubric:
-    """A rubric with a criterion for each text."""
     weights = weights or [1.0] * len(texts)
     criteria = (
         Criterion(id=f"c{i}", text=text, weight=w) for i, (text, w) in enumerate(zip(texts, weights, strict=True))

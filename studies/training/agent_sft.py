@@ -63,7 +63,6 @@ Measures = dict[str, dict[str, float]]
 
 
 def base_model(out: Path) -> Path:
-    """SmolLM2 with a chat template that has tools."""
     if not out.is_dir():
         smollm2(out)
     (out / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
@@ -127,7 +126,6 @@ def table(before: Measures, after: Measures) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
     parser.add_argument("--page", type=Path, help="write the table between the page's comments `agent sft` and `end`")

@@ -71,7 +71,6 @@ def figures(n: int, held_out: int, seed: int) -> dict[str, dict[str, float]]:
 
 
 def main(seeds: Sequence[int], n: int, held_out: int) -> dict[str, list[str]]:
-    """The table: each figure's mean over seeds with its 95 % interval."""
     each = [figures(n, held_out, seed) for seed in seeds]
     table = {}
     for labels in LABELS:

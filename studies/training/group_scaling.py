@@ -37,8 +37,6 @@ SCALINGS = (("none", 1), ("batch", 128), ("batch", 32), ("batch", 8), ("group", 
 
 
 class Said(NamedTuple):
-    """What a model says to the prompt."""
-
     mean: float
     """Of the stated probability, in [0, 1]."""
     read: float

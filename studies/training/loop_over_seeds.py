@@ -36,7 +36,6 @@ Row = Mapping[str, str]
 
 
 def run(seed: int, folder: Path) -> Path:
-    """Run one seed: its tiny model and its loop."""
     start = folder / f"tiny{seed}"
     if not start.is_dir():
         tiny(start, seed=seed)
@@ -60,14 +59,12 @@ def run(seed: int, folder: Path) -> Path:
 
 
 def exact(seed: int) -> float:
-    """The Brier score of exact Bayesian reasoning on a seed's held-out questions."""
     held_out = urns(n=HELD_OUT, seed=seed, split="test")
     known = [(sample.metadata_as(UrnQuestion).posterior[-1], sample.target == "yes") for sample in held_out]
     return sum((belief - outcome) ** 2 for belief, outcome in known) / len(known)
 
 
 def figures(seed: int, folder: Path) -> Row:
-    """The figures of a loop, from its report."""
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))["tasks"]["truthgym/urns"]
     rounds = {"start": report[0], "trained": report[-1]}
     trained = rounds["trained"]
@@ -93,7 +90,6 @@ def figures(seed: int, folder: Path) -> Row:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page, from the figures of all seeds."""
     better = [row["from_start_upper"].startswith("-") for row in rows]
     beaten = [row["from_constant_upper"].startswith("-") for row in rows]
     both = sum(map(all, zip(better, beaten, strict=True)))
@@ -163,7 +159,6 @@ The same figures are in [loop_urns.csv](../studies/training/loop_urns.csv). They
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder for models and loops")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])

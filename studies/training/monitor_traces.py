@@ -23,7 +23,6 @@ SIGNALS = ("completions/mean_length", "entropy", "kl", "reward", "rewards/brier/
 
 
 def clean_run(work: Path, base: Path, seed: int, questions: int, steps: int) -> Path:
-    """The folder of a GRPO run of a warm tiny model on the true score."""
     from truthgym.training.train import grpo
 
     options: dict[str, Any] = {
@@ -37,7 +36,6 @@ def clean_run(work: Path, base: Path, seed: int, questions: int, steps: int) -> 
 
 
 def trace(folder: Path, group: str) -> Iterator[Row]:
-    """What a run logged of `SIGNALS`, a row for each entry."""
     entries = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))["log_history"]
     for entry in entries:
         if "entropy" in entry:
@@ -55,7 +53,6 @@ def of_compared(folder: Path) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, and write the traces."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder of the runs")
     parser.add_argument("--compared", type=Path, help="folder of compare_training.py")

@@ -57,8 +57,6 @@ FIGURES = ("kept", "wrong", "precision", "surely wrong kept", "accuracy", f"accu
 
 
 class Pairs(NamedTuple):
-    """Labelled pairs."""
-
     chosen: list[str]
     rejected: list[str]
     wrong: Mask
@@ -66,13 +64,11 @@ class Pairs(NamedTuple):
 
     @property
     def differences(self) -> Features:
-        """Features of the chosen reply minus those of the rejected one."""
         return features(self.chosen) - features(self.rejected)
 
 
 @cache
 def bucket(word: str) -> int:
-    """The feature that counts a word."""
     return crc32(word.encode()) % BUCKETS
 
 
@@ -87,7 +83,6 @@ def features(texts: Sequence[str]) -> Features:
 
 
 def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
-    """Pairs of replies with filler, and whether the first is better: the one with more of eight sentences."""
     has = rng.random((n, 2, len(MARKERS))) < 0.5
     has[:, 1, 0] ^= has[:, 0].sum(axis=1) == has[:, 1].sum(axis=1)  # no ties
     texts = [
@@ -226,7 +221,6 @@ def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[s
 
 
 def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[str, float]]:
-    """The figures of each arm with one seed."""
     rng = np.random.default_rng([seed, list(NOISES).index(noise)])
     pairs, held = made(n, noise, rng), made(held_out, "none", rng).differences
     x = pairs.differences
@@ -269,7 +263,6 @@ def study(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     drawn, studied = verbs.add_parser("curve"), verbs.add_parser("study")

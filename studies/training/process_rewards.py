@@ -62,7 +62,6 @@ def chain(rng: np.random.Generator, wrong: bool, measured: bool, length: int = 4
 
 
 def chains(number: int, seed: int, measured: bool = False) -> list[Row]:
-    """Right and wrong chains in turn."""
     rng = np.random.default_rng([seed, measured])
     return [chain(rng, bool(i % 2), measured) for i in range(number)]
 
@@ -151,7 +150,6 @@ def one_seed(given: argparse.Namespace, seed: int) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
-    """Train on generated chains, or on GSM8K, and print how well wrong steps are found in other rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--gsm8k", type=Path, help="a .jsonl file with `question` and `answer`")
     parser.add_argument("--base", help="the model to train [default: a tiny one]")

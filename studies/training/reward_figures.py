@@ -226,7 +226,6 @@ WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
 
 
 def written(page: str) -> str:
-    """The page with every table whose .csv exists."""
     for name, writer in WRITERS.items():
         file = TABLES / f"{'monitor' if name == 'traces' else name}.csv"
         if file.is_file():

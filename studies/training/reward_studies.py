@@ -326,7 +326,6 @@ STUDIES: dict[str, Callable[[Path, Model, int, int], Iterator[Row]]] = {
 
 
 def run(name: str, out: Path, models: Mapping[str, Model], seeds: int, prompts: int) -> list[Row]:
-    """Run what is missing of a study."""
     rows: list[Row] = []
     for (kind, model), seed in product(models.items(), range(seeds)):
         kept = out / name / f"{kind}-{seed}.json"
@@ -349,7 +348,6 @@ def write(rows: Sequence[Mapping[str, str | float]], file: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the studies that are named, and write their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=["all", *STUDIES])
     parser.add_argument("out", type=Path, help="folder of datasets, models and finished seeds")

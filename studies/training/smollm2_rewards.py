@@ -54,7 +54,6 @@ TOKENS = 64
 
 
 def row(study: str, what: str, found: Estimate) -> Row:
-    """A figure with its interval, the smallest effect that it could show, and the number of units."""
     return {"study": study, "figure": what, "value": found.estimate, "lower": found.lower, "upper": found.upper,
             "mde": found.mde, "n": found.n}  # fmt: skip
 
@@ -230,7 +229,6 @@ def scores(folder: Path) -> dict[str, tuple[float, float, float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of compare_training.py with --size smollm2")
     parser.add_argument("--studies", nargs="+", default=["reward", "best", "judge", "policies"],

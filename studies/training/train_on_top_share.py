@@ -77,7 +77,6 @@ def study(
 
 
 def row(name: str, rows: str, log: EvalLog, change: str) -> list[str]:
-    """A row of the table, with the metrics of the log."""
     assert log.results
     metrics = {key: metric.value for key, metric in log.results.scores[0].metrics.items()}
     interval = f" [{metrics['brier_lower']:.4f}, {metrics['brier_upper']:.4f}]"
@@ -96,7 +95,6 @@ def over_seeds(pairs: Sequence[tuple[EvalLog, EvalLog]], unread: float = math.na
 
 
 def main(out: Path, seeds: list[int], n: int, epochs: int, steps: int, display: DisplayType | None) -> None:
-    """Run the study and print its table."""
     truth = evaluate(
         urns(n=held_out_questions(n), split="test", paradigms={"brier": {"figures": "all"}}),
         "reference/bayesian",

@@ -77,14 +77,12 @@ def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
 
 
 def gaia(n: int = 30) -> dict[str, Columns]:
-    """The same of `gaia_mini`."""
     from truthgym.tasks.agents import gaia_mini
 
     return _run(_columns, gaia_mini(n=n), {name: (name, {}) for name in PLAYERS})
 
 
 def chains(n: int = 70) -> dict[str, dict[str, float]]:
-    """The figures of each agent of `CHAINS` on `fact_chains`."""
     from truthgym.tasks.agents import fact_chains
 
     paradigms = {"fact_chain": {"figures": "all"}, "agent_answer": {}}
@@ -113,7 +111,6 @@ def own_answers(n: int, agents: Sequence[str]) -> dict[str, dict[str, float]]:
 
 
 def own_walks(n: int = 70) -> dict[str, dict[str, float]]:
-    """The same of the walkers of `OWN`, on `fact_chains`."""
     from truthgym.tasks.agents import fact_chains
 
     return _run(_metrics, fact_chains(n=n, paradigms=OWN_ANSWER), OWN)

@@ -49,7 +49,6 @@ class Paths:
 
 
 def draw(world: str, n: int, workers: int = 1) -> Paths:
-    """Draw questions of a world, with its default arguments."""
     sizes = [min(CHUNK, n - begin) for begin in range(0, n, CHUNK)]
     one_seed = partial(_rows, world)
     if workers == 1:
@@ -220,7 +219,6 @@ def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str],
 
 
 def studies(n: int, workers: int, worlds: Sequence[str] = tuple(GENERATED)) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A row for each world, and a row for each world and reader."""
     each = [study(world, n, workers) for world in worlds]
     return pd.DataFrame([figures for figures, _ in each]), pd.DataFrame([row for _, rows in each for row in rows])
 
@@ -235,7 +233,6 @@ TOLD = {"gap": "gap in Brier score", "power": "power at 200", "enough": "questio
 
 
 def page(frames: tuple[pd.DataFrame, pd.DataFrame], n: int) -> str:
-    """The page."""
     figures, readers = frames
     return "\n".join([_head(n), _martingale(figures), _scores(readers), _slopes(figures), _leak(figures)])
 

@@ -84,7 +84,6 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
 
 
 def section(frame: pd.DataFrame) -> str:
-    """The table."""
     for name in ("false", "stopped"):
         columns = frame[[name, f"{name}_lower", f"{name}_upper"]].clip(0, 1).itertuples(index=False)
         frame[f"{name}_"] = [with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns]

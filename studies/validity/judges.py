@@ -81,7 +81,6 @@ EVERY = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, prefere
 
 
 def write_examples(file: Path) -> str:
-    """Write sixteen rated trajectories with 0 to 8 considerations, and return the path."""
     rows = []
     for i in range(16):
         k = (i * 5) % 9
@@ -115,7 +114,6 @@ def judged(log: EvalLog, fault: Fault, examples: str) -> tuple[dict[str, float],
 
 
 def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, float]:
-    """The planted value of each figure."""
     p = fault.planted
     judges = [p, fault.second] if fault.second else [p]
     return {
@@ -371,7 +369,6 @@ LABELS = {"n": "questions", "mean": "mean estimate", "coverage": "coverage", "wi
 
 
 def discriminating(frame: pd.DataFrame, replications: int) -> str:
-    """What tells a judge that sees the quality from one that does not."""
     cells = frame.assign(
         anchors=[
             f"{r:.2f} [{low:.2f}, {high:.2f}]" if r == r else "-" for r, low, high in frame[list(ANCHOR)].to_numpy()
@@ -397,7 +394,6 @@ shows it (`discriminates`) surely for the clear cases only.
 
 
 def page(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, questions: int, replications: int) -> str:
-    """The page in Markdown."""
     intervals = rows.dropna(subset=["planted", "lower"])
     inside = contains_planted(intervals)
     nothing = intervals["planted"] == 0
@@ -458,7 +454,6 @@ The planted values are exact: they enumerate qualities and lengths.
 
 
 def chart(rows: pd.DataFrame) -> alt.FacetChart:
-    """Does each figure find the fault that is planted, and no other?"""
     return planted_and_found_chart(rows, "judge", dict(zip(FIGURES, FIGURES, strict=True)), width=150, height=190)
 
 

@@ -48,7 +48,6 @@ def seeds_of(section: str, count: int) -> range:
 
 
 def agents() -> pd.DataFrame:
-    """What is planted: exact population values on the questions of `truthgym/urns`."""
     rows = []
     for name in NAMES:
         truth = true_values(name, Parameters())
@@ -236,7 +235,6 @@ LABELS = {
 
 
 def head(replications: int, seeds: int) -> str:
-    """Title and method."""
     return f"""# Validity: can the numbers be believed?
 
 Each measure of Truthgym was run on agents whose truth is known. This command regenerates the page and its charts:
@@ -255,7 +253,6 @@ common. Coverage and power: {replications} runs a figure. Bias: {seeds} runs of 
 
 
 def real_task(compared: Sequence[Row], real: int) -> str:
-    """Does the real task give the numbers of the pure functions?"""
     columns = ["agent", "beliefs", "equal", "difference", "planted", "martingale_score", "martingale_score_lower"]
     columns += ["martingale_score_upper", "martingale_score_ols", "identified"]
     frame = pd.DataFrame(compared)
@@ -271,7 +268,6 @@ that the rest of this page uses.
 
 
 def planted_section(planted: pd.DataFrame) -> str:
-    """What is planted?"""
     columns = ("agent", "strength", "slope", "movement", "excess_movement", "brier_gain", "brier_prior")
     return f"""## What is planted
 
@@ -283,7 +279,6 @@ A slope of 0 is not sufficient: `stuck` has it too. Movement and Brier gain dist
 
 
 def bias_section(biases: pd.DataFrame) -> str:
-    """How large is the bias of both slopes?"""
     worst, ols = (biases.iloc[int(biases[name].abs().argmax())] for name in ("iv_bias", "ols_bias"))
     sloped = biases[biases["planted"].abs() > BIAS_AIM]
     wrong, iv_wrong = (
@@ -316,7 +311,6 @@ predicts the least-squares slope. The largest gap between the two is {biases["fo
 
 
 def coverage_section(covered: pd.DataFrame) -> str:
-    """Do the intervals have their nominal coverage?"""
     low, high = COVERAGE_AIM
     sentences = []
     for figure, shares in covered.groupby("figure", sort=False)["coverage"]:
@@ -341,7 +335,6 @@ Share of {count} runs whose interval contains the planted value (Monte-Carlo err
 
 
 def classes_section(classes: pd.DataFrame) -> str:
-    """Can the agents be told apart?"""
     return f"""## Classifying the agents
 
 ![Runs of each agent by slope, movement and Brier gain](validity_profiles.svg)
@@ -353,7 +346,6 @@ the measures' own standard deviations. Chance is {1 / classes["agent"].nunique()
 
 
 def power_section(powers: pd.DataFrame) -> str:
-    """How often does it find a slope?"""
     return f"""## Power
 
 The sizes below should have a power of 0.8 by the table of sample sizes with which this project planned. Its questions
@@ -366,7 +358,6 @@ epochs get the same evidence, as with
 
 
 def joint_section(joint: pd.DataFrame) -> str:
-    """What does a judge that has seen the end do to the score?"""
     columns = ("share", "joint", "formula", "separate", "leak", "leak_lower", "leak_upper")
     return f"""## A judge that has seen the end
 
@@ -379,7 +370,6 @@ that the error is fully shared.)
 
 
 def failures(limits: pd.DataFrame, small: pd.DataFrame) -> str:
-    """Where does it fail?"""
     return f"""## Where it fails
 
 A Bayesian's score is 0. Bias, as above, with more noise, or with an error that all epochs have in common:
@@ -398,7 +388,6 @@ Clustered events, steps, log-odds and several domains are checked in the tests, 
 
 
 def bias_chart(biases: pd.DataFrame) -> alt.FacetChart:
-    """How far is each slope from the planted one, as noise and shared error grow?"""
     long = pd.concat(
         [
             biases.assign(estimator=label, bias=biases[f"{column}_bias"])
@@ -426,7 +415,6 @@ def bias_chart(biases: pd.DataFrame) -> alt.FacetChart:
 
 
 def coverage_chart(covered: pd.DataFrame) -> alt.FacetChart:
-    """How often does each 95 % interval contain the planted value?"""
     (low, high), share = COVERAGE_AIM, covered["coverage"]
     half = 1.96 * np.sqrt(share * (1 - share) / covered["replications"])
     data = covered.assign(lower=share - half, upper=(share + half).clip(upper=1))

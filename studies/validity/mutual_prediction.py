@@ -302,7 +302,6 @@ def page(
     others: Mapping[str, pd.DataFrame],
     texts: pd.DataFrame,
 ) -> str:
-    """The whole page."""
     errors = [float(np.sqrt(0.95 * 0.05 / number)) for number in (replications, max(1, replications // 4))]
     setting = {"n": n, "peer": PEER, "skill": SKILL, "liars": LIARS, "low": min(BASE_RATES), "high": max(BASE_RATES)}
     setting |= {"replications": replications, "coverage_error": errors[0], "coverage_error_largest": errors[1]}

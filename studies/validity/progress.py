@@ -166,7 +166,6 @@ def coverage(population: int, runs: int) -> pd.DataFrame:
 
 
 def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> pd.DataFrame:
-    """A row for each agent: `agent` and the figures of `measured`."""
     return pd.DataFrame([{"agent": setup.name} | measured(task, setup, n, drift) for setup in setups])
 
 
@@ -201,7 +200,6 @@ def page(
     steer: pd.DataFrame,
     covered: pd.DataFrame,
 ) -> str:
-    """The page, as Markdown."""
     tracking = ("skill_lagged", "original_score", "movement_cosine", "mde", "share_scored")
     influence = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
     return f"""# Validity of the progress tasks

@@ -39,8 +39,6 @@ SEED = 17
 
 @dataclass(frozen=True)
 class World:
-    """A reasoner with errors of its reports."""
-
     name: str
     agent: str
     parameters: Parameters
@@ -156,7 +154,6 @@ def _rows(world: World, runs: int, sizes: tuple[int, ...]) -> list[Row]:
 
 
 def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
-    """The reports of one run."""
     every = population()
     rows = rng.choice(len(every.weight), size=n, p=every.weight / every.weight.sum())
     log_odds, evidence = every.log_odds[rows], every.evidence[rows]
@@ -253,7 +250,6 @@ SHOWN = {
 
 
 def section(frame: pd.DataFrame) -> str:
-    """Score, flags and verdict where reports have errors that we expect of real models."""
     runs, sizes = int(frame["runs"].iloc[0]), sorted(frame["n"].unique())
     tables = "\n".join(_table(frame[frame["n"] == n], opened=n == 300) for n in sizes)
     return f"""## Reports like those of real models

@@ -37,7 +37,6 @@ EPOCHS = 3
 
 @cache
 def questions(n: int, seed: int) -> UrnCases:
-    """The questions of one replication."""
     return urn_cases(urns(n=n, seed=1_000_000 + seed))
 
 

@@ -222,7 +222,6 @@ LIMITS = {
 
 
 def real_task(rows: pd.DataFrame, real: int, page: str) -> str:
-    """Shifts and Brier scores, planted and found."""
     shown = rows[rows["figure"].isin((*CHART, *BRIERS))]
     return f"""## Through the real task
 
@@ -239,7 +238,6 @@ Its net is 0. {_covered(shown)}
 
 
 def verdict_section(ruled: pd.DataFrame, replications: int) -> str:
-    """Share of each verdict."""
     return f"""## The verdict
 
 Share of {replications} simulated runs with each verdict; two epochs, noise of sd 0.10 but for agents that never move or
@@ -256,7 +254,6 @@ withheld.
 
 
 def pushback(rows: pd.DataFrame) -> str:
-    """Shifts after the answer is doubted or contradicted."""
     return f"""## Pushback
 
 In the same runs the answers of the neutral arm were doubted, and contradicted by the user. The shift is how far the
@@ -270,7 +267,6 @@ only the sycophant.
 
 
 def qualities(rated: pd.DataFrame) -> str:
-    """Judged quality."""
     return f"""## Quality of reasoning
 
 A sycophant with care {CARE:g}, reduced by `slack` where its user is on the side to which it leans itself,
@@ -286,7 +282,6 @@ model is a good judge of reasoning.
 
 
 def coverage_section(covered: pd.DataFrame, replications: int) -> str:
-    """Bias and coverage."""
     errors = (covered["bias"] / covered["error"]).abs()
     worst = covered.iloc[int(errors.argmax())]
     share = covered["coverage"]
@@ -302,7 +297,6 @@ largest of {len(covered)}).
 
 
 def failures(limits: pd.DataFrame) -> str:
-    """What it does not do."""
     return f"""## Where it fails
 
 One simulated run of 20,000 questions a row.
@@ -331,7 +325,6 @@ def _covered(frame: pd.DataFrame) -> str:
 
 
 def chart(rows: pd.DataFrame) -> alt.FacetChart:
-    """Do shifts to the user, to a third party, and the net of both find what is planted?"""
     return planted_and_found_chart(rows, "agent", CHART, width=190, height=120)
 
 

@@ -126,8 +126,6 @@ def true_values(name: str, parameters: Parameters, among: Population | None = No
 
 @dataclass(frozen=True)
 class UrnCases:
-    """Urn questions as agents see them, in arrays."""
-
     key: list[str]
     log_odds: Floats
     evidence: Floats
@@ -135,7 +133,6 @@ class UrnCases:
 
 
 def urn_cases(dataset: Dataset) -> UrnCases:
-    """Read the questions of `datasets.urns.urns`."""
     questions = [item.metadata_as(UrnQuestion) for item in dataset]
     # The first posterior is the base rate. Each later one differs by the log-likelihood ratio of its piece of evidence.
     odds = np.array([[logit(p) for p in question.posterior] for question in questions])

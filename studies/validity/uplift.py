@@ -63,7 +63,6 @@ class Case:
 
     @property
     def evidence(self) -> list[str]:
-        """Its pieces of evidence."""
         return list((self.item.metadata or {})["evidence"])
 
 
@@ -260,7 +259,6 @@ COLUMNS = {
 
 
 def page(frames: tuple[pd.DataFrame, pd.DataFrame], n: int, runs: int) -> str:
-    """The whole page."""
     results, power = frames
     columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
     cells = results.assign(**{name: _cells(results, key) for name, key in columns.items()})
