@@ -4,6 +4,7 @@ A study's functions take what they need by name: sizes, which are options of its
 """
 
 import argparse
+import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from truthgym.analysis.tables.markdown import markdown
+from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between, check_extra
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.interval import Estimate
@@ -58,9 +59,7 @@ class Study:
             _call(draw, values).save(out.with_name(f"{out.stem}{ending}.svg"))
         parts = [part if isinstance(part, str) else _call(part, values) for part in self.sections]
         text = "\n\n".join(part.strip() for part in parts) + "\n"
-        if self.part:
-            text = between(out.read_text(encoding="utf-8"), self.part, text, str(out))
-        out.write_text(text, encoding="utf-8")
+        write_part(out, self.part, text) if self.part else out.write_text(text, encoding="utf-8")
 
     def main(self, description: str | None) -> None:
         """The command: where the page is written, and the sizes."""
@@ -143,6 +142,27 @@ def planted_and_found(frame: pd.DataFrame, rows: str, figures: Sequence[str]) ->
         numbers = group.set_index("figure")[["planted", "found", "lower", "upper"]]
         cells.append([str(name), *(cell(*numbers.loc[figure].to_numpy()) for figure in figures)])
     return markdown([rows, *(f"`{figure}`" for figure in figures)], cells)
+
+
+def write_csv(rows: Sequence[Mapping[str, Any]], file: Path, digits: int = 5) -> None:
+    """Write rows of the same columns; numbers have so many significant digits."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: f"{value:.{digits}g}" if isinstance(value, float) else value
+                             for key, value in row.items()})  # fmt: skip
+
+
+def write_part(page: Path, part: str, text: str) -> None:
+    """Write a part of a page, between its comment and the next `end`."""
+    page.write_text(between(page.read_text(encoding="utf-8"), part, text, str(page)), encoding="utf-8")
+
+
+def interval_cell(estimate: Estimate, digits: int = 3, low: float = -np.inf, high: float = np.inf) -> str:
+    """An estimate with its interval, which is cut at the ends of the range that it may have."""
+    return with_interval(estimate.estimate, max(estimate.lower, low), min(estimate.upper, high), digits)
 
 
 def contains_planted(frame: pd.DataFrame) -> "pd.Series[bool]":

@@ -20,9 +20,9 @@ import numpy as np
 from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
-from truthgym.analysis.tables.markdown import markdown, with_interval
-from truthgym.analysis.tables.saving import between
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from studies.study import interval_cell, write_part
+from truthgym.analysis.tables.markdown import markdown
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.agents import fact_chains
 from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
@@ -94,12 +94,12 @@ def measure(model: Path, out: Path, chains: int) -> Measures:
     (log,) = list_eval_logs(str(out))
     if (status := read_eval_log(log, header_only=True).status) != "success":
         raise SystemExit(f"The run of {model.name} has the status {status!r}; remove {out} and repeat the command")
-    found: Measures = {}
+    measures: Measures = {}
     for sample in read_eval_log_samples(log, all_samples_required=False):
         chain: Any = (sample.scores or {})["fact_chain"]
         agent: Any = (sample.scores or {})["agent_answer"].value
         replies = [message for message in sample.messages if message.role == "assistant"]
-        found[str(sample.id)] = {
+        measures[str(sample.id)] = {
             "called": float(np.mean([bool(reply.tool_calls) for reply in replies])) if replies else 0.0,
             "read": float(np.isfinite(agent["answer"])),
             "hops": chain.value["hops"] / chain.metadata["hops"],
@@ -107,21 +107,17 @@ def measure(model: Path, out: Path, chains: int) -> Measures:
             "answer": float(np.nan_to_num(agent["answer"])),
             "process": float(np.nan_to_num(agent["process"])),
         }
-    return found
+    return measures
 
 
 def table(before: Measures, after: Measures) -> str:
     """Each figure before and after, and its difference, paired by chain."""
-
-    def cell(of: Estimate) -> str:
-        return with_interval(of.estimate, of.lower, of.upper, 2)
-
-    asked, rows = sorted(before.keys() & after.keys()), []
+    common, rows = sorted(before.keys() & after.keys()), []
     for name, title in MEASURES.items():
-        old, new = (np.array([some[one][name] for one in asked]) for some in (before, after))
+        old, new = (np.array([measures[question][name] for question in common]) for measures in (before, after))
         change = mean_estimate(new - old, None, (-1, 1))
-        ends = (cell(mean_estimate(some, None, (0, 1))) for some in (old, new))
-        rows.append([title, *ends, cell(change), f"{change.mde:.2f}", str(change.n)])
+        ends = (interval_cell(mean_estimate(values, None, (0, 1)), 2) for values in (old, new))
+        rows.append([title, *ends, interval_cell(change, 2), f"{change.mde:.2f}", str(change.n)])
     return markdown(["share of", "before", "after", "change", "smallest detectable", "chains"], rows)
 
 
@@ -147,8 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = table(before, after)
     print(text)
     if args.page:
-        page = args.page.read_text(encoding="utf-8")
-        args.page.write_text(between(page, "agent sft", text, str(args.page)), encoding="utf-8")
+        write_part(args.page, "agent sft", text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.study import interval_cell
 from truthgym.datasets.audio import FAULTS, LOUDNESS, acoustics, quality, synthesise
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.preference import fit_bradley_terry
@@ -57,25 +58,25 @@ def figures(n: int, held_out: int, seed: int) -> dict[str, dict[str, float]]:
     plain = acoustics(synthesise(dict.fromkeys(FAULTS, 0.5), 0.08, seed, seed))
     louder = acoustics(synthesise(dict.fromkeys(FAULTS, 0.5), 0.16, seed, seed))
     silence = acoustics(np.zeros(4800))
-    found = {}
+    table = {}
     for labels in LABELS:
         weights = fitted(x, truth, labels, seed)
         p = 1 / (1 + np.exp(-held @ weights))
-        found[labels] = {
+        table[labels] = {
             "accuracy": float(((p > 0.5) == (right > 0)).mean()),
             "Brier": float(((p - (right > 0)) ** 2).mean()),
             "louder": float((louder - plain) @ weights),
             "mute": float((plain - silence) @ weights),
         }
-    return found
+    return table
 
 
 def main(seeds: Sequence[int], n: int, held_out: int) -> dict[str, list[str]]:
-    each = [figures(n, held_out, seed) for seed in seeds]
+    rows = [figures(n, held_out, seed) for seed in seeds]
     table = {}
     for labels in LABELS:
-        means = [mean_estimate([one[labels][name] for one in each]) for name in each[0][labels]]
-        table[labels] = [f"{mean.estimate:.3f} [{mean.lower:.3f}, {mean.upper:.3f}]" for mean in means]
+        means = [mean_estimate([row[labels][name] for row in rows]) for name in rows[0][labels]]
+        table[labels] = [interval_cell(mean) for mean in means]
     return table
 
 

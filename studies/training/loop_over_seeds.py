@@ -8,13 +8,13 @@ is written from the loops' reports, and a .csv file has the same figures for pro
 """
 
 import argparse
-import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from studies.study import write_csv
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.training.files import markdown_table
 from truthgym.training.loop import loop
@@ -59,9 +59,10 @@ def run(seed: int, folder: Path) -> Path:
 
 
 def exact(seed: int) -> float:
+    """The Brier score of exact Bayesian reasoning on a seed's held-out questions."""
     held_out = urns(n=HELD_OUT, seed=seed, split="test")
-    known = [(sample.metadata_as(UrnQuestion).posterior[-1], sample.target == "yes") for sample in held_out]
-    return sum((belief - outcome) ** 2 for belief, outcome in known) / len(known)
+    losses = [(item.metadata_as(UrnQuestion).posterior[-1] - (item.target == "yes")) ** 2 for item in held_out]
+    return sum(losses) / len(losses)
 
 
 def figures(seed: int, folder: Path) -> Row:
@@ -73,31 +74,28 @@ def figures(seed: int, folder: Path) -> Row:
         row |= {name: f"{trained[name]['value']:+.4f}"}
         row |= {f"{name}_{bound}": f"{trained[name][bound]:+.4f}" for bound in ("lower", "upper")}
     row |= {"questions": str(trained["from_start"]["n"]), "mde": f"{trained['from_start']['mde']:.4f}"}
-    for end, found in rounds.items():
-        means = (("mean", 4), ("parse_rate", 3), ("tokens", 1), ("reply_nll", 2))
-        row |= {f"{name}_{end}": f"{found[name]['value']:.{places}f}" for name, places in means}
-        row |= {
-            f"{name}_{end}": f"{found[name]:.{places}f}"
-            for name, places in (("sd_within", 3), ("calibration_slope", 2))
-        }
+    for end, measures in rounds.items():
+        for name, places in (("mean", 4), ("parse_rate", 3), ("tokens", 1), ("reply_nll", 2)):
+            row[f"{name}_{end}"] = f"{measures[name]['value']:.{places}f}"
+        for name, places in (("sd_within", 3), ("calibration_slope", 2)):
+            row[f"{name}_{end}"] = f"{measures[name]:.{places}f}"
         for name in ("martingale_score", "excess_movement"):
             for part in (name, f"{name}_lower", f"{name}_upper"):
-                row[f"{part}_{end}"] = "" if found.get(name) is None else f"{found[part]:.3f}"
-        content = (folder / found["log"]).read_bytes()
-        row |= {f"round_{end}": str(found["round"]), f"log_{end}": found["eval_id"]}
-        row[f"sha256_{end}"] = sha256(content).hexdigest()[:16]
+                row[f"{part}_{end}"] = "" if measures.get(name) is None else f"{measures[part]:.3f}"
+        digest = sha256((folder / measures["log"]).read_bytes()).hexdigest()[:16]
+        row |= {f"round_{end}": str(measures["round"]), f"log_{end}": measures["eval_id"], f"sha256_{end}": digest}
     return row
 
 
 def page(rows: Sequence[Row]) -> str:
     better = [row["from_start_upper"].startswith("-") for row in rows]
     beaten = [row["from_constant_upper"].startswith("-") for row in rows]
-    both = sum(map(all, zip(better, beaten, strict=True)))
+    below_both = sum(map(all, zip(better, beaten, strict=True)))
     logs = [[row["seed"], *(row[f"{name}_{end}"] for name in ("round", "log", "sha256"))]
             for row in rows for end in ("start", "trained")]  # fmt: skip
     return TEXT.format(
-        better=sum(better), beaten=sum(beaten), both=both, seeds=len(rows), target=TARGET,
-        verdict="met" if both >= TARGET else "not met",
+        better=sum(better), beaten=sum(beaten), both=below_both, seeds=len(rows), target=TARGET,
+        verdict="met" if below_both >= TARGET else "not met",
         questions=QUESTIONS, held_out=HELD_OUT, options=" ".join(f"--{key} {value:g}" for key, value in TRAIN.items()),
         table=markdown_table(HEADER, [_cells(row) for row in rows]),
         logs=markdown_table(["seed", "round", "log", "SHA-256"], logs),
@@ -171,10 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in args.seeds:
             run(seed, args.folder)
     rows: list[Row] = [figures(seed, args.folder / f"urns-{seed}") for seed in sorted(args.seeds)]
-    with args.table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(rows, args.table)
     args.page.write_text(page(rows), encoding="utf-8")
     print(page(rows))
 

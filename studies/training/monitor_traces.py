@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.training.reward_studies import write
+from studies.study import write_csv
 from truthgym.training.files import STATE_FILE
 from truthgym.training.tiny import tiny
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         done = list((args.out / str(seed)).glob(f"*/{STATE_FILE}"))
         folder = done[0].parent if done else clean_run(args.out / str(seed), base, seed, args.questions, args.steps)
         rows += [{"seed": seed, **row} for row in trace(folder, "grpo on the Brier score")]
-    write(rows, args.table)
+    write_csv(rows, args.table)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ def features(texts: Sequence[str]) -> Features:
 
 
 def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
+    """Pairs of replies with filler, and whether the first is better: the one with more of eight sentences."""
     has = rng.random((n, 2, len(MARKERS))) < 0.5
     has[:, 1, 0] ^= has[:, 0].sum(axis=1) == has[:, 1].sum(axis=1)  # no ties
     texts = [

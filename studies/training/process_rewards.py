@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from truthgym.analysis.tables.markdown import markdown, with_interval
-from truthgym.analysis.tables.saving import between
+from studies.study import interval_cell, write_part
+from truthgym.analysis.tables.markdown import markdown
 from truthgym.models.reward_model import Pooling, RewardModel, chat_messages, load, pool
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.tiny import tiny
@@ -86,11 +86,11 @@ def gsm8k(path: Path, seed: int) -> Iterator[Row]:
         if not steps:
             continue
         prompt = [{"role": "user", "content": item["question"]}]
-        plain = [CALCULATION.sub(lambda found: found[2], step) for step in steps]
+        plain = [CALCULATION.sub(lambda match: match[2], step) for step in steps]
         yield {"prompt": prompt, "completions": plain, "labels": [True] * len(plain)}
         at = int(rng.integers(len(steps)))
         error = int(rng.choice(ERRORS))
-        wrong = CALCULATION.sub(lambda found, by=error: perturbed(found[2], by), steps[at])  # type: ignore[misc]
+        wrong = CALCULATION.sub(lambda match, by=error: perturbed(match[2], by), steps[at])  # type: ignore[misc]
         yield {"prompt": prompt, "completions": [*plain[:at], wrong], "labels": [True] * at + [False]}
 
 
@@ -112,7 +112,7 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
     labels = [np.array(row["labels"]) for row in rows]
     flat, truth = np.concatenate(steps), np.concatenate(labels)
     wrong = [i for i, label in enumerate(labels) if not label.all()]
-    found = {
+    figures = {
         "accuracy": float(((flat > 0.5) == truth).mean()),
         "recall": float((flat[~truth] < 0.5).mean()),
         "first_error": float(np.mean([not labels[i][steps[i].argmin()] for i in wrong])),
@@ -122,8 +122,8 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
         rewards = np.array([pool(tuple(step), name) for step in steps])
         good = rewards[[i for i in range(len(rows)) if i not in wrong]]
         gap = good[:, None] - rewards[wrong][None]
-        found[name] = float((gap > 0).mean() + (gap == 0).mean() / 2)
-    return found
+        figures[name] = float((gap > 0).mean() + (gap == 0).mean() / 2)
+    return figures
 
 
 HEADER = {"accuracy": "steps classified right", "recall": "wrong steps found",
@@ -160,17 +160,17 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--page", type=Path, help="write the table between the page's comments `process` and `end`")
     given = parser.parse_args(arguments)
-    found = [one_seed(given, seed) for seed in given.seeds]
-    means = [mean_estimate([one[name] for one in found]) for name in HEADER]
+    figures = [one_seed(given, seed) for seed in given.seeds]
+    means = [mean_estimate([row[name] for row in figures]) for name in HEADER]
     table = markdown(["seed", *HEADER.values()], [
-        *([str(seed), *(f"{one[name]:.3f}" for name in HEADER)] for seed, one in zip(given.seeds, found, strict=True)),
-        ["mean", *(with_interval(mean.estimate, max(mean.lower, 0.0), min(mean.upper, 1.0)) for mean in means)],
+        *([str(seed), *(f"{row[name]:.3f}" for name in HEADER)]
+          for seed, row in zip(given.seeds, figures, strict=True)),
+        ["mean", *(interval_cell(mean, 3, 0, 1) for mean in means)],
     ])  # fmt: skip
     print(table)
     if given.page:
-        page = given.page.read_text(encoding="utf-8")
-        given.page.write_text(between(page, "process", table, str(given.page)), encoding="utf-8")
-    return found
+        write_part(given.page, "process", table)
+    return figures
 
 
 if __name__ == "__main__":

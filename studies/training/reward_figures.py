@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from studies.study import interval_cell
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.drift import calibrate
@@ -28,16 +29,12 @@ ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
 
 def mean(values: pd.Series, digits: int = 3, share: bool = False) -> str:
     """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
-    found = mean_estimate([float(value) for value in values])
-    cut = (0.0, 1.0) if share else (-np.inf, np.inf)
-    lower, upper = np.clip((found.lower, found.upper), *cut)
-    return with_interval(found.estimate, lower, upper, digits)
+    return interval_cell(mean_estimate([float(value) for value in values]), digits, *((0, 1) if share else ()))
 
 
 def change(after: pd.Series, before: pd.Series) -> str:
     """The mean difference over seeds, paired by seed, with its 95 % interval."""
-    found = paired_difference(after.to_numpy(float), before.to_numpy(float))
-    return with_interval(found.estimate, found.lower, found.upper)
+    return interval_cell(paired_difference(after.to_numpy(float), before.to_numpy(float)))
 
 
 def ensemble(frame: pd.DataFrame) -> str:
@@ -226,6 +223,7 @@ WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
 
 
 def written(page: str) -> str:
+    """The page with every table whose .csv exists."""
     for name, writer in WRITERS.items():
         file = TABLES / f"{'monitor' if name == 'traces' else name}.csv"
         if file.is_file():

@@ -17,7 +17,6 @@ Each study writes NAME.csv with a row for each seed and arm. Complete seeds are 
 """
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -33,6 +32,7 @@ from scipy.stats import spearmanr
 
 from examples.distil_judge import Pair, Reply, write_pairs
 from examples.distil_judge import in_order as pairs_in_order
+from studies.study import write_csv
 from studies.training.preference_labels import features
 from truthgym.datasets.question import Question
 from truthgym.models.agents.believer import BEFORE
@@ -96,12 +96,15 @@ def judged(replies: Sequence[Reply], seed: int) -> Scores:
     return np.asarray(has.reshape(len(replies), len(CRITERIA), 2).mean(axis=2) + noise)
 
 
+def by_prompt(groups: Sequence[Sequence[Reply]], scores: Scores) -> Iterator[tuple[Sequence[Reply], Scores]]:
+    """Each prompt's replies with their scores."""
+    yield from zip(groups, np.split(scores, np.cumsum([len(group) for group in groups])[:-1]), strict=True)
+
+
 def pairs_of(groups: Sequence[Sequence[Reply]], scores: Scores) -> list[Pair]:
     """All pairs of replies to one prompt, the one with the higher score first."""
-    pairs, start = [], 0
-    for group in groups:
-        mine = scores[start : start + len(group)]
-        start += len(group)
+    pairs = []
+    for group, mine in by_prompt(groups, scores):
         for i, j in combinations(range(len(group)), 2):
             a, b = (i, j) if mine[i] > mine[j] else (j, i)
             pairs.append(Pair(group[a], group[b], float(mine[a] - mine[b])))
@@ -176,10 +179,8 @@ def in_order(groups: Sequence[Sequence[Reply]], scores: Scores) -> float:
 
 def calibration_error(groups: Sequence[Sequence[Reply]], scores: Scores, bins: int = 10) -> float:
     """Expected calibration error of the margins of pairs, read as log-odds that the order is right. 0 to 1."""
-    margins, right, start = [], [], 0
-    for group in groups:
-        mine = scores[start : start + len(group)]
-        start += len(group)
+    margins, right = [], []
+    for group, mine in by_prompt(groups, scores):
         for i, j in combinations(range(len(group)), 2):
             if group[i].quality != group[j].quality:
                 gap = float(mine[i] - mine[j])
@@ -192,12 +193,11 @@ def calibration_error(groups: Sequence[Sequence[Reply]], scores: Scores, bins: i
 
 def best_of(groups: Sequence[Sequence[Reply]], scores: Scores) -> float:
     """Mean quality of each prompt's reply with the highest reward; the mean of them where several have it."""
-    chosen, start = [], 0
-    for group in groups:
-        mine = scores[start : start + len(group)]
-        start += len(group)
-        chosen.append(np.mean([one.quality for one, at in zip(group, mine, strict=True) if at == mine.max()]))
-    return float(np.mean(chosen))
+    means = [
+        np.mean([reply.quality for reply, score in zip(group, mine, strict=True) if score == mine.max()])
+        for group, mine in by_prompt(groups, scores)
+    ]
+    return float(np.mean(means))
 
 
 def held_out(seed: int, prompts: int, each: int) -> dict[str, list[list[Reply]]]:
@@ -337,16 +337,6 @@ def run(name: str, out: Path, models: Mapping[str, Model], seeds: int, prompts: 
     return rows
 
 
-def write(rows: Sequence[Mapping[str, str | float]], file: Path) -> None:
-    """Write rows as .csv, numbers to five digits."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", newline="", encoding="utf-8") as opened:
-        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{one:.5g}" if isinstance(one, float) else one for key, one in row.items()})
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=["all", *STUDIES])
@@ -363,7 +353,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tiny(base, steps=0, hidden=32)
     models = {name: Words() if name == "words" else Language(base, args.steps) for name in args.models}
     for name in STUDIES if args.study == "all" else [args.study]:
-        write(run(name, args.out, models, args.seeds, args.prompts), args.tables / f"{name}.csv")
+        write_csv(run(name, args.out, models, args.seeds, args.prompts), args.tables / f"{name}.csv")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ All of it is one seed, so the intervals are over prompts and questions, not over
 """
 
 import argparse
-import csv
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -31,7 +30,8 @@ from scipy.stats import t
 
 from examples import compare_training
 from examples.distil_judge import Reply
-from studies.training.reward_studies import flat, judged, make_replies, pairs_of
+from studies.study import write_csv
+from studies.training.reward_studies import by_prompt, flat, judged, make_replies, pairs_of
 from truthgym.analysis.over_optimisation import load
 from truthgym.models.reward_model import penalised
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
@@ -103,15 +103,14 @@ class Frozen:
 
 def in_order(groups: Sequence[Sequence[Reply]], rewards: Array) -> Estimate:
     """Share of pairs of different quality in the right order, with an interval over prompts."""
-    shares, start = [], 0
-    for group in groups:
-        quality, mine = np.array([one.quality for one in group]), rewards[start : start + len(group)]
-        start += len(group)
+    shares = []
+    for group, mine in by_prompt(groups, rewards):
+        quality = np.array([reply.quality for reply in group])
         i, j = np.triu_indices(len(group), 1)
-        known = quality[i] != quality[j]
+        unequal = quality[i] != quality[j]
         agree = np.sign(mine[i] - mine[j]) * np.sign(quality[i] - quality[j])
-        if known.any():
-            shares.append(float((agree[known] + 1).mean() / 2))
+        if unequal.any():
+            shares.append(float((agree[unequal] + 1).mean() / 2))
     return mean_estimate(shares, bounds=(0, 1))
 
 
@@ -258,11 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for size in ("smollm2", "tiny"):
         if "policies" in args.studies and (args.folder / f"{size}-0").is_dir():
             rows += policy_rows(args.folder / f"{size}-0", args.arms, size)
-    args.table.parent.mkdir(parents=True, exist_ok=True)
-    with args.table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: f"{x:.4g}" if isinstance(x, float) else x for key, x in one.items()} for one in rows)
+    write_csv(rows, args.table, digits=4)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 
-from studies.study import Study, run_task
+from studies.study import Study, interval_cell, run_task
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
@@ -321,8 +321,8 @@ def _named(found: dict[str, float], name: str, digits: int = 2) -> str:
     return with_interval(found[name], found[f"{name}_lower"], found[f"{name}_upper"], digits)
 
 
-def _interval(of: Estimate) -> str:
-    return with_interval(of.estimate, of.lower, of.upper, 2)
+def _interval(estimate: Estimate) -> str:
+    return interval_cell(estimate, 2)
 
 
 STUDY = Study(
