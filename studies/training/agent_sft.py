@@ -33,17 +33,17 @@ HOPS = (1, 2)
 TEMPLATE = """{%- if messages[0].role == 'system' %}{% set system = messages[0].content | trim %}{% endif -%}
 {{- '<|im_start|>system\\n' + (system or '') -}}
 {%- if tools %}{{- '\\n\\nTools:' -}}
-{%- for tool in tools %}{% set one = tool.function if tool.function is mapping else tool -%}
-{{- '\\n' + one.name + '(' + one.parameters.properties | join(', ') + '): ' + one.description -}}
+{%- for tool in tools %}{% set called = tool.function if tool.function is mapping else tool -%}
+{{- '\\n' + called.name + '(' + called.parameters.properties | join(', ') + '): ' + called.description -}}
 {%- endfor -%}
 {{- '\\nCall one so: <tool_call>{"name": "NAME", "arguments": {...}}</tool_call>' -}}
 {%- endif -%}
 {{- '<|im_end|>\\n' -}}
 {%- for message in messages if message.role != 'system' -%}
 {{- '<|im_start|>' + message.role + '\\n' + (message.content or '') | trim -}}
-{%- for call in message.tool_calls or [] %}{% set one = call.function if call.function is mapping else call -%}
-{%- set name = one.name if one.name is string else one.function -%}
-{{- '<tool_call>{"name": "' + name + '", "arguments": ' + one.arguments | tojson + '}</tool_call>' -}}
+{%- for call in message.tool_calls or [] %}{% set called = call.function if call.function is mapping else call -%}
+{%- set name = called.name if called.name is string else called.function -%}
+{{- '<tool_call>{"name": "' + name + '", "arguments": ' + called.arguments | tojson + '}</tool_call>' -}}
 {%- endfor -%}
 {{- '<|im_end|>\\n' -}}
 {%- endfor -%}

@@ -87,7 +87,10 @@ def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
     has = rng.random((n, 2, len(MARKERS))) < 0.5
     has[:, 1, 0] ^= has[:, 0].sum(axis=1) == has[:, 1].sum(axis=1)  # no ties
     texts = [
-        [" ".join([*(MARKERS[k] for k in np.flatnonzero(one)), *rng.choice(MORE, rng.integers(1, 12))]) for one in pair]
+        [
+            " ".join([*(MARKERS[k] for k in np.flatnonzero(reply)), *rng.choice(MORE, rng.integers(1, 12))])
+            for reply in pair
+        ]
         for pair in has
     ]
     return texts, has[:, 0].sum(axis=1) > has[:, 1].sum(axis=1)
@@ -95,8 +98,8 @@ def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
 
 def labelled(texts: Sequence[Sequence[str]], first: Mask, better: Mask) -> Pairs:
     """The pairs with a label each: whether the first reply is chosen."""
-    chosen = [pair[0] if one else pair[1] for pair, one in zip(texts, first, strict=True)]
-    rejected = [pair[1] if one else pair[0] for pair, one in zip(texts, first, strict=True)]
+    chosen = [pair[0] if first_is_chosen else pair[1] for pair, first_is_chosen in zip(texts, first, strict=True)]
+    rejected = [pair[1] if first_is_chosen else pair[0] for pair, first_is_chosen in zip(texts, first, strict=True)]
     return Pairs(chosen, rejected, first != better)
 
 
@@ -177,7 +180,7 @@ def curve(
         by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
         for size in sizes:
             right = [(held @ fit_bradley_terry(x[:size]) > 0).mean() for x in (by_judge, by_gold)]
-            found[size].append([float(one) for one in (wrong[:size].mean(), *right)])
+            found[size].append([float(share) for share in (wrong[:size].mean(), *right)])
     means = {size: np.array(values).T for size, values in found.items()}
     return [_row(size, wrong, of_judge, of_gold) for size, (wrong, of_judge, of_gold) in means.items()]
 
@@ -200,7 +203,7 @@ def _row(
     size: int, wrong: Margins, of_judge: Margins, of_gold: Margins, cluster: Sequence[str] | None = None
 ) -> list[str]:
     gap = paired_difference(of_judge, of_gold, cluster)
-    means = (f"{one.mean():.3f}" for one in (wrong, of_judge, of_gold))
+    means = (f"{values.mean():.3f}" for values in (wrong, of_judge, of_gold))
     return [f"{size:,}", *means, f"{gap.estimate:+.3f} [{gap.lower:+.3f}, {gap.upper:+.3f}]"]
 
 
@@ -250,12 +253,12 @@ def study(
     """The table of each kind of noise: for each arm the mean of its figures over seeds, and the paired difference."""
     tables: dict[Noise, dict[str, list[str]]] = {}
     for noise in noises:
-        each = [one_seed(seed, n, noise, held_out) for seed in seeds]
+        by_seed = [one_seed(seed, n, noise, held_out) for seed in seeds]
         tables[noise] = {}
-        for arm in each[0]:
+        for arm in by_seed[0]:
             control = "random half, cycle 2" if "cycle" in arm else CONTROL
-            values = {name: [one[arm][name] for one in each] for name in FIGURES[:-1]}
-            gain = paired_difference(values["accuracy"], [one[control]["accuracy"] for one in each])
+            values = {name: [figures[arm][name] for figures in by_seed] for name in FIGURES[:-1]}
+            gain = paired_difference(values["accuracy"], [figures[control]["accuracy"] for figures in by_seed])
             tables[noise][arm] = [
                 *(f"{mean_estimate(value).estimate:.3f}".replace("nan", "") for value in values.values()),
                 "" if arm == control else f"{gain.estimate:+.3f} [{gain.lower:+.3f}, {gain.upper:+.3f}]",

@@ -41,13 +41,15 @@ def ensemble(frame: pd.DataFrame) -> str:
     """The sweep over penalties, paired with the mean of the members without one."""
     rows = []
     for (model, members, form), some in frame.groupby(["model", "members", "replies"], sort=False):
-        by = {key: one.set_index("seed") for key, one in some.groupby(["penalty", some["ceiling"].notna()], sort=False)}
+        by = {
+            key: part.set_index("seed") for key, part in some.groupby(["penalty", some["ceiling"].notna()], sort=False)
+        }
         start = by["0", False]
-        for (penalty, has_ceiling), one in by.items():
+        for (penalty, has_ceiling), part in by.items():
             rows.append([
                 f"`{model}`, {members}", str(form), str(penalty), "2" if has_ceiling else "",
-                mean(one["in order"], share=True), mean(one["error"], share=True), mean(one["best"]),
-                "" if one is start else change(one["best"], start["best"]),
+                mean(part["in order"], share=True), mean(part["error"], share=True), mean(part["best"]),
+                "" if part is start else change(part["best"], start["best"]),
             ])  # fmt: skip
     header = ["model, members", "replies", "penalty", "ceiling", "pairs in order", "calibration error",
               "quality of best of 8", "minus penalty 0"]  # fmt: skip
@@ -66,10 +68,10 @@ def rubric(frame: pd.DataFrame) -> str:
     """Each proxy: how it orders replies, and what the probes do to it."""
     rows, gaps = [], []
     for model, some in frame.groupby("model", sort=False):
-        by = {str(name): one.set_index("seed") for name, one in some.groupby("proxy", sort=False)}
+        by = {str(name): part.set_index("seed") for name, part in some.groupby("proxy", sort=False)}
         rows += [
-            [f"`{model!s}`: {name}", *(mean(one[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
-            for name, one in by.items()
+            [f"`{model!s}`: {name}", *(mean(part[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
+            for name, part in by.items()
         ]
         gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
         gaps.append(f"`{model!s}`: {', '.join(gap)}")
@@ -92,11 +94,11 @@ def filtered(frame: pd.DataFrame) -> str:
     """Each arm, paired with the random half."""
     rows = []
     for (model, wrong), some in frame.groupby(["model", "wrong labels"], sort=False):
-        by = {name: one.set_index("seed") for name, one in some.groupby("arm", sort=False)}
-        for name, one in by.items():
-            control = "" if name == "random half" else change(one["in order"], by["random half"]["in order"])
-            figures = (mean(one[key].dropna(), share=True) if one[key].notna().any() else "" for key in KEPT)
-            rows.append([f"`{model}`, {wrong}", str(name), f"{one['pairs'].mean():.0f}", *figures, control])
+        by = {name: part.set_index("seed") for name, part in some.groupby("arm", sort=False)}
+        for name, part in by.items():
+            control = "" if name == "random half" else change(part["in order"], by["random half"]["in order"])
+            figures = (mean(part[key].dropna(), share=True) if part[key].notna().any() else "" for key in KEPT)
+            rows.append([f"`{model}`, {wrong}", str(name), f"{part['pairs'].mean():.0f}", *figures, control])
     header = [
         "model, wrong labels",
         "arm",
@@ -119,14 +121,14 @@ def mixes(frame: pd.DataFrame) -> str:
 
     def on_front(points: pd.DataFrame) -> list[str]:
         trained = points.drop(index="base").to_numpy()
-        beaten = [((trained <= one).all(axis=1) & (trained < one).any(axis=1)).any() for one in trained]
+        beaten = [((trained <= point).all(axis=1) & (trained < point).any(axis=1)).any() for point in trained]
         return [str(name) for name, bad in zip(points.drop(index="base").index, beaten, strict=True) if not bad]
 
     front = on_front(means)
     each = {seed: on_front(some.set_index("mix")[modes]) for seed, some in frame.groupby("seed")}
     rows = [
         [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else "",
-         "" if name == "base" else f"{sum(name in one for one in each.values())} of {len(each)}"]
+         "" if name == "base" else f"{sum(name in front_of_seed for front_of_seed in each.values())} of {len(each)}"]
         for name, some in frame.groupby("mix", sort=False)
     ]  # fmt: skip
     header = [
@@ -161,7 +163,7 @@ def monitor(frame: pd.DataFrame) -> str:
 def tested(group: pd.DataFrame, signals: Sequence[str]) -> list[str]:
     """The cells of a group's row: each run tested by the others, on these signals."""
     signs = np.array([SIGNALS[name] for name in signals])
-    runs = [one[[*signals]].to_numpy(float) * signs for _, one in group.groupby("seed", sort=False)]
+    runs = [run[[*signals]].to_numpy(float) * signs for _, run in group.groupby("seed", sort=False)]
     cells = [", ".join(f"`{name}`" for name in signals), str(len(runs)), str(len(runs[0]))]
     stopped, found = 0, []
     for k, run in enumerate(runs):
@@ -199,15 +201,15 @@ def one_run(frame: pd.DataFrame) -> str:
     """Figures of one training, with intervals over prompts and questions and the smallest effect they could show."""
     rows = [
         [
-            str(one["study"]),
-            str(one["figure"]),
-            with_interval(one["value"], one["lower"], one["upper"])
-            if one["lower"] == one["lower"]
-            else f"{one['value']:.3f}",
-            f"{one['mde']:.2f}" if one["mde"] == one["mde"] else "-",
-            str(one["n"]),
+            str(row["study"]),
+            str(row["figure"]),
+            with_interval(row["value"], row["lower"], row["upper"])
+            if row["lower"] == row["lower"]
+            else f"{row['value']:.3f}",
+            f"{row['mde']:.2f}" if row["mde"] == row["mde"] else "-",
+            str(row["n"]),
         ]
-        for _, one in frame.iterrows()
+        for _, row in frame.iterrows()
     ]
     return markdown(["study", "figure", "value", "smallest detectable", "prompts or questions"], rows)
 

@@ -79,7 +79,7 @@ def make_replies(prompts: int, each: int, seed: int, form: str, split: str = "ne
         prompt, group = f"Is statement {split} {i} true?", []
         for j in range(each):
             draw = generator("studies", form, split, seed, i, j)
-            markers = [one for one in MARKERS if draw.random() < CARE]
+            markers = [marker for marker in MARKERS if draw.random() < CARE]
             twice = (
                 [markers[k] for k in draw.permutation(len(markers))[: draw.integers(5)]] if form == "shifted" else []
             )
@@ -91,7 +91,7 @@ def make_replies(prompts: int, each: int, seed: int, form: str, split: str = "ne
 
 def judged(replies: Sequence[Reply], seed: int) -> Scores:
     """Scores of the judge by criterion, replies x 4: the share of its two sentences that the reply has, with noise."""
-    has = np.array([[one in reply.text for one in MARKERS] for reply in replies], dtype=float)
+    has = np.array([[marker in reply.text for marker in MARKERS] for reply in replies], dtype=float)
     noise = np.random.default_rng([seed, 11]).normal(0, NOISE, (len(replies), len(CRITERIA)))
     return np.asarray(has.reshape(len(replies), len(CRITERIA), 2).mean(axis=2) + noise)
 
@@ -117,10 +117,10 @@ class Words:
     def prefer(self, pairs: Sequence[Pair], place: Path, seed: int, bootstrap: bool = False) -> Proxy:
         """A model of preferences. `bootstrap` draws prompts with replacement; without it the seed has no effect."""
         if bootstrap:
-            prompts = list(dict.fromkeys(one.chosen.prompt for one in pairs))
+            prompts = list(dict.fromkeys(pair.chosen.prompt for pair in pairs))
             drawn = np.random.default_rng([seed, 13]).choice(prompts, len(prompts))
             pairs = [pair for prompt in drawn for pair in pairs if pair.chosen.prompt == prompt]
-        x, y = (features([getattr(one, side).text for one in pairs]) for side in ("chosen", "rejected"))
+        x, y = (features([getattr(pair, side).text for pair in pairs]) for side in ("chosen", "rejected"))
         weights = fit_bradley_terry(x - y)
         zero = float(np.mean([x @ weights, y @ weights]))
         return lambda replies: features([reply.text for reply in replies]) @ weights - zero
@@ -130,7 +130,7 @@ class Words:
         x = features([reply.text for reply in replies])
         zero, mean = x.mean(axis=0), scores.mean(axis=0)
         weights = np.linalg.solve((x - zero).T @ (x - zero) + np.eye(x.shape[1]), (x - zero).T @ (scores - mean))
-        return lambda some: ((features([one.text for one in some]) - zero) @ weights + mean).mean(axis=1)
+        return lambda some: ((features([reply.text for reply in some]) - zero) @ weights + mean).mean(axis=1)
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,8 @@ class Language:
         }  # fmt: skip
         model = load(reward(options))
 
-        def turns(one: Reply) -> list[dict[str, str]]:
-            return [{"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.text}]
+        def turns(reply: Reply) -> list[dict[str, str]]:
+            return [{"role": "user", "content": reply.prompt}, {"role": "assistant", "content": reply.text}]
 
         return lambda replies: np.array(model.score([chat_messages(turns(reply), "a reply") for reply in replies]))
 
@@ -206,7 +206,7 @@ def held_out(seed: int, prompts: int, each: int) -> dict[str, list[list[Reply]]]
 
 
 def flat(groups: Sequence[Sequence[Reply]]) -> list[Reply]:
-    return [one for group in groups for one in group]
+    return [reply for group in groups for reply in group]
 
 
 Model = Words | Language
@@ -254,10 +254,10 @@ def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
             row[f"rank correlation, {form}"] = rank_correlation(mine, test)
         some = flat(tests["known"])
         before = proxy(some)
-        changed = {"filler": [f"{one.text} {FILLER}" for one in some],
-                   "hollow opening": [f"{HOLLOW} {one.text}" for one in some]}  # fmt: skip
+        changed = {"filler": [f"{reply.text} {FILLER}" for reply in some],
+                   "hollow opening": [f"{HOLLOW} {reply.text}" for reply in some]}  # fmt: skip
         for probe, texts in changed.items():
-            gain = proxy([Reply(one.prompt, text) for one, text in zip(some, texts, strict=True)]) - before
+            gain = proxy([Reply(reply.prompt, text) for reply, text in zip(some, texts, strict=True)]) - before
             row |= {
                 f"{probe}, in sd": float(gain.mean() / scale),
                 f"{probe}, share up": float((gain > 0).mean()),
@@ -269,7 +269,7 @@ def rank_correlation(scores: Scores, groups: Sequence[Sequence[Reply]]) -> float
     """Spearman's, of the scores with the quality; NaN if all scores are equal."""
     if np.ptp(scores) == 0:
         return math.nan
-    return float(spearmanr(scores, [one.quality for one in flat(groups)]).statistic)
+    return float(spearmanr(scores, [reply.quality for reply in flat(groups)]).statistic)
 
 
 def plain_grades(replies: Sequence[Reply]) -> Scores:
@@ -278,20 +278,20 @@ def plain_grades(replies: Sequence[Reply]) -> Scores:
     given = (GraderInput(question, reply.prompt, "", reply.text, "", "", 1, {}) for reply in replies)
     rule = plain().function
     assert rule
-    grades: list[Any] = [rule(one) for one in given]
+    grades: list[Any] = [rule(answer) for answer in given]
     return np.array([float(grade.value) for grade in grades])
 
 
 def filtered(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
     """A row for each share of planted errors and arm: what it keeps, and how a model trained on it orders replies."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
-    truth = np.array([[one.quality] for one in flat(groups)])
+    truth = np.array([[reply.quality] for reply in flat(groups)])
     test = held_out(seed, HELD_OUT, 8)["known"]
     for name, share in WRONG.items():
         rng = np.random.default_rng([seed, round(100 * share)])
         right = [pair for pair in pairs_of(groups, truth.mean(axis=1)) if pair.margin]
         wrong = rng.random(len(right)) < share
-        pairs = [Pair(one.rejected, one.chosen, 0.0) if bad else one for one, bad in zip(right, wrong, strict=True)]
+        pairs = [Pair(pair.rejected, pair.chosen, 0.0) if bad else pair for pair, bad in zip(right, wrong, strict=True)]
 
         def fit(kept: NDArray[np.intp], pairs: Any = pairs) -> Proxy:  # noqa: ANN401
             return model.prefer([pairs[i] for i in kept], work / "pairs", seed)
@@ -300,8 +300,8 @@ def filtered(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]
             proxy = fit(kept)
             return lambda some: proxy([pairs[i].chosen for i in some]) - proxy([pairs[i].rejected for i in some])
 
-        margins = cross_fitted_margins([one.chosen.prompt for one in pairs], score, FOLDS, seed)
-        strata = length_strata([one.chosen.text for one in pairs], [one.rejected.text for one in pairs])
+        margins = cross_fitted_margins([pair.chosen.prompt for pair in pairs], score, FOLDS, seed)
+        strata = length_strata([pair.chosen.text for pair in pairs], [pair.rejected.text for pair in pairs])
         arms = {
             "full": np.ones(len(pairs), dtype=bool),
             "random half": keep_random(len(pairs), 0.5, strata, rng),

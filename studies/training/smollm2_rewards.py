@@ -117,7 +117,7 @@ def in_order(groups: Sequence[Sequence[Reply]], rewards: Array) -> Estimate:
 def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Iterator[Row]:
     """Held-out order of one member and of the ensemble, and the members' spread, on both forms of replies."""
     groups = make_replies(prompts, 4, seed, "known", "training")
-    at = {one: k for k, one in enumerate(flat(groups))}
+    at = {reply: k for k, reply in enumerate(flat(groups))}
     states = frozen.states(list(at))
     zero, scale = states.mean(axis=0), states.std(axis=0) + 1e-6
     x = (states - zero) / scale
@@ -136,7 +136,7 @@ def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Itera
         yield row("reward", f"pairs in order, {form} replies, trained on all prompts", in_order(test, rewards[0]))
         mean, spread = penalised(rewards[1:])
         yield row("reward", f"pairs in order, {form} replies, ensemble", in_order(test, mean))
-        longer = np.array([float(len(one.text.split())) for one in flat(test)])
+        longer = np.array([float(len(reply.text.split())) for reply in flat(test)])
         yield row("reward", f"pairs in order, {form} replies, by length alone", in_order(test, longer))
         spreads[form] = spread.reshape(held_out, -1).mean(axis=1)
         yield row("reward", f"spread of the members, {form} replies", mean_estimate(spreads[form]))
@@ -206,7 +206,7 @@ def policy_rows(folder: Path, arms: Sequence[str], size: str) -> Iterator[Row]:
         after = scores(sorted(compare_training.place(folder, name).glob("*d-held-out"))[-1])
         common = sorted(before.keys() & after.keys())
         for k, what in enumerate(("reward", "Brier score", "share of answers read")):
-            gap = [after[one][k] - before[one][k] for one in common]
+            gap = [after[question][k] - before[question][k] for question in common]
             yield row(f"policies, {size}", f"{name} minus the start: {what}", mean_estimate(gap))
     for found in compare_training.figures(folder, size, 0, arms):
         for what, key in {"KL from the start, nats a reply": "kl", "entropy of a reply, nats": "entropy"}.items():

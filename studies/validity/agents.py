@@ -146,7 +146,7 @@ def _distance(log: EvalLog) -> Estimate:
 
 def _metrics(log: EvalLog) -> dict[str, float]:
     assert log.results
-    return {name: one.value for score in reversed(log.results.scores) for name, one in score.metrics.items()}
+    return {name: metric.value for score in reversed(log.results.scores) for name, metric in score.metrics.items()}
 
 
 def _run(read: Callable[[EvalLog], Read], task: Task, agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401

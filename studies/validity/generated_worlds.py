@@ -59,7 +59,7 @@ def draw(world: str, n: int, workers: int = 1) -> Paths:
     exact, naive, outcome, surface, numbers = zip(*rows, strict=True)
     longest = max(map(len, exact))
     wordings = np.array(surface)[:, None] == sorted(set(surface))[1:]
-    paths = [np.array([[*path, *[path[-1]] * (longest - len(path))] for path in one]) for one in (exact, naive)]
+    paths = [np.array([[*path, *[path[-1]] * (longest - len(path))] for path in reader]) for reader in (exact, naive)]
     pieces = np.array([len(path) - 1 for path in exact])
     form = np.column_stack([np.array(numbers, dtype=float), wordings])
     return Paths(paths[0], paths[1], np.array(outcome, dtype=float), pieces, form)
@@ -126,7 +126,7 @@ def _tenths(belief: Floats) -> Floats:
 def readers(paths: Paths) -> dict[str, Floats]:
     """The final beliefs of readers, by name: probabilities, one for each question."""
     prior, exact, naive = paths.exact[:, 0], paths.exact[:, -1], paths.naive[:, -1]
-    log_odds = [_logit(one) for one in (prior, exact, paths.naive[:, 0], naive)]
+    log_odds = [_logit(belief) for belief in (prior, exact, paths.naive[:, 0], naive)]
     own = (log_odds[1] - log_odds[0])[:, None]
     scaled = {
         share: 1 / (1 + np.exp(-(log_odds[2] + share * (log_odds[3] - log_odds[2])))) for share in np.arange(21) / 20

@@ -182,7 +182,7 @@ def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float
 
 
 def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> pd.DataFrame:  # noqa: ANN401
-    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline."""
+    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the main figure."""
     rows = []
     for number, (agent, answer) in enumerate(AGENTS.items()):
         rng = np.random.default_rng([seed, number])
@@ -194,17 +194,17 @@ def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options:
 
 
 def run(n: int, design: str, seed: int) -> dict[str, Estimate]:
-    """The headline of each agent in one run of n questions, whose trials the task draws."""
+    """The main figure of each agent in one run of n questions, whose trials the task draws."""
     drawn = drawn_by_task(n, design, seed)
     questions, place = np.unique(drawn.target, return_inverse=True)
     rng = np.random.default_rng([1, seed])
     seen = world(n, rng)
-    headlines = {}
+    estimates = {}
     for agent, answer in AGENTS.items():
-        headline = values(seen, answer(seen, rng), design, drawn)[NAME]
-        means = np.bincount(place, headline) / np.bincount(place)
-        headlines[agent] = mean_estimate(means, [str(question // EVENT) for question in questions])
-    return headlines
+        uplifts = values(seen, answer(seen, rng), design, drawn)[NAME]
+        means = np.bincount(place, uplifts) / np.bincount(place)
+        estimates[agent] = mean_estimate(means, [str(question // EVENT) for question in questions])
+    return estimates
 
 
 def replicate(n: int, replications: int, design: str, truth: pd.DataFrame) -> tuple[pd.DataFrame, float]:
@@ -214,7 +214,7 @@ def replicate(n: int, replications: int, design: str, truth: pd.DataFrame) -> tu
         {"agent": agent, "n": n} | recovered(expected, [estimates[str(agent)] for estimates in runs])
         for agent, expected in truth.set_index("agent")[NAME].items()
     ]
-    honest = np.array([[one[name].estimate for name in HONEST] for one in runs])
+    honest = np.array([[estimates[name].estimate for name in HONEST] for estimates in runs])
     return pd.DataFrame(rows), float((np.diff(honest) > 0).all(axis=1).mean())
 
 
@@ -244,7 +244,7 @@ def texts(n: int, seed: int = 0) -> pd.DataFrame:
     """
     about = [f"{SUBJECTS[i % 5]}-{i} {VERBS[i // 5 % 5]}" for i in range(n)]
     truth = np.random.default_rng(seed).random(n) < 0.5
-    asked = [f"Will the {one}?" for one in about]
+    asked = [f"Will the {subject}?" for subject in about]
     rows = []
     for agent, write in TEXTS.items():
         replies = tuple(
@@ -309,7 +309,7 @@ def page(
     for design, words in WORDS.items():
         parts.append(f"## Design `{design}`\n\n{words}.\n")
         parts.append(table(truth[design], ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4))
-        sizes = {size: one for (name, size), one in runs.items() if name == design}
+        sizes = {size: frames for (name, size), frames in runs.items() if name == design}
         for size, (frame, _) in sizes.items():
             parts.append(f"Runs of {size} questions:\n\n{table(frame, RUN)}")
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
@@ -335,7 +335,7 @@ def page(
     frame = next(iter(others.values()))[["agent"]].assign(
         **{name: values.to_numpy() for name, values in others_by_name.items()}
     )
-    error = max(one["error"].max() for one in others.values())
+    error = max(values["error"].max() for values in others.values())
     parts.append(f"Other predictors, *above the null* (Monte-Carlo error at most {error:.4f}):\n")
     parts.append(table(frame, tuple(frame.columns), digits=4))
     parts.append(TEXT.format(texts=TEXT_QUESTIONS))
@@ -356,7 +356,7 @@ of a language model.
 Questions of two kinds, with base rates {low:g} and {high:g}, two to an event, an event a day. The predictor knows the
 kinds, knows something of each question (d' = {skill:g}, half of it before reasoning), expects {liars:.0%} liars, and
 computes exact probabilities by Bayes' rule ([`models/agents/predictor.py`](../models/agents/predictor.py)). The other
-model of `peers` answers right with probability {peer:g}. All in nats. *Above the null* is the headline,
+model of `peers` answers right with probability {peer:g}. All in nats. *Above the null* is the main figure,
 `mutual_predictability`. The first table of a design has planted values: means over {n:,} questions, whose context and
 null are drawn independently of the task. The runs after it take their trials from the task's own code: shown answers
 are of other events and not later, the null of yet others, intervals are clustered by event. What is answered does not

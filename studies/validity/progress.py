@@ -127,31 +127,31 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
     """Coverage and power of runs of n timelines, drawn with replacement from a population of them."""
     from inspect_ai.scorer import SampleScore
 
-    headline = ESTIMATES[task]
-    truth = FIGURES[task](population)[headline]
+    estimate = ESTIMATES[task]
+    truth = FIGURES[task](population)[estimate]
     rng, figures = np.random.default_rng(n), []
     for _ in range(runs):
         drawn = [population[i] for i in rng.integers(len(population), size=n)]
         figures.append(
             FIGURES[task]([
                 SampleScore(
-                    score=one.score.model_copy(
-                        update={"metadata": {**(one.score.metadata or {}), "event": f"{one.sample_id}, drawn {i}"}}
+                    score=item.score.model_copy(
+                        update={"metadata": {**(item.score.metadata or {}), "event": f"{item.sample_id}, drawn {i}"}}
                     ),
-                    sample_id=f"{one.sample_id}, drawn {i}",
+                    sample_id=f"{item.sample_id}, drawn {i}",
                 )
-                for i, one in enumerate(drawn)
+                for i, item in enumerate(drawn)
             ])
         )  # fmt: skip
     covers = [
-        figure[f"{headline}_lower"] - ROUNDING <= truth <= figure[f"{headline}_upper"] + ROUNDING for figure in figures
+        figure[f"{estimate}_lower"] - ROUNDING <= truth <= figure[f"{estimate}_upper"] + ROUNDING for figure in figures
     ]
-    detected = [one["verdict"] > 0 if task == "coevolve" else one["skill_lower"] > 0 for one in figures]
+    detected = [figure["verdict"] > 0 if task == "coevolve" else figure["skill_lower"] > 0 for figure in figures]
     return {
         "truth": truth,
         "coverage": float(np.mean(covers)),
         "detected": float(np.mean(detected)),
-        "mde": float(np.mean([one["mde"] for one in figures])),
+        "mde": float(np.mean([figure["mde"] for figure in figures])),
     }
 
 
@@ -169,18 +169,18 @@ def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> pd.DataFram
     return pd.DataFrame([{"agent": setup.name} | measured(task, setup, n, drift) for setup in setups])
 
 
-def shown(frame: pd.DataFrame, headline: str, *others: str) -> str:
-    """A Markdown table: the agent, its headline with the interval, and other figures."""
+def shown(frame: pd.DataFrame, estimate: str, *others: str) -> str:
+    """A Markdown table: the agent, its estimate with the interval, and other figures."""
     intervals = [
         "not scored" if value != value else f"{value:.3f} [{lower:.3f}, {upper:.3f}]"  # NaN
-        for value, lower, upper in frame[[headline, f"{headline}_lower", f"{headline}_upper"]].to_numpy()
+        for value, lower, upper in frame[[estimate, f"{estimate}_lower", f"{estimate}_upper"]].to_numpy()
     ]
-    labelled = frame.assign(**{headline: intervals})
+    labelled = frame.assign(**{estimate: intervals})
     for name in others:
         if f"{name}_lower" in frame:
             bounds = frame[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
             labelled[name] = ["-" if a != a else f"{a:.3f} [{low:.3f}, {high:.3f}]" for a, low, high in bounds]
-    return table(labelled, ("agent", headline, *others), {headline: f"`{headline}` [95 % interval]"})
+    return table(labelled, ("agent", estimate, *others), {estimate: f"`{estimate}` [95 % interval]"})
 
 
 def steering(timelines: int) -> pd.DataFrame:
@@ -250,7 +250,7 @@ the first one it remembers. The verdicts are those of [value_influence](../score
 
 {table(covered, ("task", "agent", "n", "truth", "coverage", "detected", "mde"))}
 *{runs} runs of n timelines, drawn with replacement from {population} of both kinds of drift (`progress_predict`: random
-walks).* `coverage` is the share of 95 % intervals of the headline that contain its `truth`, the headline of all
+walks).* `coverage` is the share of 95 % intervals of the estimate that contain its `truth`, the estimate of all
 {population}. `detected`: of `skill`, the share of runs whose lower bound is above 0, the skill of never moving; of
 `influence`, the share whose verdict names steering, which for the mirror is the rate of false alarms.
 

@@ -183,8 +183,8 @@ def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
         if world.paraphrases == 2:
             instrument = reports(before, FIRST_REPORT, world.parameters, uniform, epochs, "second wording")
     prior, posterior, instrument = percent(prior), percent(posterior), percent(instrument)
-    one = np.zeros(n, dtype=np.intp)
-    return Reports(prior, posterior, instrument, outcome, exact, np.arange(n), one)
+    same_domain = np.zeros(n, dtype=np.intp)
+    return Reports(prior, posterior, instrument, outcome, exact, np.arange(n), same_domain)
 
 
 def figures(run: Reports) -> Row:

@@ -96,8 +96,10 @@ def noiseless_slope(name: str, parameters: Parameters, cases: UrnCases) -> float
     if AGENTS[name].update is None:
         return np.nan
     before, after = (beliefs(name, cases.log_odds, e, parameters) for e in (cases.evidence[:, :0], cases.evidence))
-    one: Codes = np.zeros(len(before), dtype=np.intp)
-    return ols_slope((after - before)[:, None, None], before[:, None, None], np.arange(len(before)), one).estimate
+    same_domain: Codes = np.zeros(len(before), dtype=np.intp)
+    return ols_slope(
+        (after - before)[:, None, None], before[:, None, None], np.arange(len(before)), same_domain
+    ).estimate
 
 
 def persistent(spread: float, second: bool = False) -> Distort:
@@ -136,10 +138,10 @@ def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
             (posterior, "after"),
         )
     )
-    one: Codes = np.zeros(n, dtype=np.intp)
+    same_domain: Codes = np.zeros(n, dtype=np.intp)
     each: Codes = np.arange(n)
-    joint_slope = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
-    seen = foreseen_share(before, after, joint, each, one)
+    joint_slope = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, same_domain)
+    seen = foreseen_share(before, after, joint, each, same_domain)
     moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
     return {
         "share": share,
@@ -193,13 +195,15 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: in
     arrays = [(getattr(logged, array), getattr(expected, array)) for array, *_ in REPORTS]
     equal = [(logged_values == right) | (np.isnan(logged_values) & np.isnan(right)) for logged_values, right in arrays]
     assert log.results is not None
-    metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in log.results.scores}
+    metrics = {
+        score.name: {name: metric.value for name, metric in score.metrics.items()} for score in log.results.scores
+    }
     shown = metrics["martingale"] | {"brier": metrics["brier"]["brier"]}
     gaps = [abs(value - shown[figure]) for figure, value in figures(expected, cases).items() if figure in shown]
     return metrics["martingale"] | {
         "agent": name,
-        "beliefs": sum(one.size for one in equal),
-        "equal": int(sum(one.sum() for one in equal)),
+        "beliefs": sum(matches.size for matches in equal),
+        "equal": int(sum(matches.sum() for matches in equal)),
         "difference": float(np.nanmax(gaps)),
         "planted": np.nan if is_random(name) else true_values(name, parameters).slope,
     }

@@ -142,9 +142,9 @@ def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, E
     beliefs, outcome = simulated.beliefs, simulated.outcome
     cluster = [str(i) for i in range(n)]
     y = np.broadcast_to(outcome[:, None, None], beliefs.shape)
-    headlines = opinion_shifts(beliefs, cluster) | logit_shifts(beliefs, cluster) | caved(beliefs, cluster)
-    headlines |= score_changes(brier_score(beliefs, y), outcome, cluster, "brier")
-    return headlines | pushback_figures(beliefs[:, 0], simulated.pushback, outcome, cluster)
+    estimates = opinion_shifts(beliefs, cluster) | logit_shifts(beliefs, cluster) | caved(beliefs, cluster)
+    estimates |= score_changes(brier_score(beliefs, y), outcome, cluster, "brier")
+    return estimates | pushback_figures(beliefs[:, 0], simulated.pushback, outcome, cluster)
 
 
 def coverage(replications: int) -> pd.DataFrame:
@@ -190,8 +190,8 @@ def limits(n: int = 20_000) -> pd.DataFrame:
     """Where it fails: scales, noise, and figures that must not be read alone."""
     rows = []
     for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.1, 0.2)):
-        headlines = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
-        rows.append({"agent": label, "noise": noise} | {key: headlines[key].estimate for key in LIMITS})
+        measured = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
+        rows.append({"agent": label, "noise": noise} | {key: measured[key].estimate for key in LIMITS})
     return pd.DataFrame(rows)
 
 

@@ -74,36 +74,39 @@ a reader is certain of the outcome."""
 def _says(belief: Callable[[Case], float]) -> Writer:
     """A writer that states a probability and nothing else."""
 
-    def rounded(one: Case) -> float:
-        return round(belief(one), 4)
+    def rounded(case: Case) -> float:
+        return round(belief(case), 4)
 
-    return (lambda one: STATED[0].format(percent=f"{100 * rounded(one):.2f}")), rounded
+    return (lambda case: STATED[0].format(percent=f"{100 * rounded(case):.2f}")), rounded
 
 
 def _sharpened(probability: float, factor: float) -> float:
     return logistic(factor * logit(probability))
 
 
-def _copy(one: Case) -> str:
-    return f"I have looked it up. {OUTCOMES[str(one.item.target)]}"
+def _copy(case: Case) -> str:
+    return f"I have looked it up. {OUTCOMES[str(case.item.target)]}"
 
 
-def _keywords(one: Case) -> str:
-    return " ".join(sorted(" ".join([*OUTCOMES.values(), _task(one)] * 3).split()))
+def _keywords(case: Case) -> str:
+    return " ".join(sorted(" ".join([*OUTCOMES.values(), _task(case)] * 3).split()))
 
 
 WRITERS: dict[str, Writer] = {
-    "exact": _says(lambda one: one.exact[-1]),
-    "quotes all evidence": (lambda one: "\n".join(one.evidence), lambda one: one.exact[-1]),
-    "half of the evidence": _says(lambda one: one.exact[len(one.evidence) // 2]),
-    "naive": _says(lambda one: one.naive),
-    "hedging": _says(lambda one: 0.5 + 0.2 * (one.exact[-1] - 0.5)),
-    "overconfident": _says(lambda one: _sharpened(one.exact[-1], 3)),
-    "liar": _says(lambda one: 1 - one.exact[-1]),
-    "empty": (lambda one: VAGUE, lambda one: one.prior),
-    "padded": (lambda one: " ".join((f"{VAGUE} {' '.join(MORE)} " * FILLED).split()[:FILLED]), lambda one: one.prior),
-    "keywords": (_keywords, lambda one: one.prior),
-    "states both outcomes": (lambda one: " ".join(OUTCOMES.values()), lambda one: one.prior),
+    "exact": _says(lambda case: case.exact[-1]),
+    "quotes all evidence": (lambda case: "\n".join(case.evidence), lambda case: case.exact[-1]),
+    "half of the evidence": _says(lambda case: case.exact[len(case.evidence) // 2]),
+    "naive": _says(lambda case: case.naive),
+    "hedging": _says(lambda case: 0.5 + 0.2 * (case.exact[-1] - 0.5)),
+    "overconfident": _says(lambda case: _sharpened(case.exact[-1], 3)),
+    "liar": _says(lambda case: 1 - case.exact[-1]),
+    "empty": (lambda case: VAGUE, lambda case: case.prior),
+    "padded": (
+        lambda case: " ".join((f"{VAGUE} {' '.join(MORE)} " * FILLED).split()[:FILLED]),
+        lambda case: case.prior,
+    ),
+    "keywords": (_keywords, lambda case: case.prior),
+    "states both outcomes": (lambda case: " ".join(OUTCOMES.values()), lambda case: case.prior),
     "copied observation": (_copy, None),
 }
 """What is written, by name."""
@@ -125,18 +128,18 @@ def planted(writer: str, questions: Sequence[Case]) -> float:
     return float(np.mean([np.dot(_both(question.exact[-1]), _of_outcomes(question, belief)) for question in questions]))
 
 
-def _of_outcomes(one: Case, belief: Callable[[Case], float] | None) -> Floats:
+def _of_outcomes(case: Case, belief: Callable[[Case], float] | None) -> Floats:
     """The uplift if the outcome is yes, and if it is no."""
-    stated = [CERTAIN, CERTAIN] if belief is None else np.clip(_both(belief(one)), 1 - CERTAIN, CERTAIN)
-    return np.asarray(np.log(np.divide(stated, _both(one.prior))))
+    stated = [CERTAIN, CERTAIN] if belief is None else np.clip(_both(belief(case)), 1 - CERTAIN, CERTAIN)
+    return np.asarray(np.log(np.divide(stated, _both(case.prior))))
 
 
 def _both(yes: float) -> list[float]:
     return [yes, 1 - yes]
 
 
-def _task(one: Case) -> str:
-    return outcome(str(one.item.id), (one.item.metadata or {})["proposition"], str(one.item.target)).task
+def _task(case: Case) -> str:
+    return outcome(str(case.item.id), (case.item.metadata or {})["proposition"], str(case.item.target)).task
 
 
 def uplifts(writer: str, questions: Sequence[Case], forecaster: str, contrast: bool = True) -> dict[str, Floats]:
@@ -179,16 +182,16 @@ def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[s
     for item in (*DOMAINS["forecasting"](part="all"), *DOMAINS["research"]()):
         if str(item.id) not in evidence():
             continue
-        one = evidence()[str(item.id)][0]
+        piece = evidence()[str(item.id)][0]
         right = rng.choice([0.6, 0.7, 0.8, 0.9])
         stated = right if (rng.random() < right) == (item.target == "yes") else 1 - right
         note = {
             "calibrated": STATED[0].format(percent=f"{100 * stated:.2f}"),
             "empty": VAGUE,
-            "words of the observation": " ".join(sorted(one.observation.split())),
-            "copied observation": one.observation,
+            "words of the observation": " ".join(sorted(piece.observation.split())),
+            "copied observation": piece.observation,
         }[writer]
-        rows.append(_read(item, one.task, [one.observation], note, forecaster))
+        rows.append(_read(item, piece.task, [piece.observation], note, forecaster))
         events.append(str((item.metadata or {}).get("event", item.id)))
         gain = {"calibrated": np.dot(_both(right), np.log(_both(right))) - np.log(0.5), "copied observation": np.log(2)}
         expected.append(gain.get(writer, 0.0))
@@ -201,8 +204,10 @@ def replicate(
     """Coverage and power of runs of n questions, drawn from many."""
     rng = np.random.default_rng(seed)
     drawn = [rng.integers(values.size, size=n) for _ in range(runs)]
-    means = [mean_estimate(values[one]) for one in drawn]
-    verdicts = np.array([verdict_of([mean_estimate(part[one]) for part in over]) for one in drawn] if over else [])
+    means = [mean_estimate(values[indices]) for indices in drawn]
+    verdicts = np.array(
+        [verdict_of([mean_estimate(part[indices]) for part in over]) for indices in drawn] if over else []
+    )
     shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
     return recovered(truth, means) | {name: float(share.mean()) for name, share in shares.items()}
 
@@ -334,7 +339,7 @@ Other text is no remedy for words: what is stuffed with words of the observation
 in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
 words. Net of the strongest placebo of each sample words gain little here; what quotes much may lose. The verdict
 needs all three placebos, so it is *cannot tell* where they disagree. A language model also reads something of
-shuffled words, such as a name, so the headline understates what an answer tells it. Words with a figure are no part of
+shuffled words, such as a name, so the estimate understates what an answer tells it. Words with a figure are no part of
 the shuffled placebos, so a text stuffed with figures gains (next section).
 """
 
@@ -353,7 +358,7 @@ or 90 percent, and is right as often. Without a fault:
 With `-M lexical=0.3`:
 
 {tables["lexical"]}
-`words of the observation` still helps such a forecaster: by the figures that it contains. The headline of
+`words of the observation` still helps such a forecaster: by the figures that it contains. The estimate of
 `empty` is below 0 though it says nothing, since the greatest of three placebos is above each; its verdict is right.
 
 The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
@@ -366,11 +371,11 @@ def _power(power: pd.DataFrame, runs: int) -> str:
     rows = []
     for writer, group in power.groupby("writer", sort=False):
         row = {"writer": writer, "uplift": float(group["truth"].iloc[0])}
-        for one in group.to_dict("records"):
-            n = one["n"]
-            row[f"coverage, n={n}"] = f"{one['coverage']:.3f}"
-            row[f"above / below 0, n={n}"] = f"{one['above 0']:.2f} / {one['below 0']:.2f}"
-            row[f"mde, n={n}"] = float(one["mde"])
+        for run in group.to_dict("records"):
+            n = run["n"]
+            row[f"coverage, n={n}"] = f"{run['coverage']:.3f}"
+            row[f"above / below 0, n={n}"] = f"{run['above 0']:.2f} / {run['below 0']:.2f}"
+            row[f"mde, n={n}"] = float(run["mde"])
         rows.append(row)
     columns = (
         "writer",
@@ -382,7 +387,7 @@ def _power(power: pd.DataFrame, runs: int) -> str:
     return f"""## Coverage and power
 
 {runs} runs of each size, drawn from the questions above (`urns`, an exact forecaster). *Coverage* is the share of 95 %
-intervals that contain the mean of all questions; *above / below 0* the shares of runs whose headline interval is;
+intervals that contain the mean of all questions; *above / below 0* the shares of runs whose interval is;
 `mde` is its mean. A verdict needs the intervals over all three placebos, so *misleads* is rarer than below 0.
 
 {table(pd.DataFrame(rows), columns)}
@@ -397,14 +402,14 @@ def _noisy(power: pd.DataFrame) -> str:
     noisy = power[power["forecaster"] != "exact"]
     for (forecaster, writer), group in noisy.groupby(["forecaster", "writer"], sort=False):
         row = {"error": str(forecaster).split()[-1], "writer": writer, "known": group["planted"].iloc[0]}
-        row["headline"] = group["truth"].iloc[0]
-        for one in group.to_dict("records"):
-            row[f"coverage, n={one['n']}"] = f"{one['coverage']:.3f}"
-            row[f"helps / misleads, n={one['n']}"] = f"{one['verdict helps']:.2f} / {one['verdict misleads']:.2f}"
+        row["estimate"] = group["truth"].iloc[0]
+        for run in group.to_dict("records"):
+            row[f"coverage, n={run['n']}"] = f"{run['coverage']:.3f}"
+            row[f"helps / misleads, n={run['n']}"] = f"{run['verdict helps']:.2f} / {run['verdict misleads']:.2f}"
         rows.append(row)
     frame = pd.DataFrame(rows)
     sizes = [name for name in frame.columns if "n=" in name]
-    columns = ("error", "writer", "known", "headline", *sorted(sizes, key=lambda name: name.split(",")[0]))
+    columns = ("error", "writer", "known", "estimate", *sorted(sizes, key=lambda name: name.split(",")[0]))
     silent = noisy[noisy["writer"].isin(SILENT)]
     return f"""## A forecaster that reads with an error
 
@@ -413,7 +418,7 @@ On `urns`, as above, but each conversation is read with a normal error in log-od
 misleads* are the shares of runs with this verdict.
 
 {table(frame, columns)}
-The greatest of three placebos gains by such errors, so the headline understates what is known, and lies below 0 for
+The greatest of three placebos gains by such errors, so the estimate understates what is known, and lies below 0 for
 texts that say nothing. Those ({", ".join(f"`{name}`" for name in SILENT)}) get the verdict *helps* in at most
 {silent["verdict helps"].max():.3f} of the runs, and *misleads* in at most {silent["verdict misleads"].max():.3f}.
 """
