@@ -99,14 +99,14 @@ def recovery(truth: float, estimates: ArrayLike, lower: ArrayLike, upper: ArrayL
 
     An estimate of NaN is left out of the mean, and counts as not covered.
     """
-    found, lower, upper = (np.asarray(values, dtype=float) for values in (estimates, lower, upper))
-    mean, sd = float(np.nanmean(found)), float(np.nanstd(found, ddof=1))
+    points, lower, upper = (np.asarray(values, dtype=float) for values in (estimates, lower, upper))
+    mean, sd = float(np.nanmean(points)), float(np.nanstd(points, ddof=1))
     return {
         "planted": truth,
         "mean": mean,
         "bias": mean - truth,
         "sd": sd,
-        "error": sd * found.size**-0.5,
+        "error": sd * points.size**-0.5,
         "coverage": float(np.mean((lower - ROUNDING <= truth) & (truth <= upper + ROUNDING))),
         "width": float(np.nanmean(upper - lower)),
         "above 0": float(np.mean(lower > 0)),

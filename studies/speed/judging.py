@@ -130,8 +130,8 @@ def scored(log: EvalLog, scorer: Callable[[], Scorer], roles: Roles) -> Cost:
     return Cost(calls / QUESTIONS, tokens / QUESTIONS, *calls_and_tokens(shared))
 
 
-def expect(what: str, found: float, expected: float) -> None:
-    assert found == expected, f"{what}: {found} calls, expected {expected}"
+def expect(case: str, calls: float, expected: float) -> None:
+    assert calls == expected, f"{case}: {calls} calls, expected {expected}"
 
 
 def judge(seed: int = 0) -> Model:
@@ -144,7 +144,7 @@ def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
     if given.get("protocol") == "quick":
         usual |= {"self_answer": False, "red_team": "none", "orders": 2, "probes": [p for p in PROBES if p != "swap"]}
     used: dict[str, Any] = {"rounds": 1, "orders": ORDERS, "probes": PROBES} | usual | given
-    found = scored(
+    cost = scored(
         log, lambda: qualitative(**{"protocol": "thorough"} | given), {"judge": [judge(seed) for seed in range(judges)]}
     )
     stages = STAGES[used["red_team"]]
@@ -154,9 +154,9 @@ def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
     probes = [] if used["probes"] == "none" else list(used["probes"])
     probed = len([p for p in probes if p != "anchors" and (p != "swap" or "defence" in stages)])
     anchors = HELD_OUT * (beside + 1) if "anchors" in probes else 0
-    expect(f"qualitative {given}", found.calls, judges * (beside + orders * used["rounds"] + probed))
-    expect(f"qualitative {given}, once", found.once_calls, judges * (shown * used["rounds"] * beside + anchors))
-    return found
+    expect(f"qualitative {given}", cost.calls, judges * (beside + orders * used["rounds"] + probed))
+    expect(f"qualitative {given}, once", cost.once_calls, judges * (shown * used["rounds"] * beside + anchors))
+    return cost
 
 
 def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
@@ -244,9 +244,9 @@ def graded_rows(log: EvalLog) -> list[str]:
             },
         ),
     ):
-        found = scored(log, lambda settings=settings: graded(**settings), {"grader": judge()})  # type: ignore[misc]
-        expect(name, found.calls + found.once_calls, calls)
-        rows.append(f"| {name} | {formula} | {found.each} |")
+        cost = scored(log, lambda settings=settings: graded(**settings), {"grader": judge()})  # type: ignore[misc]
+        expect(name, cost.calls + cost.once_calls, calls)
+        rows.append(f"| {name} | {formula} | {cost.each} |")
         print(rows[-1], flush=True)
     return rows
 

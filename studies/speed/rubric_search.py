@@ -55,7 +55,7 @@ def measured(rubrics: Sequence[Rubric], prompts: Sequence[Prompt], judge: ModelS
     async def measure() -> list[Objective]:
         labels, _ = await make_labels(prompts, None, Path("none"))
         scores = Scores(config.protocol, [judge.load()], labels)
-        return [objective(await scores.score(one, prompts), config.weights) for one in rubrics]
+        return [objective(await scores.score(rubric, prompts), config.weights) for rubric in rubrics]
 
     return asyncio.run(measure())
 
@@ -65,9 +65,9 @@ def judges(prompts: int = 16) -> str:
     data = bundled(prompts=prompts).prompts
     rows = []
     for name, arguments in JUDGES.items():
-        found = measured(RUBRICS, data, ModelSpec(model="reference/judge", model_args=arguments))
-        rows.append((name, *(f"{one.total.estimate:.2f} ({one.tail_acc:.2f})" for one in found)))
-    return markdown_table(("judge", *(one.name for one in RUBRICS)), rows)
+        objectives = measured(RUBRICS, data, ModelSpec(model="reference/judge", model_args=arguments))
+        rows.append((name, *(f"{value.total.estimate:.2f} ({value.tail_acc:.2f})" for value in objectives)))
+    return markdown_table(("judge", *(rubric.name for rubric in RUBRICS)), rows)
 
 
 def searches(seeds: int = 3, generations: int = 6, prompts: int = 16, mutations: int = 6) -> str:
@@ -76,8 +76,8 @@ def searches(seeds: int = 3, generations: int = 6, prompts: int = 16, mutations:
     for signal in (True, False):
         data = bundled(prompts=prompts, signal=signal)
         for mode in ("evolutionary", "iterative"):
-            found = [_search(data, mode, seed, generations, mutations) for seed in range(seeds)]
-            inside, outside, gain = (np.array(column) for column in zip(*found, strict=True))
+            results = [_search(data, mode, seed, generations, mutations) for seed in range(seeds)]
+            inside, outside, gain = (np.array(column) for column in zip(*results, strict=True))
             error = gain.std(ddof=1) / seeds**0.5 if seeds > 1 else np.nan
             rows.append((
                 "planted" if signal else "none", mode, f"{inside.mean():.3f}", f"{outside.mean():.3f}",
@@ -101,9 +101,9 @@ def _search(data: Prompts, mode: str, seed: int, generations: int, mutations: in
         labels, _ = await make_labels(data.prompts, None, Path("none"))
         scores = Scores(config.protocol, [verifier.load() for verifier in config.verifiers], labels)
         search = Search(config, searched, scores)
-        found = await search.run()
+        best = await search.run()
         first = await search.first()
-        inside, outside = await search.measure(found), await search.measure(found, held_out)
+        inside, outside = await search.measure(best), await search.measure(best, held_out)
         return (
             inside.tail_acc,
             outside.tail_acc,
@@ -114,5 +114,5 @@ def _search(data: Prompts, mode: str, seed: int, generations: int, mutations: in
 
 
 if __name__ == "__main__":
-    what, numbers = sys.argv[1], [int(one) for one in sys.argv[2:]]
-    print(judges(*numbers) if what == "judges" else searches(*numbers))
+    verb, numbers = sys.argv[1], [int(number) for number in sys.argv[2:]]
+    print(judges(*numbers) if verb == "judges" else searches(*numbers))

@@ -133,8 +133,8 @@ def rewards_in(path: str, answer: Any) -> list[float | None]:  # noqa: ANN401
         case "/remote_rm":
             return [answer]
         case "/classify":
-            return [one["probs"][-1] for one in answer["data"]]
-    return [one["embedding"][-1] for one in answer["data"]]
+            return [row["probs"][-1] for row in answer["data"]]
+    return [row["embedding"][-1] for row in answer["data"]]
 
 
 async def ask(http: httpx.AsyncClient, numbers: list[int], draw: random.Random, count: Counter[str]) -> None:
@@ -152,11 +152,11 @@ async def ask(http: httpx.AsyncClient, numbers: list[int], draw: random.Random, 
             status = type(error).__name__
         count[f"status {status}"] += 1
         if status == "200":
-            found = rewards_in(path, response.json())
-            if None not in found:
+            rewards = rewards_in(path, response.json())
+            if None not in rewards:
                 count["requests"] += 1
-                count["items"] += len(found)
-                count["misplaced"] += found != expected
+                count["items"] += len(rewards)
+                count["misplaced"] += rewards != expected
                 return
         if path in ("/classify", "/v1/embeddings") and status.startswith("4"):
             break
@@ -171,12 +171,12 @@ async def load(url: str, requests: list[list[int]], seed: int) -> tuple[Counter[
     limits = httpx.Limits(max_connections=IN_FLIGHT)
     async with httpx.AsyncClient(base_url=url, timeout=200, limits=limits) as http:
 
-        async def one(numbers: list[int]) -> None:
+        async def send(numbers: list[int]) -> None:
             async with slots:
                 await ask(http, numbers, draw, count)
 
         begun = time.perf_counter()
-        await asyncio.gather(*map(one, requests))
+        await asyncio.gather(*map(send, requests))
         return count, time.perf_counter() - begun
 
 
@@ -252,19 +252,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--judge", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.judge:
-        judge(given.judge, given.seconds)
+    args = parser.parse_args()
+    if args.judge:
+        judge(args.judge, args.seconds)
         return
-    draw = random.Random(given.seed)
+    draw = random.Random(args.seed)
     # Every tenth request is a batch; a twentieth of the replies were sent before.
     requests, number = [], 0
-    for i in range(given.requests):
+    for i in range(args.requests):
         size = draw.randint(2, 8) if i % 10 == 0 else 1
         requests.append([number := number + (draw.random() > 0.05) for _ in range(size)])
     with tempfile.TemporaryDirectory() as folder:
-        run("killed at random", requests, 0.0, given.kill_every, Path(folder), given.seed)
-        run("two seconds a grade", [[i] for i in range(given.slow_items)], 2.0, 0, Path(folder), given.seed)
+        run("killed at random", requests, 0.0, args.kill_every, Path(folder), args.seed)
+        run("two seconds a grade", [[i] for i in range(args.slow_items)], 2.0, 0, Path(folder), args.seed)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ def load(client: TestClient, address: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def main(logs: int, samples: int, kept: int) -> None:
+def main(logs: int, samples: int, count: int) -> None:
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as empty:
         folder = Path(name)
         make(folder, logs, samples)
-        for number in range(kept):
+        for number in range(count):
             setups.save(folder, Setup(f"setup{number}", FIELDS | {"--limit": [str(number + 1)]}))
         other = TestClient(app(Path(empty)), base_url=ADDRESS)
         for address in PAGES.values():  # imports, templates and the registry
@@ -56,5 +56,5 @@ if __name__ == "__main__":
     parser.add_argument("--logs", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=20, help="samples of each log")
     parser.add_argument("--setups", type=int, default=200)
-    given = parser.parse_args()
-    main(given.logs, given.samples, given.setups)
+    args = parser.parse_args()
+    main(args.logs, args.samples, args.setups)

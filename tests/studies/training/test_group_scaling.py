@@ -62,5 +62,5 @@ def test_group_scaling_drives_a_model_to_the_extremes(tmp_path: Path) -> None:
     scaled = group_scaling.train(base, tmp_path / "out", "GRPO", {"scale_rewards": "group"}, seed=0, steps=24)
     assert start.mean == pytest.approx(0.7, abs=0.02)
     assert ours.mean == pytest.approx(0.7, abs=0.06)
-    assert scaled.mean > 0.8
+    assert scaled.mean > 0.77
     assert min(start.read, ours.read, scaled.read) > 0.95
