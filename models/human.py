@@ -233,17 +233,17 @@ class HumanAPI(ModelAPI):
         if not self._journal_named:
             dim(console, f"Each reply is kept in {self.journal.path} as it is sent.")
             self._journal_named = True
-        seen = SHOWN.count(messages)
+        old = SHOWN.count(messages)
         epochs = [m.metadata["epoch"] for m in messages if m.metadata and "epoch" in m.metadata]
-        title = ["The conversation continues" if seen else "New conversation"]
+        title = ["The conversation continues" if old else "New conversation"]
         title += [f"epoch {epochs[-1]}"] if epochs else []
         title += [f"you answer as {role}"] if role else []
         console.print()
         console.rule(plain(", ".join(title)), style="bold")
-        if seen:
+        if old:
             dim(console, "Only what is new is shown; /all shows everything.")
         console.print()
-        show(console, messages[seen:])
+        show(console, messages[old:])
         console.rule(plain(f"Your reply, as {role or 'the assistant'}"))
         if tools:
             dim(console, f"A model could call tools here ({', '.join(tools)}); a person cannot. Answer in words.")

@@ -92,30 +92,21 @@ async def reply_logprobs(
     """The log-probabilities of replies to one conversation. They share the work of reading it.
 
     The reply's tokens are those of its text alone, without an end token, so "Yes" and "Yes, since" share the
-    probability of "Yes". The model does not think first.
-
-    Model calls: one for all replies, or with "elicited" one for each.
-
-    Args:
-        model: The predictor. A local one, a server, or a simulated one can do "teacher_forced".
-        messages: The conversation before the reply. The last message is the user's.
-        replies: Texts, at least one.
-        method: None takes "teacher_forced" where the provider can, otherwise "top_logprobs".
-
-    Returns:
-        One result for each reply, in order.
+    probability of "Yes". The model does not think first. The last message is the user's. One model call for all
+    replies, or with "elicited" one for each. Without a `method` it is "teacher_forced" where the provider
+    can (a local model, a server, a simulated one), otherwise "top_logprobs".
 
     Raises:
         BadInput: The provider cannot do what is asked for.
     """
-    chosen = check_method(model, method)
-    if chosen == "elicited":
+    method = check_method(model, method)
+    if method == "elicited":
         return [await _elicit(model, messages, reply) for reply in replies]
     model, off = without_thinking(model)
-    if chosen == "top_logprobs":
-        output = await generate(model, messages, off.merge(_config(model)))
+    if method == "top_logprobs":
+        output = await generate(model, messages, off.merge(first_token_config(model)))
         failure = failure_reason(output)
-        return [_unread(failure, chosen) if failure else _first_word(output, model, reply) for reply in replies]
+        return [_unread(failure, method) if failure else _first_word(output, model, reply) for reply in replies]
     scoring = copy(model)
     scoring.api = copy(model.api)
     score = _back_end(model)
@@ -131,7 +122,8 @@ async def reply_logprobs(
     scoring.api.generate = partial(_generate, score, model.api, replies)  # type: ignore[method-assign]
     with enough_memory(model):
         output = await scoring.generate(list(messages), config=GenerateConfig(extra_body=scoring.config.extra_body))
-    return [_reply_logprob(choice, reason) for choice, reason in zip(output.choices, _reasons(output), strict=True)]
+    reasons = (output.metadata or {})["reasons"]
+    return [_reply_logprob(choice, reason) for choice, reason in zip(output.choices, reasons, strict=True)]
 
 
 def check_method(model: Model, method: Method | None = None) -> Method:
@@ -154,9 +146,9 @@ BackEnd = Callable[[Any, list[ChatMessage], Sequence[str]], Awaitable[tuple[list
 
 
 def _back_end(model: Model) -> BackEnd | None:
-    own: BackEnd | None = getattr(model.api, "score_replies", None)
-    if own:  # a simulated model
-        return own
+    simulated: BackEnd | None = getattr(model.api, "score_replies", None)
+    if simulated:  # a simulated model
+        return simulated
     if hasattr(model.api, "hf_chat"):
         return score_local
     return score_server if str(model).split("/")[0] in SERVER_PROVIDERS else None
@@ -171,21 +163,17 @@ async def _generate(
     **__: object,
 ) -> ModelOutput:
     """In place of the provider's `generate`: a choice for each reply, with its log-probabilities."""
-    scored, read = await score(api, input, replies)
+    scored, tokens_read = await score(api, input, replies)
     choices, reasons = [], []
-    for reply, one in zip(replies, scored, strict=True):
-        listed = [] if isinstance(one, str) else one
+    for reply, result in zip(replies, scored, strict=True):
+        listed = [] if isinstance(result, str) else result
         finite = all(np.isfinite(logprob) for _, logprob in listed)
-        reasons.append(one if isinstance(one, str) else "" if finite else NOT_FINITE)
+        reasons.append(result if isinstance(result, str) else "" if finite else NOT_FINITE)
         tokens = [Logprob(token=text, logprob=logprob) for text, logprob in listed] if finite else []
         message = ChatMessageAssistant(content=reply, source="generate")
         choices.append(ChatCompletionChoice(message=message, logprobs=Logprobs(content=tokens)))
-    usage = ModelUsage(input_tokens=read, output_tokens=0, total_tokens=read)
+    usage = ModelUsage(input_tokens=tokens_read, output_tokens=0, total_tokens=tokens_read)
     return ModelOutput(model=api.model_name, choices=choices, usage=usage, metadata={"reasons": reasons})
-
-
-def _reasons(output: ModelOutput) -> list[str]:
-    return list((output.metadata or {})["reasons"])
 
 
 def _reply_logprob(choice: ChatCompletionChoice, reason: str) -> ReplyLogprob:
@@ -237,11 +225,7 @@ class TokenBelief:
 
 
 async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) -> tuple[str | None, str | None]:
-    """Send a request in both forms, A = Yes and A = No. Two model calls of one token each.
-
-    Args:
-        model: Any model that gives log-probabilities.
-        messages: A conversation whose last message ends with `LETTERS`.
+    """Send a request, which ends with `LETTERS`, in both forms, A = Yes and A = No. Two model calls of one token each.
 
     Returns:
         The probabilities of A and B as JSON, for `token_belief`: those with A = Yes, then those with A = No. Or None
@@ -252,7 +236,7 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
     """
     masses = []
     model, off = without_thinking(model)
-    config = off.merge(_config(model))
+    config = off.merge(first_token_config(model))
     *history, last = messages
     before, letters, after = last.text.rpartition(YES_FIRST)
     assert letters, "the last message must end with LETTERS"
@@ -298,9 +282,6 @@ def token_belief(probabilities: str) -> TokenBelief:
     $$\mathrm{logit}\,b=\tfrac12\left(\ln\frac{P_1(A)}{P_1(B)}+\ln\frac{P_2(B)}{P_2(A)}\right)$$
 
     where A is yes in form 1 and no in form 2.
-
-    Args:
-        probabilities: As `letter_probabilities` returns them.
     """
     masses = np.array(json.loads(probabilities))
     log_odds = np.log(np.maximum(masses, MIN_PROBABILITY)) @ np.array([1, -1])
@@ -309,7 +290,8 @@ def token_belief(probabilities: str) -> TokenBelief:
     return TokenBelief(belief if mass >= MIN_MASS else None, float(log_odds.sum()), mass)
 
 
-def _config(model: Model) -> GenerateConfig:
+def first_token_config(model: Model) -> GenerateConfig:
+    """The settings with which a model gives the log-probabilities of its likeliest first tokens."""
     provider = str(model).split("/")[0]
     # At temperature 1, servers that rescale log-probabilities leave them as they are. OpenAI's Responses API takes no
     # fewer than 16 tokens, of which the first counts, and gives no log-probabilities while the model thinks.

@@ -86,8 +86,8 @@ class ReferenceAPI(ModelAPI):
     ) -> None:
         # Inspect's cache identifies a model by name and base URL only, and agents with other parameters must not share
         # entries.
-        planted = ",".join(f"{name}={parameters[name]}" for name in sorted(parameters)) or None
-        super().__init__(model_name, planted, api_key, [], config)
+        values_text = ",".join(f"{name}={parameters[name]}" for name in sorted(parameters)) or None
+        super().__init__(model_name, values_text, api_key, [], config)
         one_of("reference agent", model_name, sorted(REGISTRY))
         for name in parameters:
             one_of(f"argument of reference/{model_name}", name, sorted(TAKES[model_name]))
@@ -124,8 +124,10 @@ class ReferenceAPI(ModelAPI):
             written = reply
             output = ModelOutput.from_content(name, written)
         # Usage is reported so that Inspect does not download a tokenizer to count tokens.
-        read, wrote = count_tokens(talk.text), count_tokens(written)
-        output.usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+        input_tokens, output_tokens = count_tokens(talk.text), count_tokens(written)
+        output.usage = ModelUsage(
+            input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+        )
         return output
 
     async def count_text_tokens(self, text: str) -> int:
@@ -144,5 +146,5 @@ class ReferenceAPI(ModelAPI):
     ) -> tuple[list[list[tuple[str, float]] | str], int]:
         assert isinstance(self.agent, forecaster.Forecaster | predictor.Predictor)
         scored = [self.agent.logprobs(messages, reply) for reply in replies]
-        read = count_tokens("".join(message.text for message in messages)) + sum(map(count_tokens, replies))
-        return [words or "The reply is empty." for words in scored], read
+        input_tokens = count_tokens("".join(message.text for message in messages)) + sum(map(count_tokens, replies))
+        return [words or "The reply is empty." for words in scored], input_tokens

@@ -72,22 +72,16 @@ class RewardModel:
         self.kind = members[0].kind
 
     def score(self, conversations: Sequence[Sequence[ChatMessage]]) -> list[float]:
-        """The reward of each conversation's last reply, or of its steps; NaN if there is none.
-
-        Args:
-            conversations: Messages; the last one is the reply. Of a process model every reply is a step.
-        """
+        """The reward of each conversation's last reply, or of a process model of all its replies; NaN without one."""
         return [reading.reward for reading in self.read(conversations)]
 
     def read(
         self, conversations: Sequence[Sequence[ChatMessage]], starts: Sequence[int] | None = None
     ) -> list[Reading]:
-        """What the model says of each conversation, in batches.
+        """What the model says of each conversation, whose last message is the reply, in batches.
 
-        Args:
-            conversations: Messages; the last one is the reply.
-            starts: For each conversation the index of the first message whose reply is a step. None is 0: examples
-                before the question would be steps too.
+        For a process model `starts` are the indices from which replies are steps. None is 0: examples before the
+        question would be steps too.
         """
         prepared = [
             self._prepare(conversation, start)
@@ -138,12 +132,7 @@ ROLES: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "
 def chat_messages(messages: Sequence[Mapping[str, Any]], place: str) -> list[ChatMessage]:
     """The messages of a dataset's row as a reward model scores them.
 
-    Args:
-        messages: With `role` and `content`.
-        place: Where the row is, for the error.
-
-    Raises:
-        BadInput: A message of a tool, or that calls one: it would be written in another way than in training.
+    Those of a tool, or that call one, are refused: they would be written in another way than in training.
     """
     for message in messages:
         if message["role"] not in ROLES or message.get("tool_calls"):
@@ -202,11 +191,7 @@ def load(
 
 
 def folders_of(folder: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The folders of the members, with patterns resolved.
-
-    Raises:
-        BadInput: Nothing matches a pattern.
-    """
+    """The folders of the members, with patterns resolved; a BadInput if nothing matches one."""
     return [
         path for place in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(place))
     ]

@@ -17,6 +17,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import ASKED, OWN_ANSWER
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.reading import MARKER
+from truthgym.models.agents.tool_users import NOTES
 from truthgym.models.predictor import LETTERS
 from truthgym.solvers.critique_revise import CRITICISE, REVISE
 from truthgym.solvers.direct import CONCLUDE
@@ -44,7 +45,7 @@ class Asks(StrEnum):
     ARGUMENT = "argue for this position"
     CRITIQUE = CRITICISE
     REVISION = REVISE
-    NOTES = "Write your notes anew"
+    NOTES = NOTES
 
 
 @dataclass(frozen=True)

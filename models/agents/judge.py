@@ -210,10 +210,13 @@ def rate(request: Request, field: str) -> int:
         invited=bool(FULL_MARKS.search(text)),
         draw=uniform(request.parameters.seed, "arbitrary", text),
     )
-    noisy_rating = float(noisy(rating, request.parameters.noise, request.place("noise")))
-    if request.parameters.coarse:
-        noisy_rating = float(nearest_level(noisy_rating, request.parameters.coarse))
-    return whole(100 * noisy_rating, request.place("rounding", field))
+    return whole(100 * _with_errors(rating, request, "noise"), request.place("rounding", field))
+
+
+def _with_errors(rating: float, request: Request, *key: str) -> float:
+    """A rating with the judge's noise, drawn by the key, and on its levels."""
+    rating = float(noisy(rating, request.parameters.noise, request.place(*key)))
+    return float(nearest_level(rating, request.parameters.coarse)) if request.parameters.coarse else rating
 
 
 def grade_criterion(request: Request, field: str, criterion: str, description: str) -> float:
@@ -230,10 +233,7 @@ def grade_criterion(request: Request, field: str, criterion: str, description: s
         invited=bool(FULL_MARKS.search(text)),
         draw=uniform(parameters.seed, "arbitrary", text),
     )
-    rating = float(noisy(rating, parameters.noise, request.place("noise", field)))
-    if parameters.coarse:
-        rating = float(nearest_level(rating, parameters.coarse))
-    top = int(scale[3])
+    rating, top = _with_errors(rating, request, "noise", field), int(scale[3])
     if scale[1] or scale[2]:
         return whole(top * rating, request.place("rounding", field))
     return round(top * rating, 4)

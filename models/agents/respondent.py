@@ -27,7 +27,7 @@ from inspect_ai.model import (
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.progress import LETTERS, SIMULATED, Item, TimelineQuestion, era_facts
-from truthgym.models.predictor import MIN_MASS, SPACE_MARKS, without_thinking
+from truthgym.models.predictor import MIN_MASS, MIN_PROBABILITY, SPACE_MARKS, first_token_config, without_thinking
 from truthgym.solvers.roles import required_model
 
 T = TypeVar("T")
@@ -39,8 +39,6 @@ SECTION = "## {title} (weight {weight}):"
 EXAMPLE = '- "{context}" {percent} in 100 would choose: {option}'
 NOTES = "Notes on what people hold right:"
 REWRITE = "Rewrite your notes"
-MIN_PROBABILITY = 1e-6
-"""A letter that is not among the 20 likeliest tokens counts as this probable."""
 LETTER_TOKENS = 16
 """Tokens for a letter that is written, for models that add a word or an end mark."""
 
@@ -134,16 +132,10 @@ class Respondent:
         if self.elicitation == "letter":
             output = await self._generate(request, GenerateConfig(temperature=0.0, max_tokens=LETTER_TOKENS))
             letter = written_letter(output.completion, k)
-            return (
-                [float(letter == other) for other in LETTERS[:k]]
-                if letter
-                else f"no letter in {output.completion[:60]!r}"
-            )
-        provider = str(self.model()).split("/")[0]
-        config = GenerateConfig(
-            logprobs=True, top_logprobs=20, max_tokens=16 if provider == "openai" else 1, temperature=1.0
-        )
-        output = await self._generate(request, config)
+            if letter is None:
+                return f"no letter in {output.completion[:60]!r}"
+            return [float(letter == option) for option in LETTERS[:k]]
+        output = await self._generate(request, first_token_config(self.model()))
         logprobs = output.choices[0].logprobs if output.choices else None
         if not logprobs or not logprobs.content or not logprobs.content[0].top_logprobs:
             if self._simulated(self.model()) or output.stop_reason == "content_filter":
@@ -216,12 +208,12 @@ async def _all(calls: Sequence[Callable[[], Awaitable[T]]], in_turn: bool) -> li
         return [await call() for call in calls]
     results: dict[int, T] = {}
 
-    async def one(i: int, call: Callable[[], Awaitable[T]]) -> None:
+    async def keep(i: int, call: Callable[[], Awaitable[T]]) -> None:
         results[i] = await call()
 
     async with anyio.create_task_group() as group:
         for i, call in enumerate(calls):
-            group.start_soon(one, i, call)
+            group.start_soon(keep, i, call)
     return [results[i] for i in range(len(calls))]
 
 
@@ -262,9 +254,9 @@ def people(
         if isinstance(proxies, Mapping):
             if era not in proxies:
                 raise BadInput(f"proxies: the era {era} has no proxy; give it a model, or leave it out of eras")
-            model = _later(opened, str(proxies[era]))
+            model = partial(opened.open, str(proxies[era]))
         elif proxies == "checkpoints":
-            model = _later(opened, HISTLLAMA.format(size=size, era=era, version=VERSIONS[size]))
+            model = partial(opened.open, HISTLLAMA.format(size=size, era=era, version=VERSIONS[size]))
         elif proxies == "personas":
             model, persona = _fixed(required_model(ROLE)), _persona(era, texts)
         else:
@@ -294,10 +286,6 @@ def _persona(era: str, texts: str | None) -> str:
 
 def _fixed(model: Model) -> Callable[[], Model]:
     return lambda: model
-
-
-def _later(opened: "_OneAtATime", name: str) -> Callable[[], Model]:
-    return lambda: opened.open(name)
 
 
 class _OneAtATime:

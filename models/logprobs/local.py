@@ -181,8 +181,8 @@ def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Ite
         output = network(input_ids=ids[:, begin:end], past_key_values=cache, use_cache=use_cache, logits_to_keep=keep)
         logits = output.logits.float()
         targets = ids[:, end - keep + 1 : end + 1, None]
-        chosen = logits.gather(2, targets).squeeze(2) - logits.logsumexp(dim=2)
-        logprobs[:, end - keep - first : end - first] = chosen.cpu()
+        values = logits.gather(2, targets).squeeze(2) - logits.logsumexp(dim=2)
+        logprobs[:, end - keep - first : end - first] = values.cpu()
         cache = getattr(output, "past_key_values", None) if use_cache else None
         if end < width and not _reusable(cache):  # read in one piece, and one row at a time
             if len(rows) > 1:

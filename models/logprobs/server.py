@@ -48,17 +48,17 @@ async def score_server(
         server = (LlamaCpp if is_llama_cpp else Echo)(client, api.service_model_name())
         prompt = await server.encode_chat({"messages": chat, "chat_template_kwargs": template or {}})
         scored: list[Scored] = []
-        read = len(prompt) if is_llama_cpp else 0
+        tokens_read = len(prompt) if is_llama_cpp else 0
         for reply in replies:
             tokens = await server.encode(reply)
-            read += len(tokens) if is_llama_cpp or not tokens else len(prompt) + len(tokens)
+            tokens_read += len(tokens) if is_llama_cpp or not tokens else len(prompt) + len(tokens)
             try:
                 scored.append(await server.score(prompt, tokens) if tokens else EMPTY)
             except httpx.HTTPStatusError as error:
                 if not any(words in error.response.text for words in TOO_LONG):
                     raise
                 scored.append(TOO_LONG_FOR_SERVER)
-    return scored, read
+    return scored, tokens_read
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
@@ -96,8 +96,8 @@ class Echo:
         texts, logprobs = echoed.get("tokens") or [], echoed.get("token_logprobs") or []
         if len(logprobs) < len(ids):  # those of the generated token alone
             raise _no_logprobs(self.client)
-        chosen = slice(len(prompt), len(ids))
-        return list(zip(texts[chosen], map(float, logprobs[chosen]), strict=True))
+        places = slice(len(prompt), len(ids))
+        return list(zip(texts[places], map(float, logprobs[places]), strict=True))
 
     async def _tokenize(self, text: dict[str, Any]) -> list[int]:
         try:
