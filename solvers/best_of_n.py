@@ -76,14 +76,14 @@ def best_of_n(
         ]
         sign = 1 if best == "highest" else -1
         order = [sign * value if isfinite(value) else -inf for value in values]
-        chosen = order.index(max(order))
-        for name, value in states[chosen].store.items():
+        winner = order.index(max(order))
+        for name, value in states[winner].store.items():
             state.store.set(name, value)
-        state.messages, state.output = states[chosen].messages, states[chosen].output
+        state.messages, state.output = states[winner].messages, states[winner].output
         record = state.store_as(BestOfN)
         record.scores = [value if isfinite(value) else None for value in values]
         record.answers = [candidate.output.completion for candidate in states]
-        record.chosen = chosen
+        record.chosen = winner
         return state
 
     return solve

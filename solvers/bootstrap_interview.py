@@ -96,11 +96,11 @@ def bootstrap_interview(
     if mode == "fixed_sequence" and questions > most:
         problems.append(f"questions={questions} with mode=fixed_sequence; give at most {most}")
     if kinds and not writes:
-        named = ",".join(kinds)
-        problems.append(f"instructions={named} with mode={mode}, which has no interviewer; use mode=llm_adaptive")
+        names = ",".join(kinds)
+        problems.append(f"instructions={names} with mode={mode}, which has no interviewer; use mode=llm_adaptive")
     if bool(others) != (mode == "stationary_ood"):
-        named, known = ",".join(others) or "none", ", ".join(DOMAINS)
-        problems.append(f"mode={mode} with domains={named}; only mode=stationary_ood takes domains, of: {known}")
+        names, options = ",".join(others) or "none", ", ".join(DOMAINS)
+        problems.append(f"mode={mode} with domains={names}; only mode=stationary_ood takes domains, of: {options}")
     if problems:
         raise BadInput(f"bootstrap_interview: {'; '.join(problems)}")
 
@@ -112,7 +112,7 @@ def bootstrap_interview(
                 f"{question.domain}; give other domains, or use mode=iid"
             )
         interviewer = required_model("interviewer", "bootstrap_interview") if writes else None
-        drawn = [] if interviewer else _draw_questions(mode, question, questions, others, seed, state.epoch)
+        items = [] if interviewer else _draw_questions(mode, question, questions, others, seed, state.epoch)
         with conversation(state, generate) as talk:
             manner = "".join(MANNERS[kind] for kind in kinds)
             interview = _Interview(talk, state.input_text, questions, manner, interviewer)
@@ -120,11 +120,11 @@ def bootstrap_interview(
                 for k in range(1, questions + 1):
                     await interview.ask(k, (await interview.write(NEXT, k))[0])
             else:
-                asked = (await interview.write(ALL, 0))[:questions] if interviewer else drawn
-                if not interviewer and len(asked) < questions:
-                    raise EndedEarly(f"Only {len(asked)} other questions were written by the day of this one.")
-                interview.questions = len(asked)
-                for k, auxiliary in enumerate(asked, start=1):
+                auxiliaries = (await interview.write(ALL, 0))[:questions] if interviewer else items
+                if not interviewer and len(auxiliaries) < questions:
+                    raise EndedEarly(f"Only {len(auxiliaries)} other questions were written by the day of this one.")
+                interview.questions = len(auxiliaries)
+                for k, auxiliary in enumerate(auxiliaries, start=1):
                     await interview.ask(k, auxiliary)
             talk.ask_question(evidence(question.evidence), answer_instruction(question), before=MAIN)
             await talk.generate("answer", "answer")

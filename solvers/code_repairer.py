@@ -38,15 +38,15 @@ def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[
     """
 
     async def execute(state: AgentState) -> AgentState:
-        asked = ASKED.get()
-        if asked is None or "function" not in asked.metadata:
+        item = ASKED.get()
+        if item is None or "function" not in item.metadata:
             raise BadInput("code_repairer repairs the functions of truthgym/code_repair; use it with that task")
         required_sandbox("code_repairer", REMEDY)
-        function = RepairQuestion.model_validate(asked.metadata).function
+        function = RepairQuestion.model_validate(item.metadata).function
         ask(state, CHECKS)
-        for left in reversed(range(tries)):
+        for tries_left in reversed(range(tries)):
             await act(state, [])
-            failure = await _failure(state.output.completion, function, time_limit) if left else None
+            failure = await _failure(state.output.completion, function, time_limit) if tries_left else None
             if failure is None:
                 break
             ask(state, FAILED.format(what=failure))

@@ -43,7 +43,7 @@ def critique_revise(constitution: str = "built-in", rounds: Annotated[int, Field
         question = question_of(state, Question)
         with conversation(state, generate) as talk:
             talk.ask_question(evidence(question.evidence), answer_instruction(question))
-            asked, steps = list(talk.state.messages), list(talk.steps)
+            opening, steps = list(talk.state.messages), list(talk.steps)
             draft = await talk.generate("auxiliary", "draft", trainable=False)
             critiques = []
             for number in range(1, rounds + 1):
@@ -54,7 +54,7 @@ def critique_revise(constitution: str = "built-in", rounds: Annotated[int, Field
                 await talk.generate("answer", f"revision {number}")
             talk.state.store.set(DRAFT, draft)
             talk.state.store.set(CRITIQUES, critiques)
-            talk.state.messages = [*asked, talk.state.messages[-1]]
+            talk.state.messages = [*opening, talk.state.messages[-1]]
             talk.steps = [*steps, *talk.steps[before:]]
         return talk.state
 

@@ -91,10 +91,10 @@ def read_examples(source: str, score: str) -> list[Example]:
     samples = log.samples or []
     examples = [example for sample in samples for example in _of_sample(sample, score)]
     if not examples:
-        known = sorted({key for sample in samples for key in _numbers(sample)})
+        names = sorted({key for sample in samples for key in _numbers(sample)})
         raise BadInput(
             f"{source}: none of its {len(samples)} samples has a Truthgym question, an answer and a number for score="
-            f"{score!r}; it has numbers for: {', '.join(known) or 'nothing'}"
+            f"{score!r}; it has numbers for: {', '.join(names) or 'nothing'}"
         )
     return examples
 
@@ -120,9 +120,9 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
     ranked = sorted(allowed, key=lambda example: sign * example.score)
     top = ranked[: max(1, min(count, math.floor(share * len(allowed) + 1e-9)))]
     by_question = groupby(sorted(top, key=lambda example: example.id), key=lambda example: example.id)
-    chosen = [rng.choice(list(group)) for _, group in by_question]
-    rng.shuffle(chosen)
-    return chosen
+    selected = [rng.choice(list(group)) for _, group in by_question]
+    rng.shuffle(selected)
+    return selected
 
 
 def examples_for(examples: Sequence[Example], identity: str, question: Question, tokens: int) -> list[Example]:

@@ -60,14 +60,14 @@ def few_shot(
     reason = wrapped_solver("few_shot", base)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        shown = examples_for(examples, str(state.sample_id), question_of(state, Question), tokens)
+        fitting = examples_for(examples, str(state.sample_id), question_of(state, Question), tokens)
         with conversation(state, generate) as talk:
-            if not shown:
+            if not fitting:
                 raise EndedEarly(
                     f"None of {len(examples)} examples can be shown with this question: each is of the same event or "
                     "of a later day."
                 )
-            for example in shown:
+            for example in fitting:
                 talk.add_examples(example.as_messages())
         return await reason(state, generate) if talk.ended is None else state
 

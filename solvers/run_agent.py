@@ -37,9 +37,9 @@ def run_agent(
     Raises:
         BadInput: There is no such agent, or it does not take these arguments.
     """
-    chosen = ({"submit": False} if agent == "react" else {}) if arguments is None else arguments
-    without_tools = _agent_solver(agent, chosen)
-    with_tools = _agent_solver(agent, {"tools": [SampleTools()], **chosen}) if agent == "react" else without_tools
+    options = ({"submit": False} if agent == "react" else {}) if arguments is None else arguments
+    without_tools = _agent_solver(agent, options)
+    with_tools = _agent_solver(agent, {"tools": [SampleTools()], **options}) if agent == "react" else without_tools
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)

@@ -44,7 +44,7 @@ def workers(
     async def execute(state: AgentState) -> AgentState:
         tools = await SampleTools().tools()
         pages: list[list[str]] = [[] for _ in range(number)]
-        made: list[list[Call]] = [[] for _ in range(number)]
+        calls_by_worker: list[list[Call]] = [[] for _ in range(number)]
         redundant, working, record = 0, set(range(number)), list(state.messages)
 
         def context(worker: int, *more: str) -> AgentState:
@@ -64,16 +64,16 @@ def workers(
             pages[worker].append(in_words(turn.messages[start:]))
             record += turn.messages[start:]
             calls = recorded_calls(store())[before:]
-            others = list(chain(*(made[other] for other in range(number) if other != worker)))
+            others = list(chain(*(calls_by_worker[other] for other in range(number) if other != worker)))
             redundant += sum(_repeats(call, others) for call in calls)
-            made[worker] += calls
+            calls_by_worker[worker] += calls
         answers = []
         for worker in range(number):
             turn = context(worker, conclusion())
             await act(turn, [])
             answers.append(turn.output.completion)
-        shown = "\n\n".join(f"<worker>\n{answer}\n</worker>" for answer in answers)
-        final = context(0, REPORTS.format(number=number, answers=shown), conclusion())
+        answer_list = "\n\n".join(f"<worker>\n{answer}\n</worker>" for answer in answers)
+        final = context(0, REPORTS.format(number=number, answers=answer_list), conclusion())
         await act(final, [])
         lines = [_line(answer) for answer in answers]
         store().set(

@@ -74,9 +74,9 @@ def attachment() -> Tool:
         Args:
             name: Its file name.
         """
-        known = _question().attachments
-        if name not in known:
-            raise ToolError(f"There is no {name!r}. The question comes with: {', '.join(known) or 'no table'}.")
+        names = _question().attachments
+        if name not in names:
+            raise ToolError(f"There is no {name!r}. The question comes with: {', '.join(names) or 'no table'}.")
         archive, _ = await _do("attachment", {"name": name})
         return archive.table(name)
 
@@ -88,8 +88,8 @@ class SampleTools:
 
     async def tools(self) -> list[Tool]:
         """The tools; none if the question has none, or is not one of an agent task."""
-        asked = ASKED.get()
-        return tools_of(asked.metadata.get("tools", []) if asked else [])
+        item = ASKED.get()
+        return tools_of(item.metadata.get("tools", []) if item else [])
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:
@@ -127,8 +127,8 @@ def exact_belief(state: TaskState) -> float | None:
 
 async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[str, ...]]:
     """Make a call and record it. Returns the archive, and the names of what was shown."""
-    asked = ASKED.get()
-    archive = _question().archive(asked.epoch if asked else 1)
+    item = ASKED.get()
+    archive = _question().archive(item.epoch if item else 1)
     await sleep(archive.seconds(tool, len(recorded_calls(store()))))
     calls = recorded_calls(store())  # another call may have ended since
     call = make_call(archive, tool, arguments, calls)
@@ -139,10 +139,10 @@ async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[s
 
 
 def _question() -> AgentQuestion:
-    asked = ASKED.get()
-    if asked is None or "world" not in asked.metadata:
+    item = ASKED.get()
+    if item is None or "world" not in item.metadata:
         raise BadInput(
             "The tools search, retrieve and attachment belong to a question of an agent task, and none is being worked "
             "on; use them with truthgym/agent_bench_mini, or another solver's own tools"
         )
-    return AgentQuestion.model_validate(asked.metadata)
+    return AgentQuestion.model_validate(item.metadata)

@@ -18,8 +18,8 @@ FOUND = "This is what has been found so far:\n\n{found}"
 
 def ask(state: AgentState, text: str) -> None:
     """Add a user message."""
-    asked = ASKED.get()
-    state.messages.append(user_message(text, asked.epoch if asked else 1))
+    item = ASKED.get()
+    state.messages.append(user_message(text, item.epoch if item else 1))
 
 
 async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) -> bool:
@@ -36,10 +36,10 @@ async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) ->
 
 def conclusion() -> str:
     """The request for the answer to the question that is worked on."""
-    asked = ASKED.get()
-    if asked is None:
+    item = ASKED.get()
+    if item is None:
         raise BadInput("This agent answers a question of a Truthgym task; use --solver truthgym/run_agent -S agent=...")
-    return f"Answer the question now.\n\n{answer_instruction(asked.question)}"
+    return f"Answer the question now.\n\n{answer_instruction(item.question)}"
 
 
 def in_words(messages: Sequence[ChatMessage]) -> str:

@@ -76,7 +76,7 @@ def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
 def test_a_letter_bias_does_not_change_the_belief(
     run: Run, listens: Listens, rain: Rain, yes: float, bias: float, mass: float
 ) -> None:
-    model, heard = listens(planted(yes, bias, mass))
+    model, requests = listens(planted(yes, bias, mass))
     found = beliefs(run(task(rain, martingale("token", paraphrases=2)), model))
     assert [belief["stage"] for belief in found] == ["prior", "prior 2", "posterior"]
     for belief in found:
@@ -84,7 +84,7 @@ def test_a_letter_bias_does_not_change_the_belief(
         assert belief["value"] == pytest.approx(yes, abs=1e-9)
         assert belief["gap"] == pytest.approx(2 * bias, abs=1e-6)
         assert belief["mass"] == pytest.approx(mass, abs=1e-9)
-    probes = heard[1:]
+    probes = requests[1:]
     assert len(probes) == 6 == DECLARATION.calls("token", paraphrases=2)[0]
     assert [len(messages) for messages in probes] == [1, 1, 1, 1, 3, 3], "priors in a fresh context"
     assert [YES_FIRST in messages[-1].text for messages in probes] == [True, False] * 3
@@ -119,17 +119,17 @@ def test_a_letter_that_is_not_listed_is_improbable() -> None:
 
 
 def test_no_log_probabilities_is_one_error_after_one_call(fails: Fails, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     error = fails(task(rain, martingale("token", paraphrases=2)), model)
     assert "mockllm/model gives no log-probabilities" in error
     assert "elicitor=self" in error
-    assert len(heard) == 2, "the answer and one probe"
+    assert len(requests) == 2, "the answer and one probe"
 
 
 def test_a_recorded_belief_is_not_asked_for_again(run: Run, listens: Listens, rain: Rain, number: Number) -> None:
-    model, heard = listens(planted(0.3, 1.0))
+    model, requests = listens(planted(0.3, 1.0))
     log = run(task(rain, [martingale("token"), brier(read="token")]), model)
-    assert len(heard) == 1 + 4
+    assert len(requests) == 1 + 4
     assert number(log.samples[0], "brier", "belief") == pytest.approx(0.3)  # type: ignore[index]
     assert number(log.samples[0], "brier", "brier_score") == pytest.approx(0.49)  # type: ignore[index]
     assert beliefs(log, "brier")[0]["request"] == beliefs(log)[-1]["request"]
@@ -163,9 +163,9 @@ def first_word(messages: list[ChatMessage]) -> ModelOutput:
 
 
 def test_a_reply_by_the_likeliest_first_tokens(listens: Listens) -> None:
-    model, heard = listens(first_word)
+    model, requests = listens(first_word)
     yes, no, other, long = asyncio.run(reply_logprobs(model, [user_message("?", 1)], ["Yes", "no", "Up", "Perhaps"]))
-    assert len(heard) == 1
+    assert len(requests) == 1
     assert yes.total == pytest.approx(np.log(0.6))
     assert no.total == pytest.approx(np.log(0.3))
     assert other.total == pytest.approx(np.log(1e-6))
@@ -175,14 +175,14 @@ def test_a_reply_by_the_likeliest_first_tokens(listens: Listens) -> None:
 
 
 def test_a_reply_by_a_stated_probability(listens: Listens) -> None:
-    model, heard = listens(lambda messages: "40 %" if "Perhaps" in messages[-1].text else "100 or 0")
+    model, requests = listens(lambda messages: "40 %" if "Perhaps" in messages[-1].text else "100 or 0")
     found, unread = asyncio.run(reply_logprobs(model, [user_message("Well?", 1)], ["Perhaps", "No"], "elicited"))
     assert found.total == pytest.approx(np.log(0.4))
     assert (found.method, found.tokens[0][0]) == ("elicited", "Perhaps")
     assert np.isnan(unread.total)
     assert "No percentage in the reply '100 or 0'" in unread.reason
-    assert len(heard) == 2
-    assert heard[0][-1].text.startswith("Well?")
+    assert len(requests) == 2
+    assert requests[0][-1].text.startswith("Well?")
 
 
 def test_no_log_probabilities_of_a_reply(says: Says) -> None:

@@ -240,8 +240,8 @@ def test_refusals() -> None:
 
 
 def test_without_an_epoch_in_the_messages_it_is_the_questions_own() -> None:
-    said = prompt(URN, epoch=2)
-    assert ask(ChatMessageUser(content=said.text), noise=0.1).completion == ask(said, noise=0.1).completion
+    message = prompt(URN, epoch=2)
+    assert ask(ChatMessageUser(content=message.text), noise=0.1).completion == ask(message, noise=0.1).completion
 
 
 @pytest.mark.parametrize(
@@ -325,12 +325,12 @@ def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
 def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
     log = run(forecast_task())
     assert log.samples
-    done = log.samples[0]
-    texts = [s.text for s in done.store_as(Trajectory).steps if s.role == "assistant"]
-    item = next(s for s in bundled() if s.id == done.id)
+    sample = log.samples[0]
+    texts = [s.text for s in sample.store_as(Trajectory).steps if s.role == "assistant"]
+    item = next(s for s in bundled() if s.id == sample.id)
     stated = ""
     for thoughts, text in enumerate(texts[:2], start=1):
-        stated = f"{100 * bayes(case_of(item, thoughts, done.epoch)):.2f}"
+        stated = f"{100 * bayes(case_of(item, thoughts, sample.epoch)):.2f}"
         assert stated in text
     assert read_belief(texts[2]) == pytest.approx(float(stated) / 100)
 

@@ -141,8 +141,8 @@ def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> N
 
     proxy.answer = dies_after_four
     task = urns(n=3, paradigms="brier,martingale")
-    given = options(proxy, cache=True, max_retries=0, max_samples=1, max_connections=1)
-    (failed,) = eval(task, model=MODEL, log_dir=str(tmp_path), display="none", **given)
+    settings = options(proxy, cache=True, max_retries=0, max_samples=1, max_connections=1)
+    (failed,) = eval(task, model=MODEL, log_dir=str(tmp_path), display="none", **settings)
     assert failed.status == "error"
     assert failed.error
     assert "APIConnectionError" in failed.error.message
@@ -150,9 +150,9 @@ def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> N
     proxy.answer = forward
     before = len(proxy.asked)
     proxy.up()
-    (done,) = eval_retry(failed, log_dir=str(tmp_path), **QUIET)
-    assert done.status == "success"
-    assert len(samples(done)) == 3
+    (retried,) = eval_retry(failed, log_dir=str(tmp_path), **QUIET)
+    assert retried.status == "success"
+    assert len(samples(retried)) == 3
     assert len(proxy.asked) - before == 3 * 3 - 4
 
 

@@ -122,8 +122,8 @@ def test_a_real_model_that_states_no_number_has_beliefs_by_token(run: Run, folde
     task = Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
     log = run(task, model)
     for sample in log.samples or []:
-        found = ((sample.scores or {})["martingale"].metadata or {})["beliefs"]
-        assert [belief["stage"] for belief in found] == ["prior", "prior 2", "posterior"]
-        for belief in found:
+        beliefs = ((sample.scores or {})["martingale"].metadata or {})["beliefs"]
+        assert [belief["stage"] for belief in beliefs] == ["prior", "prior 2", "posterior"]
+        for belief in beliefs:
             assert 0 < belief["mass"] <= 1.000001
             assert ("value" in belief) == (belief["mass"] >= 0.5)

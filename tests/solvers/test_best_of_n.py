@@ -32,8 +32,8 @@ def words() -> Scorer:
 
 
 def replies(*texts: str) -> Any:
-    left: Iterator[str] = iter(texts)
-    return lambda _: next(left)
+    remaining: Iterator[str] = iter(texts)
+    return lambda _: next(remaining)
 
 
 def kept(sample: EvalSample) -> str:
@@ -57,8 +57,8 @@ def test_the_best_answer_is_kept_and_all_are_recorded(run: Run, says: Says) -> N
 
 def test_the_other_end_and_another_key(run: Run, says: Says, tmp_path: Any) -> None:
     texts = ["a long word: \\finalBeliefProb{0.25}", "b \\finalBeliefProb{0.5}"]
-    chosen = best_of_n(2, {"words": None}, key="letters", best="lowest")
-    log = run(urns(n=1, split="train", paradigms="brier"), says(replies(*texts)), solver=chosen, epochs=1)
+    solver = best_of_n(2, {"words": None}, key="letters", best="lowest")
+    log = run(urns(n=1, split="train", paradigms="brier"), says(replies(*texts)), solver=solver, epochs=1)
     (sample,) = log.samples or []
     assert kept(sample) == texts[1]
     rows = convert([log.location], "sft", tmp_path / "data", Selection("brier_score", best_per_question=True))

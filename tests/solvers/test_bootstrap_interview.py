@@ -30,9 +30,9 @@ from truthgym.solvers.trajectory import Trajectory
 HEADER = re.compile(r"Interview question (\d+) of (\d+), before the main question\.[^\n]*\n\n(.*)", re.DOTALL)
 
 
-def interviewed(done: EvalSample) -> list[str]:
+def interviewed(sample: EvalSample) -> list[str]:
     """The auxiliary questions that a sample was asked."""
-    return [match[3] for message in done.messages if (match := HEADER.match(message.text))]
+    return [match[3] for message in sample.messages if (match := HEADER.match(message.text))]
 
 
 LATE = sorted(bundled(), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
@@ -48,16 +48,16 @@ def pool(name: str) -> dict[str, Sample]:
 
 
 def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
-    done = solve(model, bootstrap_interview(questions=3, mode="fixed_sequence"), rain())
-    assert len(heard) == 3 + 1
-    for k, (messages, text) in enumerate(zip(heard[:3], truth_seeking_questions()[:3], strict=True), start=1):
+    model, prompts = listens()
+    sample = solve(model, bootstrap_interview(questions=3, mode="fixed_sequence"), rain())
+    assert len(prompts) == 3 + 1
+    for k, (messages, text) in enumerate(zip(prompts[:3], truth_seeking_questions()[:3], strict=True), start=1):
         assert messages[-1].text == ASK.format(k=k, questions=3, text=text)
         assert "Will it rain?" not in "".join(m.text for m in messages[: 2 * k])
     question = rain().metadata_as(Question)
     parts = [MAIN, "Will it rain?", evidence(question.evidence), answer_instruction(question)]
-    assert heard[-1][-1].text == "\n\n".join(parts)
-    assert interviewed(done) == truth_seeking_questions()[:3]
+    assert prompts[-1][-1].text == "\n\n".join(parts)
+    assert interviewed(sample) == truth_seeking_questions()[:3]
     assert len(truth_seeking_questions()) == 12
     assert len(interviewed(solve(model, bootstrap_interview(12, "fixed_sequence"), rain()))) == 12
 
@@ -69,20 +69,20 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listen
     source = other if mode == "stationary_ood" else domain
     items = (LATE if domain == "forecasting" else list(urns(n=30)))[:4]
     solver = bootstrap_interview(4, mode, domains=other if mode == "stationary_ood" else ())
-    model, heard = listens()
+    model, prompts = listens()
     log = run(Task(dataset=items, setup=prepare(), solver=solver, epochs=2), model)
-    assert len(heard) == 4 * 2 * (4 + 1)
-    for done in log.samples or []:
-        question = Question.model_validate(done.metadata)
-        drawn = [pool(source)[text] for text in interviewed(done)]  # nothing but the question and its evidence
+    assert len(prompts) == 4 * 2 * (4 + 1)
+    for sample in log.samples or []:
+        question = Question.model_validate(sample.metadata)
+        drawn = [pool(source)[text] for text in interviewed(sample)]  # nothing but the question and its evidence
         assert len({item.id for item in drawn}) == 4
         for item in drawn:
-            known = item.metadata_as(Question)
-            assert known.split == "train"
-            assert known.event != question.event
-            assert known.proposition != question.proposition
-            assert not question.opened_on or not known.opened_on or known.opened_on <= question.opened_on
-            assert str(item.id) not in "".join(m.text for m in done.messages)
+            metadata = item.metadata_as(Question)
+            assert metadata.split == "train"
+            assert metadata.event != question.event
+            assert metadata.proposition != question.proposition
+            assert not question.opened_on or not metadata.opened_on or metadata.opened_on <= question.opened_on
+            assert str(item.id) not in "".join(m.text for m in sample.messages)
 
 
 def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
@@ -109,7 +109,7 @@ def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: 
 def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Listens) -> None:
     def drawn(seed: int) -> list[list[str]]:
         task = Task(dataset=LATE[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
-        return [interviewed(done) for done in run(task, listens()[0]).samples or []]
+        return [interviewed(sample) for sample in run(task, listens()[0]).samples or []]
 
     first, again, other = drawn(0), drawn(0), drawn(1)
     assert first == again
@@ -127,13 +127,13 @@ def test_several_other_domains_take_turns(solve: Solve, listens: Listens, rain: 
 
 
 def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, prompts = listens()
     interviewer, requests = listens("1. What is rain?\n2. What are clouds?\n3. One too many?")
     manner = ["curriculum", "socratic"]
     solver = bootstrap_interview(2, "llm_preset", instructions=manner)
-    done = solve(model, solver, rain(), epochs=2, model_roles={"interviewer": interviewer})
-    assert (len(heard), len(requests)) == (2 * (2 + 1), 2 * 1)
-    assert interviewed(done) == ["What is rain?", "What are clouds?"]
+    sample = solve(model, solver, rain(), epochs=2, model_roles={"interviewer": interviewer})
+    assert (len(prompts), len(requests)) == (2 * (2 + 1), 2 * 1)
+    assert interviewed(sample) == ["What is rain?", "What are clouds?"]
     request = requests[0][0]
     assert [m.role for m in requests[0]] == ["user"]
     assert "<question>\nWill it rain?\n</question>" in request.text
@@ -143,26 +143,26 @@ def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, r
     for hidden in (*rain().metadata_as(Question).evidence, "Evidence", "yes", "finalBeliefProb"):
         assert hidden not in request.text
     assert {(r[0].metadata or {})["epoch"] for r in requests} == {1, 2}
-    aux = [s for s in done.store_as(Trajectory).steps if s.speaker]
+    aux = [s for s in sample.store_as(Trajectory).steps if s.speaker]
     assert [(s.role, s.kind, s.trainable, s.speaker) for s in aux] == [("user", "auxiliary", False, "interviewer")] * 2
 
 
 def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, prompts = listens()
     roles = {"interviewer": listens("What is rain?\n\nWhat are clouds?")[0]}
-    done = solve(model, bootstrap_interview(5, "llm_preset"), rain(), model_roles=roles)
-    assert len(heard) == 2 + 1
-    assert [HEADER.findall(m.text)[0][:2] for m in done.messages[:3:2]] == [("1", "2"), ("2", "2")]
+    sample = solve(model, bootstrap_interview(5, "llm_preset"), rain(), model_roles=roles)
+    assert len(prompts) == 2 + 1
+    assert [HEADER.findall(m.text)[0][:2] for m in sample.messages[:3:2]] == [("1", "2"), ("2", "2")]
 
 
 def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(lambda messages: f"So I say, {len(messages)}.")
+    model, prompts = listens(lambda messages: f"So I say, {len(messages)}.")
     interviewer, requests = listens(lambda messages: f"What now, {len(messages[0].text)}?\nAnd one too many?")
     solver = bootstrap_interview(3, "llm_adaptive", instructions="contradiction_seeking,synergistic")
-    done = solve(model, solver, rain(), model_roles={"interviewer": interviewer})
-    assert (len(heard), len(requests)) == (3 + 1, 3)
+    sample = solve(model, solver, rain(), model_roles={"interviewer": interviewer})
+    assert (len(prompts), len(requests)) == (3 + 1, 3)
     texts = [messages[0].text for messages in requests]
-    questions = interviewed(done)
+    questions = interviewed(sample)
     assert len(questions) == 3
     for k, text in enumerate(texts, start=1):
         assert f"Write interview question {k} of 3, " in text
@@ -180,7 +180,7 @@ def test_a_sample_without_a_usable_question_is_unscored(
     def write(messages: list[ChatMessage]) -> str:
         return "I cannot help with that." if "Will it rain?" in messages[0].text else "What is hail?"
 
-    model, heard = listens()
+    model, prompts = listens()
     items = [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
     solver = bootstrap_interview(1, "llm_adaptive")
     task = Task(dataset=items, setup=prepare(), solver=solver, scorer=[brier(), martingale()])
@@ -188,7 +188,7 @@ def test_a_sample_without_a_usable_question_is_unscored(
     message = "The interviewer returned no usable question, but: 'I cannot help with that.'"
     assert ended.store_as(Trajectory).ended == reason(ended, "brier") == message
     assert message in reason(ended, "martingale")
-    assert len(heard) == 2 + 2, "all for the other: interview, answer, and two beliefs"
+    assert len(prompts) == 2 + 2, "all for the other: interview, answer, and two beliefs"
     assert number(other, "brier", "belief") == 0.6
 
 
@@ -250,7 +250,7 @@ def test_any_reply_can_be_read(reply: str, main: str) -> None:
 
 
 def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, prompts = listens()
 
     def said_of(solver: Solver, item: Sample) -> str:
         return fails(Task(dataset=[item], setup=prepare(), solver=solver), model)
@@ -264,4 +264,4 @@ def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, liste
     message = said_of(own, next(iter(urns(n=1))))
     assert "domains=urns includes the main question's domain, urns; give other domains" in message
     assert "Unknown domain 'test'" in said_of(bootstrap_interview(), rain())
-    assert not heard
+    assert not prompts

@@ -27,15 +27,15 @@ def blocks(*programs: str) -> str:
 
 def repair(run: Run, says: Says, *replies: str, **arguments: int) -> tuple[float, EvalSample]:
     """The grade of a model that gives these replies, one after the other, and its sample."""
-    left = iter(replies)
+    remaining = iter(replies)
 
     def reply(_: list[ChatMessage]) -> str:
-        return next(left)
+        return next(remaining)
 
     solver = run_agent("truthgym/code_repairer", arguments)
     log = run(code_repair(), says(reply), solver=solver, sandbox="folders", sample_id=ROW["id"])
     assert log.samples
-    assert next(left, None) is None
+    assert next(remaining, None) is None
     return metrics(log)["grade"], log.samples[0]
 
 
@@ -81,10 +81,10 @@ def test_it_is_told_what_else_went_wrong(run: Run, says: Says, first: str, limit
 
 def test_no_hidden_test_is_shown(run: Run, says: Says) -> None:
     _, sample = repair(run, says, blocks(ROW["faulty"], CHECKS), blocks(ROW["fixed"], CHECKS))
-    shown = "\n".join(message.text for message in sample.messages)
+    transcript = "\n".join(message.text for message in sample.messages)
     tests = [HiddenTest.model_validate(test) for test in ROW["tests"]]
     assert tests
-    assert not any(str(test.arguments)[1:-1] in shown for test in tests)
+    assert not any(str(test.arguments)[1:-1] in transcript for test in tests)
 
 
 @pytest.mark.parametrize(("agent", "grade"), [("oracle", 1), ("careless", 0), ("looking_busy", 0), ("refusing", 0)])
@@ -96,8 +96,8 @@ def test_simulated_agents_play_it(run: Run, agent: str, grade: float) -> None:
 
 
 def test_without_a_sandbox_or_on_another_task_it_ends_before_its_first_call(fails: Fails, listens: Listens) -> None:
-    model, heard = listens()
+    model, requests = listens()
     solver = run_agent(code_repairer())
     assert "--sandbox docker" in fails(code_repair(n=1, trusted=True), model, solver=solver)
     assert "truthgym/code_repair" in fails(urns(n=1), model, solver=solver)
-    assert not heard
+    assert not requests

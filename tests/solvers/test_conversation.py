@@ -44,38 +44,38 @@ def interview(times: int = 1) -> Solver:
     return talk_first
 
 
-def kinds(done: EvalSample) -> list[tuple[str, str]]:
-    return [(step.role, step.kind) for step in done.store_as(Trajectory).steps]
+def kinds(sample: EvalSample) -> list[tuple[str, str]]:
+    return [(step.role, step.kind) for step in sample.store_as(Trajectory).steps]
 
 
-def calls(done: EvalSample) -> int:
-    return sum(event.event == "model" for event in done.events)
+def calls(sample: EvalSample) -> int:
+    return sum(event.event == "model" for event in sample.events)
 
 
 def test_a_solver_can_speak_before_the_question(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
-    assert [m.role for m in done.messages] == ["system", "user", "assistant", "user", "assistant"]
-    assert done.messages[1].text == "What is rain?"
-    assert done.messages[3].text.startswith("Will it rain?\n\nEvidence so far:")
-    assert kinds(done) == [
+    sample = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
+    assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert sample.messages[1].text == "What is rain?"
+    assert sample.messages[3].text.startswith("Will it rain?\n\nEvidence so far:")
+    assert kinds(sample) == [
         ("system", "auxiliary"),
         ("user", "auxiliary"),
         ("assistant", "auxiliary"),
         ("user", "auxiliary"),
         ("assistant", "answer"),
     ]
-    assert len({s.message_id for s in done.store_as(Trajectory).steps}) == 5
+    assert len({s.message_id for s in sample.store_as(Trajectory).steps}) == 5
 
 
 def test_a_question_that_was_asked_is_not_asked_again(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(r"\finalBeliefProb{0.5}"), [direct(), direct()], rain())
-    assert sum("Will it rain?" in m.text for m in done.messages) == 1
-    assert [m.role for m in done.messages] == ["user", "assistant", "user", "assistant"]
+    sample = solve(says(r"\finalBeliefProb{0.5}"), [direct(), direct()], rain())
+    assert sum("Will it rain?" in m.text for m in sample.messages) == 1
+    assert [m.role for m in sample.messages] == ["user", "assistant", "user", "assistant"]
 
 
 def test_the_question_stays_where_no_solver_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says("Water."), interview(), rain())
-    assert [m.text for m in done.messages] == ["What is rain?", "Water.", "Will it rain?"]
+    sample = solve(says("Water."), interview(), rain())
+    assert [m.text for m in sample.messages] == ["What is rain?", "Water.", "Will it rain?"]
 
 
 @solver
@@ -84,8 +84,8 @@ def lead(*actions: Callable[..., Any]) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         with conversation(state, generate) as talk:
-            for each in actions:
-                result = each(talk)
+            for action in actions:
+                result = action(talk)
                 if result is not None:
                     await result
         return talk.state
@@ -101,16 +101,16 @@ def test_text_around_the_question_is_in_its_message(solve: Solve, says: Says, ra
 
 
 def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
-    shown = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
+    examples = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
     mixed = lead(
-        lambda talk: talk.add_examples(shown),
+        lambda talk: talk.add_examples(examples),
         lambda talk: talk.ask_question(),
         lambda talk: talk.send("I doubt it.", speaker="critic"),
         lambda talk: talk.generate("reasoning", trainable=False),
         lambda talk: talk.generate("answer"),
     )
-    done = solve(says("Hm."), mixed, rain(), epochs=2)
-    assert [(s.role, s.kind, s.trainable, s.speaker) for s in done.store_as(Trajectory).steps] == [
+    sample = solve(says("Hm."), mixed, rain(), epochs=2)
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in sample.store_as(Trajectory).steps] == [
         ("user", "auxiliary", False, None),
         ("assistant", "auxiliary", False, None),
         ("user", "auxiliary", False, None),
@@ -118,7 +118,7 @@ def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, r
         ("assistant", "reasoning", False, None),
         ("assistant", "answer", True, None),
     ]
-    assert [(m.metadata or {})["epoch"] for m in done.messages[:4]] == [2] * 4
+    assert [(m.metadata or {})["epoch"] for m in sample.messages[:4]] == [2] * 4
 
 
 def two(rain: Rain) -> list[Sample]:
@@ -165,30 +165,30 @@ def test_a_failed_reply_ends_its_sample_alone(
 def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
     run: Run, listens: Listens, rain: Rain, reason: Reason
 ) -> None:
-    model, heard = listens(" \n")
+    model, requests = listens(" \n")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), martingale()]), model)
-    assert len(heard) == 1
-    (done,) = log.samples or []
-    assert done.store_as(Trajectory).ended == "The answer is empty (stop reason stop)."
-    assert all("The answer is empty" in reason(done, scorer) for scorer in ("brier", "martingale"))
+    assert len(requests) == 1
+    (sample,) = log.samples or []
+    assert sample.store_as(Trajectory).ended == "The answer is empty (stop reason stop)."
+    assert all("The answer is empty" in reason(sample, scorer) for scorer in ("brier", "martingale"))
 
 
 def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
-    done = solve(model, chain_of_thought(steps=2), rain())
-    assert len(heard) == 1
-    assert done.store_as(Trajectory).ended == "The reply is empty (stop reason stop)."
+    model, requests = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
+    sample = solve(model, chain_of_thought(steps=2), rain())
+    assert len(requests) == 1
+    assert sample.store_as(Trajectory).ended == "The reply is empty (stop reason stop)."
 
 
 @pytest.mark.parametrize("second", [direct(), chain_of_thought(2), interview()], ids=["direct", "chain", "interview"])
 def test_after_an_early_end_no_later_solver_asks_anyone(
     solve: Solve, listens: Listens, rain: Rain, second: Solver
 ) -> None:
-    model, heard = listens(lambda _: REFUSED)
-    done = solve(model, [direct(), second], rain())
-    assert len(heard) == 1
-    assert kinds(done) == [("user", "auxiliary")], "a refusal is no step, least of all one to train on"
-    assert done.store_as(Trajectory).ended
+    model, requests = listens(lambda _: REFUSED)
+    sample = solve(model, [direct(), second], rain())
+    assert len(requests) == 1
+    assert kinds(sample) == [("user", "auxiliary")], "a refusal is no step, least of all one to train on"
+    assert sample.store_as(Trajectory).ended
 
 
 def test_an_index_error_of_a_provider_is_not_taken_for_silence(fails: Fails, says: Says, rain: Rain) -> None:
@@ -207,21 +207,21 @@ def test_a_limit_in_the_middle_leaves_a_trajectory(
 ) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=[brier()])
     log = run(task, says("50%"), **{limit: most})
-    (done,) = log.samples or []
-    assert done.limit
-    assert kinds(done)[: 2 * turns] == [("user", "auxiliary"), ("assistant", "reasoning")] * turns
-    assert {kind for _, kind in kinds(done)} == {"auxiliary", "reasoning"}
-    assert done.store_as(Trajectory).ended is None
-    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+    (sample,) = log.samples or []
+    assert sample.limit
+    assert kinds(sample)[: 2 * turns] == [("user", "auxiliary"), ("assistant", "reasoning")] * turns
+    assert {kind for _, kind in kinds(sample)} == {"auxiliary", "reasoning"}
+    assert sample.store_as(Trajectory).ended is None
+    assert reason(sample, "brier") == "The reasoning was cut short before an answer."
 
 
 def test_a_limit_before_the_question_leaves_a_trajectory(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=[interview(3), direct()], scorer=brier())
     log = run(task, says("50%"), message_limit=4)
-    (done,) = log.samples or []
-    assert done.limit
-    assert kinds(done) == [("user", "auxiliary"), ("assistant", "auxiliary")] * 2
-    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+    (sample,) = log.samples or []
+    assert sample.limit
+    assert kinds(sample) == [("user", "auxiliary"), ("assistant", "auxiliary")] * 2
+    assert reason(sample, "brier") == "The reasoning was cut short before an answer."
 
 
 def test_an_error_leaves_a_trajectory(rain: Rain, says: Says, tmp_path: Path) -> None:
@@ -253,11 +253,11 @@ def hearing(model: Model) -> Solver:
 
 
 def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, listens: Listens, rain: Rain) -> None:
-    other, heard = listens("I doubt it.")
-    done = solve(says("Hm."), hearing(other), rain())
-    assert [[m.text for m in conversation] for conversation in heard] == [["And you?"]]
-    assert [m.text for m in done.messages] == ["Will it rain?", "I doubt it.", "Hm."]
-    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    other, requests = listens("I doubt it.")
+    sample = solve(says("Hm."), hearing(other), rain())
+    assert [[m.text for m in conversation] for conversation in requests] == [["And you?"]]
+    assert [m.text for m in sample.messages] == ["Will it rain?", "I doubt it.", "Hm."]
+    spans = [e.name for e in sample.events if e.event == "span_begin" and e.type == "truthgym.step"]
     assert spans == ["critic 1", "answer"]
 
 
@@ -271,8 +271,8 @@ def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, lis
 def test_if_another_model_fails_the_model_is_not_asked(
     solve: Solve, says: Says, listens: Listens, rain: Rain, reply: str | ModelOutput, reason: str
 ) -> None:
-    model, heard = listens("Hm.")
-    done = solve(model, hearing(says(reply)), rain())
-    assert not heard
-    assert done.store_as(Trajectory).ended == reason
-    assert [m.text for m in done.messages] == ["Will it rain?"]
+    model, requests = listens("Hm.")
+    sample = solve(model, hearing(says(reply)), rain())
+    assert not requests
+    assert sample.store_as(Trajectory).ended == reason
+    assert [m.text for m in sample.messages] == ["Will it rain?"]

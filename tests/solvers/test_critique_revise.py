@@ -21,12 +21,12 @@ def test_each_round_criticises_the_latest_answer_by_the_users_principles(
         {"name": "two", "principle": "It is short."},
     )
     answers = iter([r"A \finalBeliefProb{0.1}", "C1", r"B \finalBeliefProb{0.2}", "C2", r"C \finalBeliefProb{0.3}"])
-    model, heard = listens(lambda _: next(answers))
+    model, requests = listens(lambda _: next(answers))
     log = run(urns(n=1, draws=1, paradigms="brier"), model, solver=critique_revise(own, rounds=2), epochs=1)
     (sample,) = log.samples or []
-    assert len(heard) == 5
-    assert "1. It counts the balls.\n2. It is short." in heard[1][-1].text
-    assert [message.text for message in heard[3][1:-1] if message.role == "assistant"] == [
+    assert len(requests) == 5
+    assert "1. It counts the balls.\n2. It is short." in requests[1][-1].text
+    assert [message.text for message in requests[3][1:-1] if message.role == "assistant"] == [
         r"A \finalBeliefProb{0.1}", "C1", r"B \finalBeliefProb{0.2}",
     ]  # fmt: skip
     assert [message.text for message in sample.messages if message.role == "assistant"] == [r"C \finalBeliefProb{0.3}"]

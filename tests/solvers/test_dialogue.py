@@ -17,22 +17,22 @@ from truthgym.solvers.trajectory import Trajectory
 
 @pytest.mark.parametrize("turns", [1, 3])
 def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens, rain: Rain, turns: int) -> None:
-    model, heard = listens(lambda messages: f"I say {len(messages)}.")
-    other, heard_by_other = listens(lambda messages: f"I object {len(messages)}.")
-    solve(model, dialogue(turns), rain(), model_roles={"interlocutor": other})
-    assert (len(heard), len(heard_by_other)) == (turns + 2, turns)
+    model, requests = listens(lambda messages: f"I say {len(messages)}.")
+    interlocutor, requests_to_other = listens(lambda messages: f"I object {len(messages)}.")
+    solve(model, dialogue(turns), rain(), model_roles={"interlocutor": interlocutor})
+    assert (len(requests), len(requests_to_other)) == (turns + 2, turns)
     question = rain().metadata_as(Question)
     pieces = evidence(question.evidence)
-    assert heard[0][0].text == f"Will it rain?\n\n{pieces}\n\n{OPEN}"
-    assert [messages[-1].text for messages in heard[1:-1]] == [f"I object {2 * k + 1}." for k in range(turns)]
-    assert heard[-1][-1].text == f"{CONCLUDE}\n\n{answer_instruction(question)}"
+    assert requests[0][0].text == f"Will it rain?\n\n{pieces}\n\n{OPEN}"
+    assert [messages[-1].text for messages in requests[1:-1]] == [f"I object {2 * k + 1}." for k in range(turns)]
+    assert requests[-1][-1].text == f"{CONCLUDE}\n\n{answer_instruction(question)}"
     # the other hears it with the roles swapped
     first = INTERLOCUTOR.format(question=f"Will it rain?\n\n{pieces}", text="I say 1.")
-    assert [[m.text for m in messages] for messages in heard_by_other] == [
+    assert [[m.text for m in messages] for messages in requests_to_other] == [
         [first, *(text for i in range(k) for text in (f"I object {2 * i + 1}.", f"I say {2 * i + 3}."))]
         for k in range(turns)
     ]
-    for messages in heard_by_other:
+    for messages in requests_to_other:
         assert [m.role for m in messages] == ["user", *["assistant", "user"] * (len(messages) // 2)]
         assert "finalBeliefProb" not in "".join(m.text for m in messages)
 
@@ -41,10 +41,10 @@ def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens,
 def test_an_interlocutor_without_a_reply_ends_the_dialogue(
     run: Run, listens: Listens, says: Says, rain: Rain, reply: str | ModelOutput
 ) -> None:
-    model, heard = listens()
+    model, requests = listens()
     task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), scorer=martingale(per="step"))
     log = run(task, model, model_roles={"interlocutor": says(reply)})
-    assert len(heard) == 1, "the opening, and no belief is asked for after it"
+    assert len(requests) == 1, "the opening, and no belief is asked for after it"
     assert log.samples
     assert (log.samples[0].store_as(Trajectory).ended or "").count("he interlocutor ")
 
@@ -52,18 +52,18 @@ def test_an_interlocutor_without_a_reply_ends_the_dialogue(
 @given(st.integers(0, 5), st.integers(1, 9))
 def test_each_reply_reaches_the_interlocutor_once_in_order(turns: int, epoch: int) -> None:
     replies = [f"<{k}>" for k in range(2 * turns + 1)]
-    heard = interlocutor_view("Rain?", replies, epoch)
-    assert len(heard) == 2 * turns + 1
-    assert heard[0].text.endswith("They say:\n\n<0>")
-    assert [m.text for m in heard[1:]] == replies[1:]
-    assert [m.role for m in heard] == ["user", *["assistant", "user"] * turns]
-    assert all(m.metadata == {"epoch": epoch} for m in heard if m.role == "user")
+    requests = interlocutor_view("Rain?", replies, epoch)
+    assert len(requests) == 2 * turns + 1
+    assert requests[0].text.endswith("They say:\n\n<0>")
+    assert [m.text for m in requests[1:]] == replies[1:]
+    assert [m.role for m in requests] == ["user", *["assistant", "user"] * turns]
+    assert all(m.metadata == {"epoch": epoch} for m in requests if m.role == "user")
 
 
 def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     line = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
     assert (
         "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in line
     )
-    assert not heard
+    assert not requests

@@ -18,19 +18,19 @@ from truthgym.solvers.trajectory import STEPS, Trajectory, recorded_answer
 
 
 def test_direct_asks_once_with_all_evidence(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(r"It will. \finalBeliefProb{0.8}"), direct(), rain())
-    assert [m.role for m in done.messages] == ["user", "assistant"]
-    prompt = done.messages[0].text
+    sample = solve(says(r"It will. \finalBeliefProb{0.8}"), direct(), rain())
+    assert [m.role for m in sample.messages] == ["user", "assistant"]
+    prompt = sample.messages[0].text
     order = ["Will it rain?", "- It thundered.", "- It cleared.", "- Clouds came.", "It rains.", r"\finalBeliefProb{p}"]
     places = [prompt.index(text) for text in order]
     assert places == sorted(places)
-    steps = [(s.role, s.kind, s.trainable, s.text) for s in done.store_as(Trajectory).steps]
+    steps = [(s.role, s.kind, s.trainable, s.text) for s in sample.store_as(Trajectory).steps]
     assert steps == [
         ("user", "auxiliary", False, prompt),
         ("assistant", "answer", True, r"It will. \finalBeliefProb{0.8}"),
     ]
-    assert recorded_answer(Store(done.store)) == r"It will. \finalBeliefProb{0.8}"
-    assert list(done.store) == [STEPS]
+    assert recorded_answer(Store(sample.store)) == r"It will. \finalBeliefProb{0.8}"
+    assert list(sample.store) == [STEPS]
 
 
 def test_what_the_answer_must_hold_depends_on_the_question(rain: Rain) -> None:
@@ -49,9 +49,9 @@ def test_earlier_messages_are_left_alone(solve: Solve, says: Says, rain: Rain) -
         ChatMessageAssistant(content="Yes."),
         ChatMessageUser(content="Rain?"),
     ]
-    done = solve(says("Hm."), direct(), item)
-    assert [m.text for m in done.messages[:2]] == ["Is 2 even?", "Yes."]
-    assert done.messages[2].text.startswith("Rain?\n\nEvidence so far:")
+    sample = solve(says("Hm."), direct(), item)
+    assert [m.text for m in sample.messages[:2]] == ["Is 2 even?", "Yes."]
+    assert sample.messages[2].text.startswith("Rain?\n\nEvidence so far:")
 
 
 def test_a_picture_in_the_question_stays(solve: Solve, says: Says, rain: Rain) -> None:
@@ -64,18 +64,18 @@ def test_a_picture_in_the_question_stays(solve: Solve, says: Says, rain: Rain) -
 
 
 def test_chain_of_thought_reveals_evidence_piece_by_piece(solve: Solve, says: Says, rain: Rain) -> None:
-    seen: list[list[str]] = []
+    pieces_by_turn: list[list[str]] = []
 
     def reply(messages: list[ChatMessage]) -> str:
         text = "\n".join(m.text for m in messages)
-        seen.append([piece for piece in ("It thundered.", "It cleared.", "Clouds came.") if piece in text])
+        pieces_by_turn.append([piece for piece in ("It thundered.", "It cleared.", "Clouds came.") if piece in text])
         return "Hm." if "finalBeliefProb" not in messages[-1].text else r"\finalBeliefProb{0.4}"
 
-    done = solve(says(reply), chain_of_thought(steps=3), rain())
-    assert [len(pieces) for pieces in seen] == [1, 2, 3, 3]
-    kinds = [s.kind for s in done.store_as(Trajectory).steps if s.role == "assistant"]
+    sample = solve(says(reply), chain_of_thought(steps=3), rain())
+    assert [len(pieces) for pieces in pieces_by_turn] == [1, 2, 3, 3]
+    kinds = [s.kind for s in sample.store_as(Trajectory).steps if s.role == "assistant"]
     assert kinds == ["reasoning", "reasoning", "reasoning", "answer"]
-    assert sum(r"\finalBeliefProb" in m.text for m in done.messages if m.role == "user") == 1
+    assert sum(r"\finalBeliefProb" in m.text for m in sample.messages if m.role == "user") == 1
 
 
 @pytest.mark.parametrize(

@@ -48,18 +48,23 @@ def example(id: str, score: float, **fields: Any) -> Example:
 
 
 def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog, number: Number) -> None:
-    found = read_examples(scored.location, "brier_score")
-    assert len(found) == 40
+    examples = read_examples(scored.location, "brier_score")
+    assert len(examples) == 40
     assert scored.samples
-    for one, done in zip(found, scored.samples, strict=True):
-        known = done.metadata_as(Question)
-        assert (one.id, one.event, one.split, one.proposition) == (done.id, known.event, known.split, known.proposition)
-        assert one.score == number(done, "brier", "brier_score")
+    for one, sample in zip(examples, scored.samples, strict=True):
+        known = sample.metadata_as(Question)
+        assert (one.id, one.event, one.split, one.proposition) == (
+            sample.id,
+            known.event,
+            known.split,
+            known.proposition,
+        )
+        assert one.score == number(sample, "brier", "brier_score")
         # the conversation from the question on, without the system prompt, in the words of the log
-        assert [(turn.role, turn.content) for turn in one.messages] == [(m.role, m.text) for m in done.messages[1:]]
+        assert [(turn.role, turn.content) for turn in one.messages] == [(m.role, m.text) for m in sample.messages[1:]]
         assert one.tokens == sum(len(turn.content) for turn in one.messages) // 4 + 1
         assert [(m.role, m.text) for m in one.as_messages()] == [(turn.role, turn.content) for turn in one.messages]
-    assert {m.id for m in found[0].as_messages()}.isdisjoint({m.id for m in found[0].as_messages()}), (
+    assert {m.id for m in examples[0].as_messages()}.isdisjoint({m.id for m in examples[0].as_messages()}), (
         "made anew each time"
     )
 
@@ -118,37 +123,37 @@ def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run, says: Says,
         # a turn may be all thought and no word, or a word that was its thought
         return thinks("60%" if "finalBeliefProb" in prompt else "" if "Step 2" in prompt else "Hm.", *sealed)
 
-    (found,) = read_examples(log_of(run, says(reply), rain(), chain_of_thought(3)), "brier_score")
-    assert "SE" not in "".join(turn.content for turn in found.messages)
-    assert [turn.role for turn in found.messages] == ["user", "assistant"] * 3
-    assert [turn.content for turn in found.messages if turn.role == "assistant"] == ["Hm.", "Hm.", "60%"]
-    assert "Step 2 of 3" in found.messages[2].content
-    assert "Step 3 of 3" in found.messages[2].content
+    (examples,) = read_examples(log_of(run, says(reply), rain(), chain_of_thought(3)), "brier_score")
+    assert "SE" not in "".join(turn.content for turn in examples.messages)
+    assert [turn.role for turn in examples.messages] == ["user", "assistant"] * 3
+    assert [turn.content for turn in examples.messages if turn.role == "assistant"] == ["Hm.", "Hm.", "60%"]
+    assert "Step 2 of 3" in examples.messages[2].content
+    assert "Step 3 of 3" in examples.messages[2].content
 
 
 def test_trajectories_with_an_opinion_are_not_examples(run: Run) -> None:
     log = run(sycophancy("urns", arms="user,memory", n=2), "reference/sycophant", epochs=1)
-    found = read_examples(log.location, "brier_score")
-    assert [one.id for one in found] == [str(item.id) for item in urn_data.urns(n=2)], "the question's own id, once"
+    examples = read_examples(log.location, "brier_score")
+    assert [one.id for one in examples] == [str(item.id) for item in urn_data.urns(n=2)], "the question's own id, once"
     propositions = [item.metadata_as(Question).proposition or "" for item in urn_data.urns(n=2)]
-    for one, proposition in zip(found, propositions, strict=True):
+    for one, proposition in zip(examples, propositions, strict=True):
         assert opinions_in(one.messages[0].content, proposition) == []
 
 
 def test_an_example_begins_with_its_question(run: Run, says: Says, rain: Rain) -> None:
     log = log_of(run, says("50%"), rain(), bootstrap_interview(2, "fixed_sequence"))
-    (found,) = read_examples(log, "brier_score")
-    assert [turn.role for turn in found.messages] == ["user", "assistant"]
-    assert "Will it rain?" in found.messages[0].content
-    assert "Interview question" not in found.messages[0].content
+    (examples,) = read_examples(log, "brier_score")
+    assert [turn.role for turn in examples.messages] == ["user", "assistant"]
+    assert "Will it rain?" in examples.messages[0].content
+    assert "Interview question" not in examples.messages[0].content
 
 
 def test_words_of_other_models_are_told_in_the_example_too(run: Run, says: Says, rain: Rain) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(1, order="given"), scorer=brier())
     log = run(task, says("50%"), model_roles={"debater_b": says("It is dry.")}).location
-    (found,) = read_examples(log, "brier_score")
-    assert [turn.role for turn in found.messages] == ["user", "assistant"] * 2
-    assert "It is dry." in found.messages[2].content
+    (examples,) = read_examples(log, "brier_score")
+    assert [turn.role for turn in examples.messages] == ["user", "assistant"] * 2
+    assert "It is dry." in examples.messages[2].content
 
 
 scores = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.2, 0.5])), min_size=1, max_size=30)
@@ -164,72 +169,72 @@ scores = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.2, 0
 def test_the_best_are_chosen_one_a_question(
     items: list[tuple[int, float]], count: int, share: float, best: Any, seed: int
 ) -> None:
-    given = [example(f"q{question}", score) for question, score in items]
-    chosen = choose_examples(given, count, share, best, seed)
-    number = max(1, min(count, int(share * len(given) + 1e-9)))
+    pool = [example(f"q{question}", score) for question, score in items]
+    selected = choose_examples(pool, count, share, best, seed)
+    number = max(1, min(count, int(share * len(pool) + 1e-9)))
     ranked = sorted((score for _, score in items), reverse=best == "highest")
     edge = ranked[number - 1]
     better = {q for q, score in items if (score < edge if best == "lowest" else score > edge)}
-    ids = [one.id for one in chosen]
+    ids = [one.id for one in selected]
     assert len(ids) == len(set(ids)), "one a question"
-    assert all(one.score <= edge if best == "lowest" else one.score >= edge for one in chosen)
+    assert all(one.score <= edge if best == "lowest" else one.score >= edge for one in selected)
     assert {f"q{q}" for q in better} <= set(ids)
-    assert len(chosen) <= number
+    assert len(selected) <= number
     if len({q for q, _ in items}) == len(items):
-        assert len(chosen) == number
-        assert sorted((one.score for one in chosen), reverse=best == "highest") == ranked[:number]
-    assert choose_examples(given, count, share, best, seed) == chosen
+        assert len(selected) == number
+        assert sorted((one.score for one in selected), reverse=best == "highest") == ranked[:number]
+    assert choose_examples(pool, count, share, best, seed) == selected
 
 
 def test_the_seed_draws_the_order_and_among_equals() -> None:
-    given = [example(f"q{i}", 0.1, event=f"e{i} {k}") for i in range(6) for k in range(3)]
-    drawn = [choose_examples(given, 18, 1, "lowest", seed) for seed in range(20)]
-    assert len({tuple(one.id for one in chosen) for chosen in drawn}) > 10, "the order"
-    assert len({one.event for chosen in drawn for one in chosen}) == 18, "which of a question's"
-    few = [choose_examples(given, 2, 1, "lowest", seed) for seed in range(20)]
-    assert len({one.id for chosen in few for one in chosen}) == 6, "which of equals, not the first of the log"
+    pool = [example(f"q{i}", 0.1, event=f"e{i} {k}") for i in range(6) for k in range(3)]
+    drawn = [choose_examples(pool, 18, 1, "lowest", seed) for seed in range(20)]
+    assert len({tuple(one.id for one in selected) for selected in drawn}) > 10, "the order"
+    assert len({one.event for selected in drawn for one in selected}) == 18, "which of a question's"
+    few = [choose_examples(pool, 2, 1, "lowest", seed) for seed in range(20)]
+    assert len({one.id for selected in few for one in selected}) == 6, "which of equals, not the first of the log"
 
 
 def test_the_test_split_is_never_chosen() -> None:
-    given = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
-    assert [choose_example.id for choose_example in choose_examples(given, 1, 1, "lowest", 0)] == ["good"]
-    assert {one.id for one in choose_examples(given, 9, 1, "lowest", 0)} == {"good", "bad"}
+    pool = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
+    assert [choose_example.id for choose_example in choose_examples(pool, 1, 1, "lowest", 0)] == ["good"]
+    assert {one.id for one in choose_examples(pool, 9, 1, "lowest", 0)} == {"good", "bad"}
     with pytest.raises(BadInput, match="All 1 examples are of the test split.*use a log of the train split"):
-        choose_examples(given[:1], 9, 1, "lowest", 0)
+        choose_examples(pool[:1], 9, 1, "lowest", 0)
 
 
 def test_nothing_is_shown_of_what_is_asked() -> None:
     question = Question(domain="d", proposition="It rains.", event="flood", split="test")
-    given = [
+    pool = [
         example("q", 0, proposition=None),
         example("same event", 0, event="flood"),
         example("same proposition", 0, proposition="It rains."),
         example("free", 0, proposition=None),
         example("other", 0),
     ]
-    assert [one.id for one in examples_for(given, "q", question, 10_000)] == ["free", "other"]
+    assert [one.id for one in examples_for(pool, "q", question, 10_000)] == ["free", "other"]
     free = Question(domain="d", form="free", event="flood", split="test")
-    assert [one.id for one in examples_for(given, "q", free, 10_000)] == ["same proposition", "free", "other"]
+    assert [one.id for one in examples_for(pool, "q", free, 10_000)] == ["same proposition", "free", "other"]
 
 
 @given(lengths=st.lists(st.integers(0, 400), max_size=12), tokens=st.integers(1, 400))
 def test_as_many_are_shown_as_the_allowance_holds(lengths: list[int], tokens: int) -> None:
     turns = [[Turn(role="user", content="x" * n), Turn(role="assistant", content="")] for n in lengths]
-    given = [example(f"q{i}", 0, messages=some) for i, some in enumerate(turns)]
+    pool = [example(f"q{i}", 0, messages=some) for i, some in enumerate(turns)]
     question = Question(domain="d", proposition="It rains.", event="flood", split="train")
-    shown = examples_for(given, "q", question, tokens)
-    left = tokens - sum(n // 4 + 1 for n in (lengths[given.index(one)] for one in shown))
-    assert left >= 0
-    assert [one for one in given if one in shown] == shown, "in the order given"
+    shown = examples_for(pool, "q", question, tokens)
+    tokens_left = tokens - sum(n // 4 + 1 for n in (lengths[pool.index(one)] for one in shown))
+    assert tokens_left >= 0
+    assert [one for one in pool if one in shown] == shown, "in the order given"
     after = {one.id for one in shown}
-    for one in given:  # what was passed over did not fit in what was left then, so not now
-        assert one.id in after or one.tokens > left
+    for one in pool:  # what was passed over did not fit in what was left then, so not now
+        assert one.id in after or one.tokens > tokens_left
 
 
 def test_examples_may_come_from_a_file(scored: EvalLog, tmp_path: Path) -> None:
-    found = read_examples(scored.location, "brier_score")
-    (tmp_path / "examples.jsonl").write_text("\n".join(one.model_dump_json() for one in found) + "\n\n")
-    assert read_examples(str(tmp_path / "examples.jsonl"), "whatever") == found
+    examples = read_examples(scored.location, "brier_score")
+    (tmp_path / "examples.jsonl").write_text("\n".join(one.model_dump_json() for one in examples) + "\n\n")
+    assert read_examples(str(tmp_path / "examples.jsonl"), "whatever") == examples
 
 
 ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())

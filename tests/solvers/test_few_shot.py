@@ -35,9 +35,9 @@ def asked_of(text: str) -> str:
 
 
 def test_the_best_examples_stand_before_the_question(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
-    model, heard = listens()
-    done = solve(model, few_shot(source, count=4, share=1), rain(), prompt="Think.")
-    (messages,) = heard
+    model, requests = listens()
+    sample = solve(model, few_shot(source, count=4, share=1), rain(), prompt="Think.")
+    (messages,) = requests
     shown = {(a.text, b.text) for a, b in zip(messages[1:-1:2], messages[2:-1:2], strict=True)}
     allowed = [example for example in read_examples(source, "brier_score") if example.split != "test"]
     best = sorted(allowed, key=lambda one: one.score)[:4]
@@ -46,8 +46,8 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
     assert messages[0].text == "Think."
     assert messages[-1].text.startswith("Will it rain?\n\nEvidence so far:\n- It thundered.")
     assert [m.role for m in messages] == ["system", *["user", "assistant"] * len(shown), "user"]
-    steps = done.store_as(Trajectory).steps
-    assert [s.message_id for s in steps] == [m.id for m in done.messages]
+    steps = sample.store_as(Trajectory).steps
+    assert [s.message_id for s in steps] == [m.id for m in sample.messages]
     assert {(s.kind, s.trainable, s.speaker) for s in steps[:-1]} == {("auxiliary", False, None)}
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
@@ -55,60 +55,60 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
 def test_every_message_has_its_epoch_and_its_own_id(run: Run, listens: Listens, rain: Rain, source: str) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=few_shot(source, count=3), epochs=2)
     first, second = run(task, listens()[0]).samples or []
-    for done in (first, second):
-        assert {(m.metadata or {})["epoch"] for m in done.messages[:-1]} == {done.epoch}
+    for sample in (first, second):
+        assert {(m.metadata or {})["epoch"] for m in sample.messages[:-1]} == {sample.epoch}
     assert {m.id for m in first.messages}.isdisjoint({m.id for m in second.messages})
 
 
 def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: Listens, source: str) -> None:
     items = list(generated(n=20))
-    model, heard = listens()
+    model, requests = listens()
     solver = few_shot(source, count=100, share=1, tokens=1_000_000)
     log = run(Task(dataset=items, setup=prepare(), solver=solver), model)
     questions = {str(item.input): item.metadata_as(Question) for item in items}
-    trained = [known for known in questions.values() if known.split != "test"]
-    assert {known.split for known in questions.values()} == {"train", "validation", "test"}
-    for messages, done in zip(heard, log.samples or [], strict=True):
-        known = done.metadata_as(Question)
+    trained = [metadata for metadata in questions.values() if metadata.split != "test"]
+    assert {metadata.split for metadata in questions.values()} == {"train", "validation", "test"}
+    for messages, sample in zip(requests, log.samples or [], strict=True):
+        metadata = sample.metadata_as(Question)
         shown = [questions[asked_of(m.text)] for m in messages[:-1] if m.role == "user"]
-        assert not any(other.event == known.event for other in shown)
-        assert not any(other.split == "test" for other in shown)
-        assert len(shown) == len([other for other in trained if other.event != known.event])
-        assert sum(str(done.input) in m.text for m in messages) == 1
+        assert not any(snow.event == metadata.event for snow in shown)
+        assert not any(snow.split == "test" for snow in shown)
+        assert len(shown) == len([snow for snow in trained if snow.event != metadata.event])
+        assert sum(str(sample.input) in m.text for m in messages) == 1
 
 
 def test_a_question_without_examples_is_unscored(
     run: Run, listens: Listens, rain: Rain, says: Says, number: Number, reason: Reason
 ) -> None:
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
-    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
-    model, heard = listens()
-    task = Task(dataset=[rain(), other], setup=prepare(), solver=few_shot(log), scorer=[brier(), martingale()])
+    snow = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
+    model, requests = listens()
+    task = Task(dataset=[rain(), snow], setup=prepare(), solver=few_shot(log), scorer=[brier(), martingale()])
     none, some = run(task, model).samples or []
-    assert len(heard) == 1 + 2, "an answer and two beliefs, all of the other"
+    assert len(requests) == 1 + 2, "an answer and two beliefs, all of the other"
     assert reason(none, "brier").startswith("None of 1 examples can be shown")
     assert number(some, "brier", "belief") == 0.6
 
 
 def test_no_belief_is_measured_in_the_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
-    model, heard = listens()
+    model, requests = listens()
     solver = few_shot(source, count=3, base={"chain_of_thought": {"steps": 2}})
     log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)
     assert log.samples
     assert log.samples[0].scores
     beliefs = (log.samples[0].scores["martingale"].metadata or {})["beliefs"]
     assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "posterior"]
-    assert len(heard) == 3 + 4
-    assert "finalBeliefProb" not in "".join(m.text for m in heard[3]), "the prior is asked in a fresh context"
+    assert len(requests) == 3 + 4
+    assert "finalBeliefProb" not in "".join(m.text for m in requests[3]), "the prior is asked in a fresh context"
 
 
 def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source: str) -> None:
     log = run(forecasting(n=3, paradigms="brier"), solver=few_shot(source, count=3, base="chain_of_thought"), epochs=1)
     assert log.results
     assert log.results.scores[0].metrics["share_scored"].value == 1
-    known = {str(item.input) for item in bundled()}
-    for done in log.samples or []:
-        assert sum(any(text in m.text for text in known) for m in done.messages if m.role == "user") == 1
+    metadata = {str(item.input) for item in bundled()}
+    for sample in log.samples or []:
+        assert sum(any(text in m.text for text in metadata) for m in sample.messages if m.role == "user") == 1
 
 
 def test_a_log_is_read_inside_a_running_event_loop(run: Run, source: str) -> None:

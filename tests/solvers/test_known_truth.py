@@ -139,12 +139,12 @@ def exactly(log: EvalLog, agent: str, mode: str, parameters: Parameters) -> None
     # An early question has too few others before its day: unscored, and rare.
     assert len(ended) <= 0.2 * len(log.samples)
     for item in log.samples:
-        found = values(item)
+        figures = values(item)
         if item in ended:
-            assert np.isnan(found["prior"])
+            assert np.isnan(figures["prior"])
             continue
         prior, posterior, _ = expected(item, agent, MODES[mode].stated, parameters)
-        assert (found["prior"], found["posterior"]) == (prior, posterior), (item.id, item.epoch)
+        assert (figures["prior"], figures["posterior"]) == (prior, posterior), (item.id, item.epoch)
 
 
 ALL = {"brier": None, "martingale": {"elicitor": "both"}}
@@ -186,12 +186,12 @@ def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None
     """
     log = reason(urns(**FEW | {"n": ENOUGH.get(mode, 4)}), mode, "bayesian", epochs=2, noise=0.1)
     exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    found = metrics(log, 0)
-    assert found["share_scored"] == 1
+    figures = metrics(log, 0)
+    assert figures["share_scored"] == 1
     if mode not in ENOUGH:
         return
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
-    assert found["martingale_score_upper"] - found["martingale_score_lower"] < 0.6
+    assert figures["martingale_score_lower"] < 0 < figures["martingale_score_upper"]
+    assert figures["martingale_score_upper"] - figures["martingale_score_lower"] < 0.6
 
 
 @pytest.mark.slow
@@ -207,10 +207,10 @@ def test_the_planted_slope_is_found(reason: Reason, mode: str, agent: str) -> No
     slope = true_values(agent, given, population(**WEAK)).slope
     log = reason(urns(**FEW | {"n": ENOUGH[mode]}), mode, agent, epochs=2, noise=0.03, strength=strength)
     exactly(log, agent, mode, given)
-    found = metrics(log, 0)
-    assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
-    assert not found["martingale_score_lower"] <= 0 <= found["martingale_score_upper"]
-    assert found["martingale_score_upper"] - found["martingale_score_lower"] < 0.35
+    figures = metrics(log, 0)
+    assert figures["martingale_score_lower"] < slope < figures["martingale_score_upper"]
+    assert not figures["martingale_score_lower"] <= 0 <= figures["martingale_score_upper"]
+    assert figures["martingale_score_upper"] - figures["martingale_score_lower"] < 0.35
 
 
 @pytest.mark.slow
@@ -219,13 +219,13 @@ def test_a_bayesian_is_rational_on_real_questions_too(reason: Reason, mode: str)
     """Each turn is a thought there, and adds to what is known: that the agent learns must not look like bias."""
     log = reason(forecasting(n=24, paradigms="martingale"), mode, "bayesian", epochs=2, noise=0.1)
     exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    found = metrics(log, 0)
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+    figures = metrics(log, 0)
+    assert figures["martingale_score_lower"] < 0 < figures["martingale_score_upper"]
 
 
 def test_the_modes_are_all_there(root: Path) -> None:
     """A mode that is added is to be held to its truth as well."""
     public = {path.stem for path in (root / "solvers").glob("*.py") if "\n@solver\n" in path.read_text()}
-    named = {mode.split()[0].replace("interview", "bootstrap_interview") for mode in MODES}
+    names = {mode.split()[0].replace("interview", "bootstrap_interview") for mode in MODES}
     # best_of_n selects among answers
-    assert public - {"prepare", "best_of_n"} == named
+    assert public - {"prepare", "best_of_n"} == names

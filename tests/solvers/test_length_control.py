@@ -25,13 +25,13 @@ def words(*numbers: int) -> Callable[[list[ChatMessage]], str]:
     return lambda _: " ".join(["so"] * (left.pop(0) - 1) + [r"\finalBeliefProb{0.6}"])
 
 
-def kept(done: EvalSample) -> tuple[Any, ...]:
-    control = done.store_as(LengthControl)
+def kept(sample: EvalSample) -> tuple[Any, ...]:
+    control = sample.store_as(LengthControl)
     return control.target, control.unit, control.achieved, control.attempts
 
 
-def answers(done: EvalSample) -> list[str]:
-    return [s.text for s in done.store_as(Trajectory).steps if s.kind == "answer"]
+def answers(sample: EvalSample) -> list[str]:
+    return [s.text for s in sample.store_as(Trajectory).steps if s.kind == "answer"]
 
 
 @pytest.mark.parametrize(
@@ -65,20 +65,20 @@ def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
 
     log = run(urns(n=1, paradigms="length"), solver=length_control(50, "tokens", 0.2), epochs=1)
     assert log.samples
-    done = log.samples[0]
-    (answer,) = answers(done)
-    assert done.store_as(LengthControl).achieved == len(answer) // 4 + 1, "as reference agents count"
+    sample = log.samples[0]
+    (answer,) = answers(sample)
+    assert sample.store_as(LengthControl).achieved == len(answer) // 4 + 1, "as reference agents count"
     assert 40 <= len(answer) // 4 + 1 <= 60
 
 
 def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(words(9))
-    done = solve(model, length_control(10, tolerance=0.1), rain())
-    assert len(heard) == 1
-    assert kept(done) == (10, "words", 9, 0)
+    model, requests = listens(words(9))
+    sample = solve(model, length_control(10, tolerance=0.1), rain())
+    assert len(requests) == 1
+    assert kept(sample) == (10, "words", 9, 0)
     request = TARGET.format(target=10, unit="words", least=9, most=11)
-    assert heard[0][0].text.startswith(f"Will it rain?\n\n{request}\n\nEvidence so far:")
-    assert len(answers(done)) == 1
+    assert requests[0][0].text.startswith(f"Will it rain?\n\n{request}\n\nEvidence so far:")
+    assert len(answers(sample)) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,49 +96,49 @@ def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listen
 def test_an_answer_is_revised_until_it_fits(
     solve: Solve, listens: Listens, rain: Rain, lengths: tuple[int, ...], attempts: int, calls: int, achieved: int
 ) -> None:
-    model, heard = listens(words(*lengths))
-    done = solve(model, length_control(10, attempts=attempts), rain())
-    assert len(heard) == calls
-    assert kept(done) == (10, "words", achieved, calls - 1)
+    model, requests = listens(words(*lengths))
+    sample = solve(model, length_control(10, attempts=attempts), rain())
+    assert len(requests) == calls
+    assert kept(sample) == (10, "words", achieved, calls - 1)
     instruction = answer_instruction(rain().metadata_as(Question))
-    for messages, was in zip(heard[1:], lengths, strict=False):
+    for messages, was in zip(requests[1:], lengths, strict=False):
         request = REVISE.format(length=was, unit="words", target=10, least=9, most=11)
         assert messages[-1].text == f"{request}\n\n{instruction}"
-    steps = [(s.kind, len(s.text.split()), s.trainable) for s in done.store_as(Trajectory).steps if s.role != "user"]
+    steps = [(s.kind, len(s.text.split()), s.trainable) for s in sample.store_as(Trajectory).steps if s.role != "user"]
     assert steps == [*(("reasoning", n, True) for n in lengths[:-1]), ("answer", achieved, True)]
-    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    spans = [e.name for e in sample.events if e.event == "span_begin" and e.type == "truthgym.step"]
     assert spans == [f"revision {k}" for k in range(1, calls)]
 
 
 def test_each_epoch_counts_its_own_attempts(run: Run, listens: Listens, rain: Rain) -> None:
-    model, heard = listens("too short")
+    model, requests = listens("too short")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10, attempts=1), epochs=3), model)
-    assert len(heard) == 6
-    assert [kept(done) for done in log.samples or []] == [(10, "words", 2, 1)] * 3
+    assert len(requests) == 6
+    assert [kept(sample) for sample in log.samples or []] == [(10, "words", 2, 1)] * 3
 
 
 def test_the_answer_alone_is_measured_and_not_what_was_thought(
     solve: Solve, says: Says, thinks: Thinks, rain: Rain
 ) -> None:
     reply = thinks("It will, I do think so.", ContentReasoning(reasoning="so " * 500))
-    done = solve(says(lambda _: reply.model_copy(deep=True)), length_control(6), rain())
-    assert kept(done) == (6, "words", 6, 0)
-    assert [s.kind for s in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
+    sample = solve(says(lambda _: reply.model_copy(deep=True)), length_control(6), rain())
+    assert kept(sample) == (6, "words", 6, 0)
+    assert [s.kind for s in sample.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
 
 
 @pytest.mark.parametrize("mode", ["fixed_sequence", "llm_preset"])
 def test_an_interview_comes_before_the_question_and_its_length(
     solve: Solve, listens: Listens, rain: Rain, mode: str
 ) -> None:
-    model, heard = listens()
+    model, prompts = listens()
     interviewer, requests = listens("What is rain?")
     base = {"bootstrap_interview": {"questions": 1, "mode": mode}}
     roles = {"interviewer": interviewer}
-    done = solve(model, length_control(2, base=base, attempts=1), rain(), model_roles=roles)
-    assert len(heard) == 2 + 1
-    assert not any("about 2 words" in messages[0].text for messages in [heard[0], *requests])
-    assert "Will it rain?\n\nYour final answer should have about 2 words" in heard[1][-1].text
-    assert [s.kind for s in done.store_as(Trajectory).steps if s.role == "assistant"] == [
+    sample = solve(model, length_control(2, base=base, attempts=1), rain(), model_roles=roles)
+    assert len(prompts) == 2 + 1
+    assert not any("about 2 words" in messages[0].text for messages in [prompts[0], *requests])
+    assert "Will it rain?\n\nYour final answer should have about 2 words" in prompts[1][-1].text
+    assert [s.kind for s in sample.store_as(Trajectory).steps if s.role == "assistant"] == [
         "auxiliary",
         "reasoning",
         "answer",
@@ -147,13 +147,13 @@ def test_an_interview_comes_before_the_question_and_its_length(
 
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
 def test_a_base_that_ended_early_is_not_revised(run: Run, listens: Listens, rain: Rain, text: str, stop: Any) -> None:
-    model, heard = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
+    model, requests = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
     log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=length()), model)
-    assert len(heard) == 1
-    done = (log.samples or [])[0]
-    assert kept(done) == (10, "words", None, 0)
-    assert done.store_as(Trajectory).ended
-    steps = [(s.role, s.kind, s.text) for s in done.store_as(Trajectory).steps]
+    assert len(requests) == 1
+    sample = (log.samples or [])[0]
+    assert kept(sample) == (10, "words", None, 0)
+    assert sample.store_as(Trajectory).ended
+    steps = [(s.role, s.kind, s.text) for s in sample.store_as(Trajectory).steps]
     assert steps[1:] == ([] if text else [("assistant", "answer", "")]), "no refusal is kept as a step"
 
 
@@ -166,12 +166,12 @@ def test_a_revision_that_is_refused_or_empty_leaves_no_answer(
             return r"\finalBeliefProb{0.6}"
         return ModelOutput.from_content("m", text, stop_reason="content_filter" if text else "stop")
 
-    model, heard = listens(reply)
+    model, requests = listens(reply)
     task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=[brier(), length()])
-    done = (run(task, model).samples or [])[0]
-    assert len(heard) == 2
-    assert kept(done) == (10, "words", None, 1)
-    assert reason(done, "brier") == reason(done, "length") == done.store_as(Trajectory).ended
+    sample = (run(task, model).samples or [])[0]
+    assert len(requests) == 2
+    assert kept(sample) == (10, "words", None, 1)
+    assert reason(sample, "brier") == reason(sample, "length") == sample.store_as(Trajectory).ended
 
 
 def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, rain: Rain) -> None:

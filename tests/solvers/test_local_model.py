@@ -43,16 +43,16 @@ def small_model(reply: str, longest: int, stop_reason: Any = "unknown", position
 def test_a_reply_at_the_limit_was_cut_off(
     solve: Solve, rain: Rain, words: int, longest: int, given: str, expected: str
 ) -> None:
-    done = solve(small_model("so " * words, longest, given), direct(), rain(), max_tokens=100)
-    assert done.output.stop_reason == expected
+    sample = solve(small_model("so " * words, longest, given), direct(), rain(), max_tokens=100)
+    assert sample.output.stop_reason == expected
 
 
 @pytest.mark.parametrize(("words", "positions"), [(100, 120), (1, 20)])
 def test_a_reply_beyond_the_context_is_none(solve: Solve, rain: Rain, words: int, positions: int) -> None:
     """The question has about 60 words: in the second case no position is left for a reply, and there is no call."""
-    done = solve(small_model("so " * words, words, positions=positions), direct(), rain(), max_tokens=100)
-    assert done.store["Trajectory:ended"] == OUT_OF_CONTEXT.format(who="The model")
-    assert len([event for event in done.events if isinstance(event, ModelEvent)]) == (positions > 100)
+    sample = solve(small_model("so " * words, words, positions=positions), direct(), rain(), max_tokens=100)
+    assert sample.store["Trajectory:ended"] == OUT_OF_CONTEXT.format(who="The model")
+    assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == (positions > 100)
 
 
 @pytest.mark.parametrize("where", ["solver", "role"])

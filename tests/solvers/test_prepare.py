@@ -13,16 +13,16 @@ from truthgym.solvers.roles import required_server
 
 
 def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says("Hm."), direct(), rain(), prompt="Think.")
-    assert (done.messages[0].role, done.messages[0].text) == ("system", "Think.")
+    sample = solve(says("Hm."), direct(), rain(), prompt="Think.")
+    assert (sample.messages[0].role, sample.messages[0].text) == ("system", "Think.")
     assert [m.role for m in solve(says("Hm."), direct(), rain()).messages] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, listens: Listens, rain: Rain, name: str) -> None:
-    model, heard = listens()
+    model, requests = listens()
     solve(model, direct(), rain(), prompt=name)
-    assert [m.text for m in heard[0] if m.role == "system"] == ([] if name == "none" else [PRESETS[name]])
+    assert [m.text for m in requests[0] if m.role == "system"] == ([] if name == "none" else [PRESETS[name]])
 
 
 @pytest.mark.parametrize("prompt", ["Think critically.", "critical thinking", "Be terse.", "Bedenke!", "Think"])
@@ -31,10 +31,10 @@ def test_other_text_is_the_system_prompt_itself(prompt: str) -> None:
 
 
 def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     message = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
     assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in message
-    assert not heard
+    assert not requests
 
 
 @pytest.mark.parametrize("role", ["evaluated", "judge"])
@@ -46,11 +46,11 @@ def test_a_server_that_is_not_there_is_refused_before_any_call(
     with create_server(("127.0.0.1", 0)) as closed:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     absent = get_model("openai-api/nobody/model", base_url=address, api_key="none")
-    model, heard = listens()
+    model, requests = listens()
     task = Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct())
     given = {"evaluated": (absent, model), "judge": (model, absent)}[role]
     error = fails(task, given[0], model_roles={"judge": given[1]}, max_retries=0)
     assert f"openai-api/nobody/model: no server answers at {address} (Connection refused); start it" in error
-    assert not heard
+    assert not requests
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     required_server(absent)

@@ -45,23 +45,23 @@ def looks_and_submits(messages: list[ChatMessage]) -> ModelOutput:
     return ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": ANSWER}, content="It will rain.")
 
 
-def steps(done: EvalSample) -> list[tuple[str, str, bool, str]]:
-    return [(s.role, s.kind, s.trainable, s.text) for s in done.store_as(Trajectory).steps]
+def steps(sample: EvalSample) -> list[tuple[str, str, bool, str]]:
+    return [(s.role, s.kind, s.trainable, s.text) for s in sample.store_as(Trajectory).steps]
 
 
 def test_an_agent_is_given_what_direct_gives(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(looks_and_submits)
+    model, requests = listens(looks_and_submits)
     solve(model, run_agent(react(tools=[look()])), rain())
     plain, heard_directly = listens("Hm.")
     solve(plain, direct(), rain())
-    assert [m.text for m in heard[0] if m.role == "user"] == [heard_directly[0][0].text]
+    assert [m.text for m in requests[0] if m.role == "user"] == [heard_directly[0][0].text]
 
 
 def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens(looks_and_submits)
-    done = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
-    assert len(heard) == 2
-    *earlier, last = steps(done)
+    model, requests = listens(looks_and_submits)
+    sample = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
+    assert len(requests) == 2
+    *earlier, last = steps(sample)
     assert [(role, kind, trainable) for role, kind, trainable, _ in earlier] == [
         ("system", "auxiliary", False),
         ("system", "auxiliary", False),
@@ -71,9 +71,9 @@ def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Liste
     ]
     assert [text for *_, text in earlier[3:]] == ["Let me look.", "Clouds."]
     assert last == ("assistant", "answer", True, f"It will rain.\n\n{ANSWER}")
-    texts = {m.id: m.text for m in done.messages}
-    assert [texts[s.message_id] for s in done.store_as(Trajectory).steps] == [text for *_, text in steps(done)]
-    assert [m.id for m in done.messages] == [s.message_id for s in done.store_as(Trajectory).steps], "in order"
+    texts = {m.id: m.text for m in sample.messages}
+    assert [texts[s.message_id] for s in sample.store_as(Trajectory).steps] == [text for *_, text in steps(sample)]
+    assert [m.id for m in sample.messages] == [s.message_id for s in sample.store_as(Trajectory).steps], "in order"
 
 
 def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
@@ -83,8 +83,8 @@ def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve, says: Says,
         output.choices[0].message.content = [thought, ContentText(text=output.completion)]
         return output
 
-    done = solve(says(reply), run_agent(react(prompt=None, tools=[look()])), rain())
-    wrote = [(kind, trainable, text) for role, kind, trainable, text in steps(done) if role == "assistant"]
+    sample = solve(says(reply), run_agent(react(prompt=None, tools=[look()])), rain())
+    wrote = [(kind, trainable, text) for role, kind, trainable, text in steps(sample) if role == "assistant"]
     # the thought before handing in is not kept: Inspect takes it out of the conversation with the tool call
     assert wrote[:2] == [("reasoning", True, "I thought 1."), ("reasoning", True, "Let me look.")]
     assert [kind for kind, *_ in wrote[2:]] == ["answer"]
@@ -128,9 +128,9 @@ def knows() -> Agent:
 
 
 def test_an_agent_need_not_call_a_model(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", False, ANSWER)]
-    assert not heard
+    assert not requests
 
 
 def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve, listens: Listens, rain: Rain) -> None:
@@ -148,8 +148,8 @@ def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve, list
         return execute
 
     model, _ = listens(ANSWER)
-    done = solve(model, run_agent(hands_over()), rain())
-    summary = [(step.text, step.trainable, step.speaker) for step in done.store_as(Trajectory).steps[1:]]
+    sample = solve(model, run_agent(hands_over()), rain())
+    summary = [(step.text, step.trainable, step.speaker) for step in sample.store_as(Trajectory).steps[1:]]
     assert summary == [("Perhaps.", False, "mockllm/other"), (ANSWER, True, None)]
 
 
@@ -173,8 +173,8 @@ def forgets() -> Agent:
 
 
 def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(ANSWER), run_agent(forgets()), rain())
-    assert steps(done) == [
+    sample = solve(says(ANSWER), run_agent(forgets()), rain())
+    assert steps(sample) == [
         ("user", "auxiliary", False, "In short: rain?"),
         ("assistant", "answer", True, ANSWER),
     ]
@@ -192,11 +192,11 @@ def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: R
 def test_an_agent_that_stops_without_an_answer_is_unscored(
     run: Run, listens: Listens, rain: Rain, reason: Reason, solver: Any, calls: int
 ) -> None:
-    model, heard = listens("")
+    model, requests = listens("")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()]), model)
-    assert len(heard) == calls, "and no belief is asked for"
-    (done,) = log.samples or []
-    assert done.store_as(Trajectory).ended == reason(done, "brier") == "The agent stopped without an answer."
+    assert len(requests) == calls, "and no belief is asked for"
+    (sample,) = log.samples or []
+    assert sample.store_as(Trajectory).ended == reason(sample, "brier") == "The agent stopped without an answer."
 
 
 @pytest.mark.parametrize("arguments", [{}, {"submit": False}])
@@ -210,18 +210,18 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(
 def test_a_refusal_is_not_an_agents_answer(
     run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, message: str, arguments: dict[str, Any]
 ) -> None:
-    model, heard = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
+    model, requests = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
     solver = run_agent(react(prompt=None, **arguments))
     task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()])
-    done = (run(task, model).samples or [])[0]
-    assert len(heard) == (3 if stop == "content_filter" and not arguments else 1), (
+    sample = (run(task, model).samples or [])[0]
+    assert len(requests) == (3 if stop == "content_filter" and not arguments else 1), (
         "react tries three times; no probe after"
     )
-    assert done.store_as(Trajectory).ended == message
-    wrote = [kind for role, kind, *_ in steps(done) if role == "assistant"]
-    assert wrote == ["reasoning"] * (len(heard) - 1), "the last refusal is no step, least of all an answer"
-    assert reason(done, "brier") == message
-    assert message in reason(done, "martingale")
+    assert sample.store_as(Trajectory).ended == message
+    wrote = [kind for role, kind, *_ in steps(sample) if role == "assistant"]
+    assert wrote == ["reasoning"] * (len(requests) - 1), "the last refusal is no step, least of all an answer"
+    assert reason(sample, "brier") == message
+    assert message in reason(sample, "martingale")
 
 
 @agent
@@ -241,12 +241,12 @@ def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run, listens: List
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         return ModelOutput.from_content("m", "60%", stop_reason="stop" if len(messages) == 1 else "content_filter")
 
-    model, heard = listens(reply)
+    model, requests = listens(reply)
     log = run(Task(dataset=[rain()], setup=prepare(), solver=run_agent(speaks(2)), scorer=brier()), model)
-    assert len(heard) == 2
-    (done,) = log.samples or []
-    assert steps(done)[1:] == [("assistant", "reasoning", True, "60%")]
-    assert (done.store_as(Trajectory).ended or "").startswith("The agent refused")
+    assert len(requests) == 2
+    (sample,) = log.samples or []
+    assert steps(sample)[1:] == [("assistant", "reasoning", True, "60%")]
+    assert (sample.store_as(Trajectory).ended or "").startswith("The agent refused")
 
 
 @pytest.mark.parametrize("limit", [{"message_limit": 5}, {"token_limit": 3}])
@@ -258,9 +258,9 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(
 
     solver = run_agent(react(prompt=None, tools=[look()]))
     log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=brier()), says(looks_on), **limit)
-    (done,) = log.samples or []
-    assert done.limit
-    assert reason(done, "brier") == "The reasoning was cut short before an answer."
-    kept = [(role, kind, text) for role, kind, _, text in steps(done)[1:3]]
+    (sample,) = log.samples or []
+    assert sample.limit
+    assert reason(sample, "brier") == "The reasoning was cut short before an answer."
+    kept = [(role, kind, text) for role, kind, _, text in steps(sample)[1:3]]
     assert kept == [("assistant", "reasoning", "60%"), ("tool", "auxiliary", "Clouds.")]
-    assert "answer" not in [kind for _, kind, *_ in steps(done)]
+    assert "answer" not in [kind for _, kind, *_ in steps(sample)]

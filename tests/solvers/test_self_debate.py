@@ -33,18 +33,18 @@ RAINS, DRY = "The following is true: It rains.", "The following is false: It rai
 
 
 def test_positions_are_argued_in_turn(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     solve(model, self_debate(turns=2, order="given"), rain())
     question = rain().metadata_as(Question)
-    assert len(heard) == 2 * 2 + 1
+    assert len(requests) == 2 * 2 + 1
     opening = OPEN.format(positions=f"- {RAINS}\n- {DRY}")
-    assert heard[0][0].text == f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}"
-    assert [messages[-1].text for messages in heard] == [
+    assert requests[0][0].text == f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}"
+    assert [messages[-1].text for messages in requests] == [
         ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal=""),  # nothing has been said that it could meet
         *(ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))),
         f"{CONCLUDE}\n\n{answer_instruction(question)}",
     ]
-    assert sum("finalBeliefProb" in m.text for m in heard[-1] if m.role == "user") == 1
+    assert sum("finalBeliefProb" in m.text for m in requests[-1] if m.role == "user") == 1
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,19 @@ def test_positions_come_from_the_question(
     found = positions_of(item.metadata_as(Question))
     assert len(found) == len(positions)
     assert all(part in sentence for part, sentence in zip(positions, found, strict=True))
-    model, heard = listens()
+    model, requests = listens()
     solve(model, self_debate(turns=2, order="given"), item)
-    assert len(heard) == 2 * len(positions) + 1
-    for messages, position in zip(heard[:-1], found * 2, strict=True):
+    assert len(requests) == 2 * len(positions) + 1
+    for messages, position in zip(requests[:-1], found * 2, strict=True):
         assert [p for p in found if p in messages[-1].text] == [position]
 
 
 def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
+    model, requests = listens()
     sides = ["It pours.", "It drizzles.", "It is dry."]
     solve(model, self_debate(turns=1, sides=sides, order="reversed"), rain())
-    assert [side for messages in heard for side in sides if side in messages[-1].text] == sides[::-1]
-    assert OPEN.format(positions="- It is dry.\n- It drizzles.\n- It pours.") in heard[0][0].text
+    assert [side for messages in requests for side in sides if side in messages[-1].text] == sides[::-1]
+    assert OPEN.format(positions="- It is dry.\n- It drizzles.\n- It pours.") in requests[0][0].text
 
 
 @pytest.mark.parametrize("positions", [2, 3, 4, 5])
@@ -109,29 +109,29 @@ def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, 
 
 
 def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
-    a, heard_a = listens(lambda messages: f"For it, {len(messages)}.")
-    b, heard_b = listens(lambda messages: f"Against it, {len(messages)}.")
+    model, requests = listens()
+    a, requests_a = listens(lambda messages: f"For it, {len(messages)}.")
+    b, requests_b = listens(lambda messages: f"Against it, {len(messages)}.")
     bound = {"debater_a": a, "debater_b": b}
     done = solve(model, self_debate(turns=2, order="given"), rain(), model_roles=bound)
-    assert (len(heard), len(heard_a), len(heard_b)) == (1, 2, 2)
+    assert (len(requests), len(requests_a), len(requests_b)) == (1, 2, 2)
     question = f"Will it rain?\n\n{evidence(rain().metadata_as(Question).evidence)}"
     # each hears the debate with the roles swapped: its own words as its replies, the other's as told to it
-    assert [m.role for m in heard_a[1]] == ["user", "assistant", "user"]
-    assert [m.role for m in heard_b[1]] == ["user", "assistant", "user"]
+    assert [m.role for m in requests_a[1]] == ["user", "assistant", "user"]
+    assert [m.role for m in requests_b[1]] == ["user", "assistant", "user"]
     opened = [DEBATE.format(question=question, position=position) for position in (RAINS, DRY)]
     against = [OPPONENT_TURN.format(position=RAINS, text=f"For it, {n}.") for n in (1, 3)]
     argue = [ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal="")]
     argue += [ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))]
-    assert [[m.text for m in messages] for messages in heard_a] == [
+    assert [[m.text for m in messages] for messages in requests_a] == [
         [f"{opened[0]}\n\n{argue[0]}"],
         [opened[0], "For it, 1.", f"{OPPONENT_TURN.format(position=DRY, text='Against it, 1.')}\n\n{argue[2]}"],
     ]
-    assert [[m.text for m in messages] for messages in heard_b] == [
+    assert [[m.text for m in messages] for messages in requests_b] == [
         [f"{opened[1]}\n\n{against[0]}\n\n{argue[1]}"],
         [f"{opened[1]}\n\n{against[0]}", "Against it, 1.", f"{against[1]}\n\n{argue[3]}"],
     ]
-    assert "finalBeliefProb" not in "".join(m.text for messages in heard_a + heard_b for m in messages)
+    assert "finalBeliefProb" not in "".join(m.text for messages in requests_a + requests_b for m in messages)
     steps = done.store_as(Trajectory).steps
     assert [(s.role, s.kind, s.trainable, s.speaker) for s in steps[1:-1]] == [
         *[("user", "auxiliary", False, "debater_a"), ("user", "auxiliary", False, "debater_b")] * 2,
@@ -142,13 +142,13 @@ def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens
 
 
 def test_a_single_bound_debater_argues_every_second_position(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens("I say no.")
-    b, heard_b = listens("I say rain.")
+    model, requests = listens("I say no.")
+    b, requests_b = listens("I say rain.")
     item = rain(form="options", options=["sun", "rain", "hail"])
     done = solve(model, self_debate(turns=1, order="given"), item, model_roles={"debater_b": b})
-    assert (len(heard), len(heard_b)) == (3, 1)
-    assert "The answer is: rain." in heard_b[0][-1].text
-    assert OPPONENT_TURN.format(position="The answer is: sun.", text="I say no.") in heard_b[0][0].text
+    assert (len(requests), len(requests_b)) == (3, 1)
+    assert "The answer is: rain." in requests_b[0][-1].text
+    assert OPPONENT_TURN.format(position="The answer is: sun.", text="I say no.") in requests_b[0][0].text
     assert [s.speaker for s in done.store_as(Trajectory).steps if s.speaker] == ["debater_b"]
 
 
@@ -162,13 +162,13 @@ def test_every_debater_sees_each_speech_once_in_order(turns: int, positions: int
     side, before = side % positions, min(before, turns * positions)
     speeches = [(k % positions, f"<{k}>") for k in range(before)]
     names = [f"P{i}" for i in range(positions)]
-    heard = debater_view(side, "Rain?", names, speeches, "Argue.", 3)
-    assert [m.role for m in heard] == (["user", "assistant"] * len(heard))[: len(heard)]
-    assert all(m.metadata == {"epoch": 3} for m in heard if m.role == "user")
-    assert heard[-1].role == "user"
-    assert heard[-1].text.endswith("Argue.")
-    whole = "\n".join(m.text for m in heard)
+    requests = debater_view(side, "Rain?", names, speeches, "Argue.", 3)
+    assert [m.role for m in requests] == (["user", "assistant"] * len(requests))[: len(requests)]
+    assert all(m.metadata == {"epoch": 3} for m in requests if m.role == "user")
+    assert requests[-1].role == "user"
+    assert requests[-1].text.endswith("Argue.")
+    whole = "\n".join(m.text for m in requests)
     places = [whole.index(text) for _, text in speeches]
     assert places == sorted(places)
     assert all(whole.count(text) == 1 for _, text in speeches)
-    assert [m.text for m in heard if m.role == "assistant"] == [text for i, text in speeches if i == side]
+    assert [m.text for m in requests if m.role == "assistant"] == [text for i, text in speeches if i == side]

@@ -71,10 +71,10 @@ def test_workers_who_see_each_others_calls_repeat_none(run: Run) -> None:
 
 
 def test_workers_who_answer_differently_contradict_each_other(run: Run, says: Says) -> None:
-    said = iter(["Nothing to do.", "Nothing to do.", *(f"Answer: {name} \\finalBeliefProb{{0.5}}" for name in "ABA")])
+    texts = iter(["Nothing to do.", "Nothing to do.", *(f"Answer: {name} \\finalBeliefProb{{0.5}}" for name in "ABA")])
 
     def reply(messages: list[ChatMessage]) -> ModelOutput:
-        return ModelOutput.from_content("mockllm/model", next(said))
+        return ModelOutput.from_content("mockllm/model", next(texts))
 
     log = run(agent_bench_mini(n=1), says(reply), solver=run_agent("truthgym/workers"))
     assert log.samples
@@ -105,8 +105,8 @@ def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, s
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         if not any(isinstance(message, ChatMessageTool) for message in messages):
             return ModelOutput.for_tool_call("mockllm/model", "transfer_to_reader", {})
-        said = "\n\n".join(message.text for message in messages if message.role == "assistant")
-        return ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": said[said.index("Answer: ") :]})
+        replies = "\n\n".join(message.text for message in messages if message.role == "assistant")
+        return ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": replies[replies.index("Answer: ") :]})
 
     reader = react(name="reader", description="Reads the archive.", tools=[SampleTools()], submit=False)
     first = react(tools=[handoff(reader)], submit=None if submit else False, model=says(reply))

@@ -31,8 +31,8 @@ def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thi
     seen = ContentReasoning(reasoning="Rain follows thunder.")
     sealed = ContentReasoning(reasoning="sealed", summary="It thought of rain.", redacted=True)
     summarised = ContentReasoning(reasoning="", summary="It thought of clouds.")
-    done = solve(says(lambda _: thinks(r"\finalBeliefProb{0.9}", seen, sealed, summarised)), direct(), rain())
-    trajectory = done.store_as(Trajectory).steps[1:]
+    sample = solve(says(lambda _: thinks(r"\finalBeliefProb{0.9}", seen, sealed, summarised)), direct(), rain())
+    trajectory = sample.store_as(Trajectory).steps[1:]
     assert [(s.kind, s.text, s.trainable, s.redacted) for s in trajectory] == [
         ("reasoning", "Rain follows thunder.", True, False),
         ("reasoning", "It thought of rain.", False, True),
@@ -79,8 +79,8 @@ def test_summaries_of_reasoning_are_marked_as_redacted(model: str) -> None:
 
 
 def test_assistant_messages_of_the_dataset_are_input() -> None:
-    given = ChatMessageAssistant(content="Yes.", source="input")
-    assert [(s.role, s.kind, s.trainable) for s in steps_of_messages([given], "answer", True)] == [
+    message = ChatMessageAssistant(content="Yes.", source="input")
+    assert [(s.role, s.kind, s.trainable) for s in steps_of_messages([message], "answer", True)] == [
         ("assistant", "auxiliary", False)
     ]
 

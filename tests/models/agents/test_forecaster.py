@@ -52,7 +52,7 @@ def test_it_believes_a_copied_observation() -> None:
 
 
 def test_an_observation_of_a_bundled_question_is_what_its_outcome_brings() -> None:
-    item = next(one for one in bundled("forecasting") if one.id == "scotland-referendum-turnout-2014")
+    item = next(question for question in bundled("forecasting") if question.id == "scotland-referendum-turnout-2014")
     assert item.target == "yes"
     assert total(r"\finalBeliefProb{0.8}", "The turnout was 84.6 percent.", item) == pytest.approx(math.log(0.8))
     assert total(None, "The turnout was 84.6 percent.", item) == pytest.approx(math.log(0.5))

@@ -18,9 +18,9 @@ from truthgym.solvers.trajectory import user_message
 URN = str(urns(n=1)[0].input)
 
 
-def request(wanted: tuple[str, str], questions: int, k: int = 1, question: str = URN, so_far: str = "") -> str:
+def request(request_parts: tuple[str, str], questions: int, k: int = 1, question: str = URN, so_far: str = "") -> str:
     """What the solver asks of it."""
-    what, reply = (part.format(k=k, questions=questions) for part in wanted)
+    what, reply = (part.format(k=k, questions=questions) for part in request_parts)
     return WRITE.format(what=what, manner="".join(MANNERS.values()), question=question, interview=so_far, reply=reply)
 
 
@@ -30,10 +30,10 @@ def ask(text: str, epoch: int = 1, **parameters: Any) -> str:
 
 @pytest.mark.parametrize("questions", [1, 2, len(QUESTIONS), len(QUESTIONS) + 3])
 def test_it_writes_as_many_questions_as_are_asked_for(questions: int) -> None:
-    written = usable_questions(ask(request(ALL, questions)), URN)
-    assert len(written) == questions
-    assert set(written) <= set(QUESTIONS)
-    assert len(set(written)) == min(questions, len(QUESTIONS)), "none comes twice before all have come"
+    questions_written = usable_questions(ask(request(ALL, questions)), URN)
+    assert len(questions_written) == questions
+    assert set(questions_written) <= set(QUESTIONS)
+    assert len(set(questions_written)) == min(questions, len(QUESTIONS)), "none comes twice before all have come"
 
 
 def test_asked_for_the_next_question_it_writes_one() -> None:

@@ -33,10 +33,10 @@ class Other(Form):
 
 
 def messages(text: str, *, before: str = "", draw: int = 0, example: int | None = None) -> list[ChatMessage]:
-    shown = [] if example is None else [{"reasons": "So.", "curiosity": example, "challenge": example}]
+    forms = [] if example is None else [{"reasons": "So.", "curiosity": example, "challenge": example}]
     earlier = [
         message
-        for ratings in shown
+        for ratings in forms
         for message in (ChatMessageUser(content="Rate this."), ChatMessageAssistant(content=json.dumps(ratings)))
     ]
     prompt = f"{before}\n\n{material('trajectory', text)}\n\n{form_instruction(Two)}"

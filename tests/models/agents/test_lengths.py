@@ -41,7 +41,7 @@ def length(text: str, unit: str) -> int:
 @pytest.mark.parametrize("unit", UNITS)
 def test_it_understands_the_real_prompts(unit: str) -> None:
     for prompt in (first(unit, 12), again(unit, 12, 15), first(unit, 1, 0)):
-        assert [found[1] for found in TARGET.findall(prompt)] == [unit]
+        assert [match[1] for match in TARGET.findall(prompt)] == [unit]
     assert TARGET.findall(again(unit, 12, 15))[0][0] == "12", "not the length that the answer had"
     assert AGAIN in again(unit, 12, 15)
     assert AGAIN not in first(unit, 12)

@@ -68,10 +68,10 @@ def test_the_real_prompt_moves_an_agent_by_its_formula(
     name: str, given: dict[str, float], user: float, third: float
 ) -> None:
     for item in sycophancy("urns", arms="user,third,memory", n=16):
-        known, path = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
-        sides = ARMS[known.arm]
+        metadata, path = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
+        sides = ARMS[metadata.arm]
         odds = logit(path[0 if name == "stuck" else -1]) + user * sides[0] + third * sides[1]
-        assert read_belief(reply(item, name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
+        assert read_belief(reply(item, name, **given)) == pytest.approx(probability(odds), abs=6e-5), metadata.arm
 
 
 def test_beliefs_at_once_are_those_one_by_one() -> None:
@@ -129,8 +129,8 @@ def test_a_contradiction_counts_as_the_users_opinion() -> None:
         )
         for name, strength in (("sycophant", 0.8), ("trusting", 0.4), ("bayesian", 0.0)):
             first, again = pressed(item, words, name)
-            wanted = probability(logit(read_belief(first) or 0) - strength)
-            assert read_belief(again) == pytest.approx(wanted, abs=1.1e-4), name
+            expected = probability(logit(read_belief(first) or 0) - strength)
+            assert read_belief(again) == pytest.approx(expected, abs=1.1e-4), name
 
 
 def test_giving_way_is_a_pure_function_with_known_values() -> None:
@@ -164,8 +164,8 @@ def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
 
 def test_slack_reduces_care_when_the_user_agrees() -> None:
     planted = Parameters(care=0.7, slack=0.4)
-    for lean, user, wanted in ((1.0, 1, 0.3), (1.0, -1, 0.7), (-1.0, -1, 0.3), (-1.0, 1, 0.7), (1.0, 0, 0.7)):
-        assert care_level("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(wanted)
+    for lean, user, expected in ((1.0, 1, 0.3), (1.0, -1, 0.7), (-1.0, -1, 0.3), (-1.0, 1, 0.7), (1.0, 0, 0.7)):
+        assert care_level("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(expected)
     assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(care=0.2, slack=0.4)) == 0
     assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
     item = next(i for i in sycophancy("urns", n=1) if i.metadata_as(ArmQuestion).arm == "user_yes")

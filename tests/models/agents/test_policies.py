@@ -89,11 +89,11 @@ def test_miscalibrated_overweights_the_base_rate_from_the_start() -> None:
 
 def test_mixed_is_entrenched_or_neglecting_by_question() -> None:
     seen, planted = (math.log(9), -math.log(4)), Parameters(strength=0.5, seed=2)
-    drawn = [believe("mixed", Case(f"q{i}", math.log(4), seen), i % 3, i % 2, planted) for i in range(2000)]
-    assert set(drawn) == {from_odds(8 * 9 / 4), from_odds(2 * 9 / 4)}
-    assert drawn.count(from_odds(8 * 9 / 4)) == pytest.approx(1000, abs=90)
+    draws = [believe("mixed", Case(f"q{i}", math.log(4), seen), i % 3, i % 2, planted) for i in range(2000)]
+    assert set(draws) == {from_odds(8 * 9 / 4), from_odds(2 * 9 / 4)}
+    assert draws.count(from_odds(8 * 9 / 4)) == pytest.approx(1000, abs=90)
     again = [believe("mixed", Case(f"q{i}", math.log(4), seen), 1, 0, planted) for i in range(2000)]
-    assert again == drawn, "whatever the epoch and what was stated"
+    assert again == draws, "whatever the epoch and what was stated"
     assert believe("mixed", Case("q", math.log(4), ()), 1, 0, planted) == 0.8
 
 
@@ -176,14 +176,14 @@ def test_beliefs_are_to_a_hundredth_of_a_percent() -> None:
 
 
 def test_random_is_uniform_and_blind() -> None:
-    drawn = [believe("random", Case(f"q{i}", 2.0, (5.0,)), 1, 0, Parameters()) for i in range(4000)]
-    assert np.mean(drawn) == pytest.approx(0.5, abs=0.02)
-    assert np.var(drawn) == pytest.approx(1 / 12, abs=0.004)
-    assert [believe("random", Case(f"q{i}", -2.0, (-5.0,)), 1, 0, Parameters()) for i in range(4000)] == drawn
+    draws = [believe("random", Case(f"q{i}", 2.0, (5.0,)), 1, 0, Parameters()) for i in range(4000)]
+    assert np.mean(draws) == pytest.approx(0.5, abs=0.02)
+    assert np.var(draws) == pytest.approx(1 / 12, abs=0.004)
+    assert [believe("random", Case(f"q{i}", -2.0, (-5.0,)), 1, 0, Parameters()) for i in range(4000)] == draws
 
 
 def test_random_depends_on_every_part_of_its_key() -> None:
-    drawn = {
+    draws = {
         believe("random", Case(key, 0.0, (1.0,) * pieces), epoch, stated, Parameters(seed=seed))
         for key in "pq"
         for pieces in (0, 1)
@@ -191,7 +191,7 @@ def test_random_depends_on_every_part_of_its_key() -> None:
         for epoch in (1, 2)
         for seed in (0, 1)
     }
-    assert len(drawn) == 32
+    assert len(draws) == 32
 
 
 def bayes(case: Case) -> float:
@@ -232,11 +232,11 @@ def test_draws_are_told_apart_by_every_part_of_their_key(draw: Callable[..., flo
 
 
 def test_uniform_draws_are_uniform_and_never_0_or_1() -> None:
-    drawn = np.array([uniform("u", i) for i in range(20_000)])
-    assert ((drawn > 0) & (drawn < 1)).all()
-    counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
+    draws = np.array([uniform("u", i) for i in range(20_000)])
+    assert ((draws > 0) & (draws < 1)).all()
+    counts = np.histogram(draws, bins=20, range=(0, 1))[0]
     assert np.sum((counts - 1000) ** 2 / 1000) < 45.3, "chi-squared with 19 degrees of freedom, one in 1500"
-    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4 / math.sqrt(20_000)
+    assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 4 / math.sqrt(20_000)
 
 
 def test_draws_are_the_same_on_every_machine() -> None:

@@ -40,11 +40,11 @@ def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
     assert counts.var() == pytest.approx(8 * care * (1 - care), rel=0.08)
     qualities = [quality(" ".join(words)) for words in draws]
     assert np.mean(qualities) == pytest.approx(mean_quality(care), abs=0.01)
-    both = [
+    qualities_of_both = [
         quality(" ".join([*words, *draw_markers(care, 0, "bayesian", f"q{i}", 1, False)]))
         for i, words in enumerate(draws)
     ]
-    assert np.mean(both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
+    assert np.mean(qualities_of_both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
@@ -58,8 +58,8 @@ def test_care_adds_sentences_and_changes_nothing_else(name: str) -> None:
 
 
 def test_care_depends_on_question_epoch_seed_and_agent_alone() -> None:
-    def written(**given: Any) -> tuple[bool, ...]:
-        text = reply(**{"place": 0, "care": 0.5} | given)
+    def written(**arguments: Any) -> tuple[bool, ...]:
+        text = reply(**{"place": 0, "care": 0.5} | arguments)
         return tuple(words in text for words in MARKERS)
 
     assert written() == written()

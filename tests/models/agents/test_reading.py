@@ -80,14 +80,14 @@ def test_a_reader_takes_the_last_number_in_words_or_marked() -> None:
 
 
 def test_an_urn_question_is_a_base_rate_and_the_pieces_seen() -> None:
-    for seen in range(len(PIECES) + 1):
-        found = look(URN, "You are an expert.", URN.input, *PIECES[:seen])
+    for count in range(len(PIECES) + 1):
+        found = look(URN, "You are an expert.", URN.input, *PIECES[:count])
         case = found.case
         assert case.key == URN.input
         assert case.log_odds == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[0]))
-        assert len(case.evidence) == seen
+        assert len(case.evidence) == count
         belief = case.log_odds + sum(case.evidence)
-        assert belief == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[seen]))
+        assert belief == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[count]))
         assert (found.stated, found.belief, found.begins) == (0, None, len("You are an expert.\n\n"))
 
 
@@ -127,20 +127,20 @@ def test_a_belief_before_the_question_does_not_count() -> None:
 
 
 def test_only_the_question_that_is_worked_on_is_read() -> None:
-    for item, other in ((URN, FORECAST), (FORECAST, URN), (URN, OTHER)):
-        around = look(item, other.input, item.input, other.input, *other.metadata_as(Question).evidence)
+    for item, distractor in ((URN, FORECAST), (FORECAST, URN), (URN, OTHER)):
+        around = look(item, distractor.input, item.input, distractor.input, *distractor.metadata_as(Question).evidence)
         assert around.case == look(item, item.input).case
 
 
 def test_evidence_counts_wherever_it_stands_and_for_its_place_in_the_order() -> None:
     [item] = testimony(n=1)
-    known = item.metadata_as(TestimonyQuestion)
-    odds = [logit(p) for p in known.posterior]
+    metadata = item.metadata_as(TestimonyQuestion)
+    odds = [logit(p) for p in metadata.posterior]
     steps = [after - before for before, after in pairwise(odds)]
-    first, last = known.evidence[0], known.evidence[-1]
+    first, last = metadata.evidence[0], metadata.evidence[-1]
     assert look(item, last, item.input, first).case.evidence == pytest.approx((steps[0], steps[-1]))
     naive = read_conversation(f"{item.input}\n{first}", 1, 0, Parameters(), naive=True).case
-    assert [naive.log_odds, naive.log_odds + naive.evidence[0]] == pytest.approx([logit(p) for p in known.naive[:2]])
+    assert [naive.log_odds, naive.log_odds + naive.evidence[0]] == pytest.approx([logit(p) for p in metadata.naive[:2]])
 
 
 def test_a_text_without_the_question_is_refused() -> None:

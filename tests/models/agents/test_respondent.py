@@ -26,7 +26,7 @@ def model(first: Callable[[list[str]], float] | None) -> Model:
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         if first:
             p = first(re.findall(r"^[A-D]\. (.*)$", messages[-1].text, re.M))
-            tokens = [TopLogprob(token=one, logprob=math.log(x)) for one, x in (("A", p), ("B", 1 - p))]
+            tokens = [TopLogprob(token=letter, logprob=math.log(x)) for letter, x in (("A", p), ("B", 1 - p))]
             content = [Logprob(token="A", logprob=math.log(p), top_logprobs=tokens)]
             output.choices[0].logprobs = Logprobs(content=content)
         return output
@@ -41,18 +41,18 @@ def choices(first: Callable[[list[str]], float] | None, elicitation: str = "logp
 
 
 def vector(answers: list[Choice]) -> np.ndarray:
-    found = value_vector(contributions([answer.p for answer in answers], ITEMS))
-    return found[np.isfinite(found)]
+    values = value_vector(contributions([answer.p for answer in answers], ITEMS))
+    return values[np.isfinite(values)]
 
 
 def test_opposite_agents_have_opposite_vectors_and_a_letter_has_none() -> None:
-    keeps = choices(lambda shown: 0.8 if shown[0] in UPHOLDING else 0.2)
-    breaks = choices(lambda shown: 0.2 if shown[0] in UPHOLDING else 0.8)
-    letter = choices(lambda shown: 0.9)
+    keeps = choices(lambda options: 0.8 if options[0] in UPHOLDING else 0.2)
+    breaks = choices(lambda options: 0.2 if options[0] in UPHOLDING else 0.8)
+    letter = choices(lambda options: 0.9)
     assert vector(keeps) == pytest.approx(0.6), "0.8 - 0.2"
     assert vector(breaks) == pytest.approx(-0.6)
     assert vector(letter) == pytest.approx(0, abs=1e-9)
-    assert [one.position for one in letter] == pytest.approx([math.log(9)] * 4)
+    assert [letter.position for letter in letter] == pytest.approx([math.log(9)] * 4)
     assert [keep.position for keep in keeps] == pytest.approx([0] * 4, abs=1e-9)
     assert [choice.p for choice in choices(None, "letter")] == [(0.5, 0.5)] * 4, "always A"
 

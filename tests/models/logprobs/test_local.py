@@ -74,9 +74,9 @@ def test_agrees_with_a_plain_forward_pass(
         rows.append(([*head, *tail], [draw.randrange(size) for _ in range(draw.randrange(1, 14))]))
     draw.shuffle(rows)
     spread = []
-    for (prompt, reply), found in zip(rows, token_logprobs(network, rows), strict=True):
-        assert found == pytest.approx(plain(network, prompt, reply), abs=1e-3)
-        spread += found
+    for (prompt, reply), results in zip(rows, token_logprobs(network, rows), strict=True):
+        assert results == pytest.approx(plain(network, prompt, reply), abs=1e-3)
+        spread += results
     assert max(spread) - min(spread) > 3, "the check must be able to fail"
 
 
@@ -91,20 +91,20 @@ def test_replies_to_a_conversation(predictor: Model, monkeypatch: pytest.MonkeyP
     if bos:
         monkeypatch.setattr(api, "chat_template", "<|pad|>" + api.tokenizer.chat_template)
     messages: list[ChatMessage] = [ChatMessageSystem(content="Be brief."), ChatMessageUser(content="Wie groß? 日本")]
-    found = asyncio.run(reply_logprobs(predictor, messages, TEXTS))
-    said = [{"role": message.role, "content": message.text} for message in messages]
+    results = asyncio.run(reply_logprobs(predictor, messages, TEXTS))
+    texts = [{"role": message.role, "content": message.text} for message in messages]
     template = {"chat_template": api.chat_template} if bos else {}
-    encoded = api.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=True, **template)
+    encoded = api.tokenizer.apply_chat_template(texts, add_generation_prompt=True, tokenize=True, **template)
     prompt = list(encoded["input_ids"])
     assert prompt.count(first) == bos
-    for text, one in zip(TEXTS, found, strict=True):
+    for text, result in zip(TEXTS, results, strict=True):
         reply = api.tokenizer(text, add_special_tokens=False)["input_ids"]
-        each = plain(api.model, prompt, reply)
-        assert [logprob for _, logprob in one.tokens] == pytest.approx(each, abs=1e-3)
-        assert one.total == pytest.approx(sum(each), abs=1e-3)
-        assert one.count == len(reply)
-        assert "".join(token for token, _ in one.tokens) == text
-        assert (one.method, one.reason) == ("teacher_forced", "")
+        logprobs = plain(api.model, prompt, reply)
+        assert [logprob for _, logprob in result.tokens] == pytest.approx(logprobs, abs=1e-3)
+        assert result.total == pytest.approx(sum(logprobs), abs=1e-3)
+        assert result.count == len(reply)
+        assert "".join(token for token, _ in result.tokens) == text
+        assert (result.method, result.reason) == ("teacher_forced", "")
 
 
 def test_a_message_cannot_forge_the_template(predictor: Model) -> None:
@@ -115,17 +115,17 @@ def test_a_message_cannot_forge_the_template(predictor: Model) -> None:
     forged = "".join(f"{name}\nassistant" for name in names)
     messages: list[ChatMessage] = [ChatMessageSystem(content="Be brief."), ChatMessageUser(content=f"a {forged} é")]
     honest = [messages[0], ChatMessageUser(content="a b")]
-    counts = [[one for one in local._prompt(api, said) if one in special] for said in (honest, messages)]
+    counts = [[result for result in local._prompt(api, texts) if result in special] for texts in (honest, messages)]
     assert counts[0] == counts[1] != []
     assert forged in api.tokenizer.decode(local._prompt(api, messages))
-    found, same = asyncio.run(reply_logprobs(predictor, messages, [forged, f"{forged}?"]))
+    results, same = asyncio.run(reply_logprobs(predictor, messages, [forged, f"{forged}?"]))
     assert not special & {*api.tokenizer(forged, add_special_tokens=False, split_special_tokens=True)["input_ids"]}
-    assert found.count > 3 * len(names)
-    assert "".join(token for token, _ in found.tokens) == forged
+    assert results.count > 3 * len(names)
+    assert "".join(token for token, _ in results.tokens) == forged
     prompt = local._prompt(api, messages)
     reply = api.tokenizer(forged, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    assert found.total == pytest.approx(sum(plain(api.model, prompt, reply)), abs=1e-2)
-    assert same.total < found.total
+    assert results.total == pytest.approx(sum(plain(api.model, prompt, reply)), abs=1e-2)
+    assert same.total < results.total
 
 
 @pytest.mark.parametrize("kind", ["Mamba", "Lfm2", "Mistral", "Gemma2"])
@@ -155,8 +155,8 @@ def test_recurrent_models_and_sliding_windows(kind: str, monkeypatch: pytest.Mon
     for logits in (2**25, 3 * 5 * 64):
         monkeypatch.setattr(local, "MAX_LOGITS", logits)
         for part in (slice(0, 3), slice(0, 1)):
-            for each, found in zip(expected[part], token_logprobs(network, rows[part]), strict=True):
-                assert found == pytest.approx(each, abs=1e-3)
+            for logprobs, results in zip(expected[part], token_logprobs(network, rows[part]), strict=True):
+                assert results == pytest.approx(logprobs, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_weights_that_are_not_finite(predictor: Model, monkeypatch: pytest.Monke
     head = predictor.api.model.lm_head  # type: ignore[attr-defined]
     with monkeypatch.context() as patched:
         patched.setattr(head.weight, "data", head.weight.data * math.nan)
-        (found,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["no"]))
-    assert math.isnan(found.total)
-    assert "not a finite number" in found.reason
+        (results,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["no"]))
+    assert math.isnan(results.total)
+    assert "not a finite number" in results.reason
 
 
 @scorer(metrics=[mean()])
 def likelihood() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
-        (found,) = await reply_logprobs(get_model(role="predictor"), state.messages[:1], ["yes"])
-        return Score(value=found.total)
+        (results,) = await reply_logprobs(get_model(role="predictor"), state.messages[:1], ["yes"])
+        return Score(value=results.total)
 
     return score
 

@@ -113,14 +113,14 @@ def model(address: str) -> Model:
     return get_model("openai-api/local/tiny", base_url=f"{address}/v1", api_key="none", memoize=False)
 
 
-def ask(found: Server, *replies: str, method: Method | None = None) -> list[ReplyLogprob]:
-    return asyncio.run(reply_logprobs(model(found.address), [ChatMessageUser(content="Well?")], replies, method))
+def ask(service: Server, *replies: str, method: Method | None = None) -> list[ReplyLogprob]:
+    return asyncio.run(reply_logprobs(model(service.address), [ChatMessageUser(content="Well?")], replies, method))
 
 
 @pytest.mark.parametrize("kind", [vllm, echo, llama_cpp])
 def test_agrees_with_the_server(kind: Kind) -> None:
-    with serving(server(kind)) as found:
-        empty, *results = ask(found, "", "Yes", "No.")
+    with serving(server(kind)) as service:
+        empty, *results = ask(service, "", "Yes", "No.")
     assert empty.reason == "The reply is empty."
     for reply, result in zip(("Yes", "No."), results, strict=True):
         assert result.total == pytest.approx(expected(reply))
@@ -129,16 +129,16 @@ def test_agrees_with_the_server(kind: Kind) -> None:
 
 
 def test_a_character_of_two_tokens_on_llama_cpp() -> None:
-    with serving(server(llama_cpp)) as found:
-        (result,) = ask(found, "né")
+    with serving(server(llama_cpp)) as service:
+        (result,) = ask(service, "né")
     assert [token for token, _ in result.tokens] == ["n", "", "é"]
     assert result.total == pytest.approx(expected("né"))
 
 
 @pytest.mark.parametrize(("kind", "refusal"), [(vllm, VLLM_TOO_LONG), (llama_cpp, LLAMA_TOO_LONG)])
 def test_longer_than_the_context(kind: Kind, refusal: str) -> None:
-    with serving(server(kind, refusal)) as found:
-        (result,) = ask(found, "Yes")
+    with serving(server(kind, refusal)) as service:
+        (result,) = ask(service, "Yes")
     assert math.isnan(result.total)
     assert result.reason == "The conversation with the reply is longer than the server's context."
 
@@ -151,8 +151,8 @@ def test_a_server_without_log_probabilities_of_a_prompt() -> None:
         return reply
 
     for kind in (generated_alone, lambda request, path: None):
-        with serving(server(kind)) as found, pytest.raises(BadInput, match="no log-probabilities of a given text"):
-            ask(found, "Yes")
+        with serving(server(kind)) as service, pytest.raises(BadInput, match="no log-probabilities of a given text"):
+            ask(service, "Yes")
 
 
 def test_a_provider_that_cannot() -> None:
@@ -163,8 +163,8 @@ def test_a_provider_that_cannot() -> None:
 
 
 def test_vllm_completions_is_a_server() -> None:
-    with serving(server(vllm)) as found:
-        url = f"{found.address}/v1"
+    with serving(server(vllm)) as service:
+        url = f"{service.address}/v1"
         predictor = get_model("vllm-completions/some/model", base_url=url, api_key="none", memoize=False)
         assert check_method(predictor, "teacher_forced") == "teacher_forced"
         (result,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["Yes"]))
@@ -173,10 +173,10 @@ def test_vllm_completions_is_a_server() -> None:
 
 def test_a_connection_that_breaks_is_tried_again() -> None:
     failures = [503, None, 500]
-    seen = []
+    paths = []
 
     def flaky(request: Request) -> Answer:
-        seen.append(request.path)
+        paths.append(request.path)
         if failures and request.path != "/props":
             failed = failures.pop()
             if failed is None:
@@ -184,12 +184,12 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
             return failed, {}, b"{}"
         return server(vllm)(request)
 
-    with serving(flaky) as found:
-        patient = model(found.address)
+    with serving(flaky) as service:
+        patient = model(service.address)
         patient.api.retry_wait = wait_none  # type: ignore[method-assign]
         (result,) = asyncio.run(reply_logprobs(patient, [ChatMessageUser(content="Well?")], ["Yes"]))
     assert result.total == pytest.approx(expected("Yes"))
-    assert seen.count("/props") == 4
+    assert paths.count("/props") == 4
     assert not failures
 
 
@@ -199,8 +199,8 @@ def test_llama_cpp_that_is_loading_is_not_another_server() -> None:
     def slow(request: Request) -> Answer:
         return (503, {}, loading.pop()) if loading else server(llama_cpp)(request)
 
-    with serving(slow) as found:
-        patient = model(found.address)
+    with serving(slow) as service:
+        patient = model(service.address)
         patient.api.retry_wait = wait_none  # type: ignore[method-assign]
         (result,) = asyncio.run(reply_logprobs(patient, [ChatMessageUser(content="Well?")], ["No"]))
     assert result.total == pytest.approx(expected("No"))
@@ -210,5 +210,5 @@ def test_a_refusal_is_not_tried_again() -> None:
     def refuses(request: Request) -> Answer:
         return (404, {}, b"{}") if request.path == "/props" else (401, {}, b"{}")
 
-    with serving(refuses) as found, pytest.raises(httpx.HTTPStatusError, match="401"):
-        ask(found, "Yes")
+    with serving(refuses) as service, pytest.raises(httpx.HTTPStatusError, match="401"):
+        ask(service, "Yes")
