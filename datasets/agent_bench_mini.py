@@ -25,9 +25,9 @@ from truthgym.datasets.agent_worlds import (
     world,
 )
 from truthgym.datasets.errors import one_of, validate_call
-from truthgym.datasets.loading.generated import generate
+from truthgym.datasets.loading.generated import generate, world_sample
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample, split_of
+from truthgym.datasets.question import split_of
 
 NAME = "agent_bench_mini"
 SIZE = 60
@@ -113,20 +113,19 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
     otherwise = ONE_MISSING if sources == 1 and not file else ROW_MISSING if sources == 1 else SEVERAL_MISSING
     budget = call_budget(base / 100, miss / 100, failure / 100, sources, 1 if file else 0)
     missing = "" if rng.random() < base / 100 else rng.choice(needs)
-    metadata = question(
-        AgentQuestion, event, domain=NAME, event=event, base_rate=base / 100,
-        proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=kind, needs=needs, answer=answer, missing=missing, world=event, size=SIZE, told=told,
-        ways=ways, tools=tools,
-        attachments=[file] if file else [], miss=miss, failure=failure, delay=delay, budget=budget,
-    )  # fmt: skip
     counted = TABLES[place.kinds[row]][1]
     table = TABLE.format(file=file, counted=counted, kind=place.kinds[row], first=YEARS[0], last=YEARS[-1])
     asked = RULES.format(
         case=case, question=text, base=base, otherwise=otherwise.format(needs=sources), miss=miss,
         table=table if file else "", failure=failure, budget=in_calls(budget), form="a number" if file else "a name",
     )  # fmt: skip
-    return sample(event, asked, "no" if missing else "yes", metadata, event)
+    return world_sample(
+        AgentQuestion, event, asked, not missing, base_rate=base / 100,
+        proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
+        kind=kind, needs=needs, answer=answer, missing=missing, world=event, size=SIZE, told=told,
+        ways=ways, tools=tools,
+        attachments=[file] if file else [], miss=miss, failure=failure, delay=delay, budget=budget,
+    )  # fmt: skip
 
 
 def _asked(

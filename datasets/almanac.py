@@ -22,9 +22,9 @@ from truthgym.datasets.loading.generated import (
     logit,
     names,
     probability,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample
 from truthgym.datasets.worlds.almanac import KINDS, Reading, paths
 
 
@@ -315,28 +315,16 @@ def _question(
         for week, reading in enumerate(readings, start=1)
     ]
     slots: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
-    known = question(
-        AlmanacQuestion,
-        identity,
-        domain="almanac",
-        event=identity,
-        proposition=wording.proposition.format(**slots),
-        evidence=reported[history:],
-        opened_on=OPENED,
-        base_rate=exact[0],
-        crowd=crowd_of(rng, exact[history], naive[history - 1]),
-        posterior=exact[history:],
-        naive=naive[history - 1 :],
-        surface=wording.name,
-        kind=kind.name,
-        numbers=numbers,
-        readings=[list(reading) for reading in readings],
-        weeks=weeks,
-    )
     asked = wording.template.format(
         **slots, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(reported[:history])
     )
-    return sample(identity, asked, "yes" if truth else "no", known, identity)
+    return world_sample(
+        AlmanacQuestion, identity, asked, truth,
+        proposition=wording.proposition.format(**slots), evidence=reported[history:], opened_on=OPENED,
+        base_rate=exact[0], crowd=crowd_of(rng, exact[history], naive[history - 1]), posterior=exact[history:],
+        naive=naive[history - 1 :], surface=wording.name, kind=kind.name, numbers=numbers,
+        readings=[list(reading) for reading in readings], weeks=weeks,
+    )  # fmt: skip
 
 
 def _template(wording: Wording, week: int) -> str:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.generated import generate
+from truthgym.datasets.loading.generated import generate, world_sample
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question
 
 RATE = 8000
 """Samples a second."""
@@ -210,20 +210,11 @@ def _question(seed: int, i: int, gap: float, control: Control) -> Sample:
     if control in ("identical", "loudness"):
         second, seeds[1] = first, seeds[0]
         loudness[1] = loudness[0] if control == "identical" else loudness[1]
-    metadata = question(
-        AudioQuestion,
-        identity,
-        domain="audio",
-        event=identity,
-        proposition=PROPOSITIONS[fault],
-        base_rate=0.5,
-        fault=fault,
-        control=control,
-        first=first,
-        second=second,
-    )
     asked = f"{REMOVED if control == 'removed' else CLIPS} {ASKED[fault]}"
-    item = sample(identity, asked, "yes" if truth else "no", metadata, identity)
+    item = world_sample(
+        AudioQuestion, identity, asked, truth, proposition=PROPOSITIONS[fault], base_rate=0.5, fault=fault,
+        control=control, first=first, second=second,
+    )  # fmt: skip
     if control != "removed":
         pairs = zip((first, second), loudness, seeds, strict=True)
         clips = [synthesise(severity, level, voice, each) for severity, level, each in pairs]

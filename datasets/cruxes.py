@@ -21,9 +21,9 @@ from truthgym.datasets.loading.generated import (
     GeneratedQuestion,
     generate,
     names,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample
 
 
 @dataclass(frozen=True)
@@ -405,24 +405,14 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
         turns.append(("story" if story else "study", {"reason": chosen[reason]}))
         turns.append((REPLIES[reply], {"reason": chosen[reason], "word": wording.words[level]}))
     filled: dict[str, object] = {"case": case, "author": author, "place": place}
-    known = question(
-        CruxesQuestion,
-        identity,
-        domain="cruxes",
-        event=identity,
+    asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(chosen), shown=shown, rounds=rounds)
+    return world_sample(
+        CruxesQuestion, identity, asked, truth,
         proposition=wording.proposition.format(**filled),
         evidence=[
             wording.turns[what].format(case=case, k=k, **fields) for k, (what, fields) in enumerate(turns, start=1)
         ],
-        base_rate=paths(p, [None] * len(chosen), [], [], rounds)[0],
-        posterior=exact,
-        naive=naive,
-        noise_floor=exact[-1] * (1 - exact[-1]),
-        surface=wording.name,
-        numbers=p,
-        words=words,
-        attacks=[list(attack) for attack in attacks],
-        replies=[list(reply) for reply in replies],
-    )
-    asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(chosen), shown=shown, rounds=rounds)
-    return sample(identity, asked, "yes" if truth else "no", known, identity)
+        base_rate=paths(p, [None] * len(chosen), [], [], rounds)[0], posterior=exact, naive=naive,
+        noise_floor=exact[-1] * (1 - exact[-1]), surface=wording.name, numbers=p, words=words,
+        attacks=[list(attack) for attack in attacks], replies=[list(reply) for reply in replies],
+    )  # fmt: skip

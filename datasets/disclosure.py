@@ -23,9 +23,9 @@ from truthgym.datasets.loading.generated import (
     names,
     percent_range,
     probability,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample
 
 HITS, FALSE_ALARMS = (55, 80), (20, 45)
 """Ranges of percents from which each question draws its rates."""
@@ -310,30 +310,17 @@ def _question(
     evidence = [
         (surface.good if one else surface.bad).format(case=case, k=k) for k, one in enumerate(exhibits, start=1)
     ]
-    metadata = question(
-        DisclosureQuestion,
-        identity,
-        domain="disclosure",
-        event=event,
-        proposition=surface.proposition.format(case=case, name=name),
-        evidence=[*evidence, surface.end.format(case=case)],
-        base_rate=base_rate / 100,
-        posterior=exact,
-        surface=surface.name,
-        naive=naive_path(setting, exhibits, True),
-        hit=hit,
-        false_alarm=alarm,
-        weights=weights,
-        rule=rule,
-        known=known,
-        exhibits=exhibits,
-        contrast=pairs,
-    )
     asked = surface.asked.format(
         case=case, name=name, base=base_rate, hit=hit, alarm=alarm, trials=trials, shown=shown, ahead=ahead,
         known=_known(surface, str(case), rule if known else None), **dict(zip(RULES, weights, strict=True)),
     )  # fmt: skip
-    return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+    return world_sample(
+        DisclosureQuestion, identity, asked, truth,
+        event=event, proposition=surface.proposition.format(case=case, name=name),
+        evidence=[*evidence, surface.end.format(case=case)], base_rate=base_rate / 100, posterior=exact,
+        surface=surface.name, naive=naive_path(setting, exhibits, True), hit=hit, false_alarm=alarm, weights=weights,
+        rule=rule, known=known, exhibits=exhibits, contrast=pairs,
+    )  # fmt: skip
 
 
 def _known(surface: Surface, case: str, rule: str | None) -> str:

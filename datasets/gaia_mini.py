@@ -14,9 +14,9 @@ from pydantic import Field, SkipValidation
 from truthgym.datasets.agent_bench_mini import RULES, SEVERAL_MISSING, TABLE, call_budget, in_calls
 from truthgym.datasets.agent_worlds import TABLES, YEARS, AgentQuestion, Fact, World, phrase, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
-from truthgym.datasets.loading.generated import generate
+from truthgym.datasets.loading.generated import generate, world_sample
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample, split_of
+from truthgym.datasets.question import split_of
 
 NAME = "gaia_mini"
 SIZE = 60
@@ -83,14 +83,6 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
     text, answer = _asked(rng, place, level, [phrase(c[0].subject, [f.relation for f in c]) for c in chains], ends)
     missing = "" if rng.random() < base / 100 else rng.choice(needs)
     budget = call_budget(base / 100, miss / 100, failure / 100, len(needs), len(files))
-    metadata = question(
-        AgentQuestion, event, domain=NAME, event=event, base_rate=base / 100,
-        proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE,
-        told=[chain[0].subject for chain in chains], ways=[(f.subject, f.relation) for chain in chains for f in chain],
-        tools=tools,
-        attachments=files, miss=miss, failure=failure, budget=budget,
-    )  # fmt: skip
     described = {TABLES[kind][0]: (TABLES[kind][1], kind) for kind in TABLES}
     tables = (
         TABLE.format(file=file, counted=described[file][0], kind=described[file][1], first=YEARS[0], last=YEARS[-1])
@@ -100,7 +92,14 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
         case=case, question=text, base=base, otherwise=SEVERAL_MISSING.format(needs=len(needs)), miss=miss,
         table="".join(tables), failure=failure, budget=in_calls(budget), form="a number",
     )  # fmt: skip
-    return sample(event, asked, "no" if missing else "yes", metadata, event)
+    return world_sample(
+        AgentQuestion, event, asked, not missing, base_rate=base / 100,
+        proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
+        kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE,
+        told=[chain[0].subject for chain in chains], ways=[(f.subject, f.relation) for chain in chains for f in chain],
+        tools=tools,
+        attachments=files, miss=miss, failure=failure, budget=budget,
+    )  # fmt: skip
 
 
 def _chains(rng: random.Random, place: World, level: int, hops: tuple[int, int]) -> list[list[Fact]]:

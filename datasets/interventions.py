@@ -21,9 +21,9 @@ from truthgym.datasets.loading.generated import (
     generate,
     listed,
     names,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample
 from truthgym.datasets.worlds.networks import (
     COUNTERFACTUAL,
     ROOT,
@@ -329,11 +329,10 @@ def interventions(
         else:
             drawn = _draw_stated(rng, surface, 1000 + i, kind, parts, readings)
         asked, truth, fields = drawn
-        metadata = question(
-            InterventionsQuestion, identity, domain="interventions", event=identity, surface=surface.name,
-            base_rate=fields["posterior"][0], **fields,
-        )  # fmt: skip
-        return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+        base_rate = fields["posterior"][0]
+        return world_sample(
+            InterventionsQuestion, identity, asked, truth, surface=surface.name, base_rate=base_rate, **fields
+        )
 
     return generate("interventions", make, n, split)
 

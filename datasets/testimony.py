@@ -24,9 +24,9 @@ from truthgym.datasets.loading.generated import (
     percent_range,
     probability,
     whole_range,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample
 
 HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
 """Ranges of percents from which each question draws its rates."""
@@ -294,26 +294,14 @@ def _question(
     ]
     evidence.append(surface.traces.format(case=case, traced="; ".join(traced) or surface.none))
     proposition = surface.proposition.format(case=case, place=place)
-    metadata = question(
-        TestimonyQuestion,
-        identity,
-        domain="testimony",
-        event=identity,
-        proposition=proposition,
-        evidence=evidence,
-        base_rate=base_rate / 100,
-        surface=surface.name,
-        hit=hit,
-        false_alarm=alarm,
-        garble=garble,
-        content=content,
-        source=source,
-        named_at=known,
-        posterior=posterior_path(rates, witnesses, content, at_once, later),
-        naive=naive_path(rates, content, traced=True),
-    )
     asked = surface.asked.format(
         case=case, place=place, people=listed(people), base=base_rate, hit=hit,
         alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
     )  # fmt: skip
-    return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+    return world_sample(
+        TestimonyQuestion, identity, asked, truth,
+        proposition=proposition, evidence=evidence, base_rate=base_rate / 100, surface=surface.name, hit=hit,
+        false_alarm=alarm, garble=garble, content=content, source=source, named_at=known,
+        posterior=posterior_path(rates, witnesses, content, at_once, later),
+        naive=naive_path(rates, content, traced=True),
+    )  # fmt: skip

@@ -20,9 +20,10 @@ from truthgym.datasets.loading.generated import (
     logit,
     percent_range,
     probability,
+    world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question
 
 LEAST_MARKS = 5
 
@@ -159,21 +160,13 @@ def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, 
     # Bayes' rule on log-odds: the prior's, plus the evidence so far.
     posterior = [probability(logit(base / 100) + math.fsum(ratios[:k])) for k in range(draws + 1)]
     identity = f"urns-{i:05d}-seed{seed}-{difficulty}"
-    known = question(
-        UrnQuestion,
-        identity,
-        domain="urns",
-        event=identity,
+    asked = surface.asked.format(case=case, first=first, second=second, base=base)
+    return world_sample(
+        UrnQuestion, identity, asked, truth,
         proposition=surface.proposition.format(case=case),
         evidence=[
             (surface.marked if marked else surface.unmarked).format(case=case, k=k)
             for k, marked in enumerate(marks, start=1)
         ],
-        base_rate=base / 100,
-        surface=surface.name,
-        first=first,
-        second=second,
-        posterior=posterior,
-    )
-    asked = surface.asked.format(case=case, first=first, second=second, base=base)
-    return sample(identity, asked, "yes" if truth else "no", known, identity)
+        base_rate=base / 100, surface=surface.name, first=first, second=second, posterior=posterior,
+    )  # fmt: skip

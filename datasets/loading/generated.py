@@ -3,13 +3,14 @@
 import math
 import random
 from collections.abc import Callable, Sequence
-from itertools import count, islice
+from itertools import count, islice, permutations
+from typing import Any
 
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.selection import Questions, check_selection, select
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, question, sample
 
 SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
 
@@ -30,10 +31,15 @@ def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Q
     return select(world, islice(every, n), split=split)
 
 
+def world_sample(cls: type[Question], identity: str, asked: str, truth: bool, **fields: Any) -> Sample:  # noqa: ANN401
+    """The sample of a generated question: its id begins with its domain, and is its event if `fields` name no other."""
+    metadata = question(cls, identity, **{"domain": identity.partition("-")[0], "event": identity} | fields)
+    return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+
+
 def names(rng: random.Random, n: int) -> list[str]:
     """Different names of two syllables each, which no language model can know anything about. At most 240."""
-    pairs = [(one, other) for one in SYLLABLES for other in SYLLABLES if one != other]
-    return [f"{one}{other}".capitalize() for one, other in rng.sample(pairs, n)]
+    return [f"{first}{second}".capitalize() for first, second in rng.sample([*permutations(SYLLABLES, 2)], n)]
 
 
 def listed(words: Sequence[str]) -> str:
