@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.interventions import (
-    ALIKE,
-    UNLIKE,
-    InterventionsQuestion,
-    Kinds,
-    interventions,
-)
+from truthgym.datasets.interventions import ALIKE, UNLIKE, InterventionsQuestion, Kinds, interventions
 from truthgym.datasets.worlds.networks import Candidates, Query, learn, learned_paths
 
 Values = tuple[bool, ...]

@@ -80,11 +80,7 @@ def test_between_arms_only_the_speaker_or_the_side_differs() -> None:
             side = "true" if arm.endswith("yes") else "false"
             assert opinion == wording.text.format(who=who, side=side, proposition=proposition)
             assert [found[1:] for found in opinions_in(text, proposition)] == [
-                (
-                    "third" if arm.startswith("third") else "user",
-                    arm.rpartition("_")[2],
-                    arm.startswith("memory"),
-                )
+                ("third" if arm.startswith("third") else "user", arm.rpartition("_")[2], arm.startswith("memory"))
             ]
 
 

@@ -61,10 +61,7 @@ def test_arguments_reach_the_dataset() -> None:
         ({"paradigms": {}}, "paradigms is empty"),
         ({"paradigms": {"martingale": "step"}}, "paradigms: martingale: 'step' cannot be used"),
         ({"paradigms": {"martingale": {"elicit": "judge"}}}, "Unknown argument of martingale 'elicit'; did you mean"),
-        (
-            {"paradigms": {"martingale": {"elicitor": "juge"}}},
-            "elicitor='juge' cannot be used; did you mean 'judge'?",
-        ),
+        ({"paradigms": {"martingale": {"elicitor": "juge"}}}, "elicitor='juge' cannot be used; did you mean 'judge'?"),
         ({"split": "dev"}, "Unknown split 'dev'"),
     ],
 )

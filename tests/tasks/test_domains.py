@@ -71,13 +71,7 @@ def metrics(log: EvalLog, scorer: str) -> dict[str, float]:
 def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A scored log, for few_shot."""
     place = str(tmp_path_factory.mktemp("examples"))
-    made = eval(
-        TASKS["urns"](n=10, paradigms="brier"),
-        model="reference/bayesian",
-        epochs=1,
-        log_dir=place,
-        **QUIET,
-    )
+    made = eval(TASKS["urns"](n=10, paradigms="brier"), model="reference/bayesian", epochs=1, log_dir=place, **QUIET)
     return made[0].location
 
 

@@ -242,13 +242,7 @@ def test_unusable_questions_are_counted(read: Read, changed: dict[str, Any], why
 FAR = {"recency_weighted": {"history": [{"start_time": 1e30, "centers": [0.5]}]}}
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        post(nr_forecasters="many"),
-        post(of={"aggregations": FAR}),
-    ],
-)
+@pytest.mark.parametrize("changed", [post(nr_forecasters="many"), post(of={"aggregations": FAR})])
 def test_bad_fields_are_one_error(read: Read, changed: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="Metaculus, post 1: not in the published shape"):
         read(changed)
@@ -267,8 +261,7 @@ def test_known_after_goes_by_the_day_of_asking(api: Server, read: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [(401, b'{"detail":"Invalid token."}'), (200, b'{"detail": "later"}'), (200, b'{"results": [1]}')],
+    "answer", [(401, b'{"detail":"Invalid token."}'), (200, b'{"detail": "later"}'), (200, b'{"results": [1]}')]
 )
 def test_another_answer_is_one_error_without_the_token(api: Server, read: Read, answer: tuple[int, bytes]) -> None:
     api.first = [(answer[0], {}, answer[1])]

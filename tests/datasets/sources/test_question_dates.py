@@ -4,12 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from truthgym.datasets.sources.question_dates import (
-    crowd_before,
-    date_at_fraction,
-    has_edit_marker,
-    instant,
-)
+from truthgym.datasets.sources.question_dates import crowd_before, date_at_fraction, has_edit_marker, instant
 
 
 def at(text: str) -> datetime:

@@ -94,10 +94,7 @@ def test_one_file_will_do(folder: Path) -> None:
         (lambda folder: (folder / "empty").mkdir() or folder / "empty", "has no .json or .jsonl file"),
         (lambda folder: (folder / "a.json").write_text("{") and folder, "a.json: not JSON (EOF while parsing"),
         (lambda folder: (folder / "a.json").write_text("9" * 5000) and folder, "a.json: not JSON (number out of range"),
-        (
-            lambda folder: (folder / "a.json").write_text('[{"question": "\\ud800?"}]') and folder,
-            "a.json: not JSON (",
-        ),
+        (lambda folder: (folder / "a.json").write_text('[{"question": "\\ud800?"}]') and folder, "a.json: not JSON ("),
     ],
     ids=["nowhere", "empty", "no JSON", "digits", "half a character"],
 )

@@ -229,10 +229,7 @@ def test_another_shape_is_refused(tmp_path: Path) -> None:
 
     flat = [{**talk("hi"), "conversation": "hi"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat).drop(["turn"]), tmp_path / "flat.parquet")
-    with pytest.raises(
-        BadInput,
-        match="turn, conversation.content, conversation.role, conversation.language;",
-    ):
+    with pytest.raises(BadInput, match="turn, conversation.content, conversation.role, conversation.language;"):
         read(str(tmp_path))
 
 
