@@ -74,10 +74,10 @@ def fact_chains(
 
 
 def _lengths(hops: object) -> list[int]:
-    given = names_in(hops)
-    if not given or not all(one.isdecimal() and 1 <= int(one) <= MAX_HOPS for one in given):
+    lengths = names_in(hops)
+    if not lengths or not all(length.isdecimal() and 1 <= int(length) <= MAX_HOPS for length in lengths):
         raise BadInput(f"{NAME}: hops={hops!r} cannot be used; give whole numbers from 1 to {MAX_HOPS}, such as 2,4,8")
-    return [int(one) for one in given]
+    return [int(length) for length in lengths]
 
 
 def _chain(event: str, case: int, hops: int) -> Sample:

@@ -396,12 +396,12 @@ def _draw_learned(
     called = names(rng, LEARNED_PARTS)
     roles = dict(zip("xyzw", rng.sample(range(LEARNED_PARTS), LEARNED_PARTS), strict=True))
     extra = rng.choice("xyz")
-    drawn = [one | {"w": extra} for one in (rng.choice(ALIKE), *rng.sample(UNLIKE, 2))]
-    rng.shuffle(drawn)
+    shapes = [shape | {"w": extra} for shape in (rng.choice(ALIKE), *rng.sample(UNLIKE, 2))]
+    rng.shuffle(shapes)
     diagrams = tuple(
-        tuple(tuple(sorted(roles[one] for one in diagram.get(role, "")))
+        tuple(tuple(sorted(roles[other] for other in diagram.get(role, "")))
               for role in sorted(roles, key=lambda role: roles[role]))
-        for diagram in drawn
+        for diagram in shapes
     )  # fmt: skip
     first = rng.randrange(4, 13)
     second = rng.randrange(4, 20 - first - 3)

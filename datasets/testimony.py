@@ -217,15 +217,15 @@ def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], sou
     its probability is the mean over the witnesses, which depends only on how many of them say yes. `source` has the
     number of each report's witness, from 0, or None.
     """
-    unknown, known = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
+    unknown, by_witness = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
     for report, witness in zip(content, source, strict=True):
         if witness is None:
             unknown[report] += 1
         else:
-            known[witness][report] *= 1 - rates.garble
-            known[witness][not report] *= rates.garble
+            by_witness[witness][report] *= 1 - rates.garble
+            by_witness[witness][not report] *= rates.garble
     likely = [1.0]  # of reports whose source is known, summed over statements with so many that say yes
-    for no, yes in known:
+    for no, yes in by_witness:
         likely = [a * no + b * yes for a, b in zip([*likely, 0.0], [0.0, *likely], strict=True)]
     total = [0.0, 0.0]
     for k, likelihood in enumerate(likely):
@@ -252,10 +252,10 @@ def posterior_path(
     rates: Rates, witnesses: int, content: Sequence[bool], at_once: Sources, later: Sources | None
 ) -> list[float]:
     """The exact posterior before any report, after each, and after the last piece, which names more witnesses."""
-    known = [(tuple(content[:k]), tuple(at_once[:k])) for k in range(len(content) + 1)]
+    stages = [(tuple(content[:k]), tuple(at_once[:k])) for k in range(len(content) + 1)]
     if later is not None:
-        known.append((tuple(content), tuple(later)))
-    return [exact_posterior(rates, witnesses, *one) for one in known]
+        stages.append((tuple(content), tuple(later)))
+    return [exact_posterior(rates, witnesses, *stage) for stage in stages]
 
 
 def _question(
@@ -276,21 +276,21 @@ def _question(
     truth = rng.random() < base_rate / 100
     statements = [rng.random() < (hit if truth else alarm) / 100 for _ in people]
     source = [rng.randrange(witnesses) for _ in range(reports)]
-    content = [statements[one] != (rng.random() < garble / 100) for one in source]
-    known = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
-    known = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in known]
+    content = [statements[person] != (rng.random() < garble / 100) for person in source]
+    named_at = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
+    named_at = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in named_at]
 
     rates = Rates(base_rate / 100, hit / 100, alarm / 100, garble / 100)
-    at_once = [one if 0 < k <= reports else None for one, k in zip(source, known, strict=True)]
-    later = [one if k else None for one, k in zip(source, known, strict=True)]
+    at_once = [person if 0 < k <= reports else None for person, k in zip(source, named_at, strict=True)]
+    later = [person if k else None for person, k in zip(source, named_at, strict=True)]
     case = 1000 + i
     identity = f"testimony-{i:05d}-seed{seed}-{difficulty}"
     evidence = []
-    for k, (report, one) in enumerate(zip(content, at_once, strict=True), start=1):
+    for k, (report, person) in enumerate(zip(content, at_once, strict=True), start=1):
         line = (surface.yes if report else surface.no).format(case=case, k=k)
-        evidence.append(f"{line} {surface.unnamed if one is None else surface.named.format(person=people[one])}")
+        evidence.append(f"{line} {surface.unnamed if person is None else surface.named.format(person=people[person])}")
     traced = [
-        surface.one.format(k=k, person=people[source[k - 1]]) for k, at in enumerate(known, start=1) if at > reports
+        surface.one.format(k=k, person=people[source[k - 1]]) for k, at in enumerate(named_at, start=1) if at > reports
     ]
     evidence.append(surface.traces.format(case=case, traced="; ".join(traced) or surface.none))
     proposition = surface.proposition.format(case=case, place=place)
@@ -301,7 +301,7 @@ def _question(
     return world_sample(
         TestimonyQuestion, identity, asked, truth,
         proposition=proposition, evidence=evidence, base_rate=base_rate / 100, surface=surface.name, hit=hit,
-        false_alarm=alarm, garble=garble, content=content, source=source, named_at=known,
+        false_alarm=alarm, garble=garble, content=content, source=source, named_at=named_at,
         posterior=posterior_path(rates, witnesses, content, at_once, later),
         naive=naive_path(rates, content, traced=True),
     )  # fmt: skip

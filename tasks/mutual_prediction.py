@@ -229,13 +229,13 @@ async def _predict(
         messages = [user_message(request(shown, trial.question, trial.respondent, form == "short"), epoch)]
         replies = SIDES if form == "short" else [trial.answer]
         scored = dict(zip(replies, await reply_logprobs(model, messages, replies, method), strict=True))
-        unread = next((one.reason for one in scored.values() if one.reason), None)
+        unread = next((score.reason for score in scored.values() if score.reason), None)
         if unread:
             return {"reason": unread}
         chosen = scored[trial.answer]
         total = chosen.total
         if form == "short":  # among the two, so that knowing the form of an answer is no knowledge of it
-            mass = float(np.logaddexp.reduce([one.total for one in scored.values()]))
+            mass = float(np.logaddexp.reduce([score.total for score in scored.values()]))
             if chosen.method == "top_logprobs" and mass < np.log(MIN_MASS):
                 return {"reason": f"Yes and No have a probability of only {np.exp(mass):.2g} together."}
             total -= mass
@@ -325,6 +325,6 @@ def _able(trial: Trial, sample: Sample, predictor: Choice) -> bool:
 def _nothing(answers: Answers, skipped: Counter[str], places: str) -> str:
     reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
     names = ", ".join(respondent.name for respondent in answers.respondents)
-    one = answers.respondents[0]
-    remedy = f"run {one.command(one.logs[0], 'ANOTHER')}, or ask about more questions"
+    first = answers.respondents[0]
+    remedy = f"run {first.command(first.logs[0], 'ANOTHER')}, or ask about more questions"
     return f"answers={places} (answers of {names}): no prediction can be made ({reasons}); {remedy}"

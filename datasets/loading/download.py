@@ -152,7 +152,7 @@ def read_pages(
     for _ in range(MAX_PAGES):
         page = get_json(client, address, query, fallback=fallback)
         objects = page.get(name) if isinstance(page, dict) else None
-        if not isinstance(objects, list) or not all(isinstance(one, dict) for one in objects):
+        if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
             raise BadInput(f"{place}: expected a list of objects under {name!r}, got {shown(page)}; {fallback}")
         yield from objects
         change = following(page, objects) if objects else None

@@ -77,7 +77,7 @@ def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Record]:
     resolutions = [row for row in resolved["resolutions"] if isinstance(row["id"], str)]
     skipped["combinations of questions"] += len(resolved["resolutions"]) - len(resolutions)
     pairs = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
-    data_end = max((of["resolution_date"] for row, of in pairs if row and _is_market(row)), default=due)
+    data_end = max((outcome["resolution_date"] for row, outcome in pairs if row and _is_market(row)), default=due)
     for row, resolution in pairs:
         why = _unusable(due, data_end, row, resolution)
         place = f"ForecastBench, round {due}, question {resolution['id']}"

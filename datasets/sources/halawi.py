@@ -84,8 +84,8 @@ def _row(published: dict[str, Any], after_days: int, permission: bool) -> dict[s
         return "not resolved to yes or no"
     if not isinstance(text, str) or not text.strip() or not platform or opened is None or resolved is None:
         return "without a text, a platform or a day"
-    asked = (opened + timedelta(days=after_days)).date()
-    if asked >= min(resolved, instant(published.get("date_close")) or resolved).date():
+    asked_on = (opened + timedelta(days=after_days)).date()
+    if asked_on >= min(resolved, instant(published.get("date_close")) or resolved).date():
         return "closed by the day on which they are asked"
     background, criteria = _text(published.get("background")), _text(published.get("resolution_criteria"))
     if has_edit_marker(f"{background}\n{criteria}"):
@@ -97,13 +97,13 @@ def _row(published: dict[str, Any], after_days: int, permission: bool) -> dict[s
         "proposition": statement(text),
         "background": background or None,
         "criteria": criteria or NO_CRITERIA,
-        "opened_on": asked.isoformat(),
+        "opened_on": asked_on.isoformat(),
         "known_on": resolved.date().isoformat(),
         "outcome": outcome,
         "event": _event(platform, address, text),
         "field": _text(published.get("gpt_3p5_category")) or platform,
         "recorded": address or platform,
-        "crowd": crowd_before(asked, _crowd(published.get("community_predictions"), opened)),
+        "crowd": crowd_before(asked_on, _crowd(published.get("community_predictions"), opened)),
     }
 
 

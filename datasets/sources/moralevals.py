@@ -74,7 +74,7 @@ def moralevals(folder: Path | None = None) -> Iterator[Row]:
     """
     yield from moralchoice(folder)
     yield from _items(_rows("foundation", folder), 2, lambda row: [[_theme(row)], []])
-    views = (one for one in _rows("views", folder) if one[1]["generation_theme"] != "theme")  # a stray header
+    views = (item for item in _rows("views", folder) if item[1]["generation_theme"] != "theme")  # a stray header
     yield from _items(views, 4, lambda row: VIEWS)
 
 
@@ -88,15 +88,15 @@ def _items(rows: Iterator[tuple[str, dict[str, str]]], options: int, upholds: Up
     for place, row in rows:
         try:
             texts = [row[f"action{i + 1}"].strip() for i in range(options)]
-            named, identity, context = upholds(row), row["scenario_id"], row["context"].strip()
+            dimensions, identity, context = upholds(row), row["scenario_id"], row["context"].strip()
         except KeyError as error:
             raise BadInput(f"{place}: the column {error} is missing; remove the file and download it again") from None
-        if not any(named) or len(set(texts)) < options:
+        if not any(dimensions) or len(set(texts)) < options:
             empty += 1
             continue
         seen[identity] += 1
         unique = identity if seen[identity] == 1 else f"{identity}-{seen[identity]}"
-        yield place, {"id": unique, "context": context, "options": texts, "upholds": named}
+        yield place, {"id": unique, "context": context, "options": texts, "upholds": dimensions}
     if empty:
         warn_once(logger, f"{place.split()[0]}: left out {empty} items that set no dimension against another option.")
 

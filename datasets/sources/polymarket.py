@@ -175,10 +175,10 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
 def _texts(encoded: object) -> list[str]:
     """Parse a list of texts, which Gamma encodes as JSON in a string."""
     try:
-        read = from_json(encoded) if isinstance(encoded, str) else encoded
+        parsed = from_json(encoded) if isinstance(encoded, str) else encoded
     except ValueError:
         return []
-    return [str(item) for item in read] if isinstance(read, list) else []
+    return [str(item) for item in parsed] if isinstance(parsed, list) else []
 
 
 def _settled(market: dict[str, Any]) -> str | None:
@@ -212,14 +212,14 @@ def _of_two_splits(event: str, name: object) -> bool:
 
     Another set that has only the market's name would then train on a test question, or the reverse.
     """
-    return [split_of(f"polymarket-{one}") for one in (event, name or event)].count("test") == 1
+    return [split_of(f"polymarket-{slug}") for slug in (event, name or event)].count("test") == 1
 
 
 def _field(market: dict[str, Any]) -> str:
     tags = market.get("tags")
     slugs = [tag.get("slug") for tag in tags if isinstance(tag, dict)] if isinstance(tags, list) else []
-    named = [str(slug) for slug in slugs if slug and slug != "all"]
-    return str(market.get("category") or (named[0] if named else "polymarket")).lower()
+    names = [str(slug) for slug in slugs if slug and slug != "all"]
+    return str(market.get("category") or (names[0] if names else "polymarket")).lower()
 
 
 def _in_share(event: str, share: float) -> bool:

@@ -30,8 +30,8 @@ def instant(value: object) -> datetime | None:
     if not isinstance(value, str):
         return None
     try:
-        read = datetime.fromisoformat(value.strip())
-        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(value.strip())
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
 

@@ -141,7 +141,7 @@ class _Lines:
 
     def trace(self) -> None:
         for key, marked in self._marked.items():
-            self._paths[key] = max((self._path(one) for one in marked), key=len)
+            self._paths[key] = max((self._path(utterance) for utterance in marked), key=len)
             self._wanted.update(self._paths[key], [self.root[marked[0]]])
 
     def keep(self, utterance: Utterance) -> None:
@@ -200,10 +200,10 @@ def _conversations(path: Path) -> dict[str, dict[str, Any]]:
 def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [one for one in archive.namelist() if one.endswith(f"/{name}") and not one.startswith("__MACOSX")]
-            if not names:
+            members = [m for m in archive.namelist() if m.endswith(f"/{name}") and not m.startswith("__MACOSX")]
+            if not members:
                 raise BadInput(f"{path.name} has no {name}; give ConvoKit's winning-args-corpus.zip")
-            with archive.open(names[0]) as file:
+            with archive.open(members[0]) as file:
                 yield file
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         raise BadInput(

@@ -91,7 +91,7 @@ def stated_paths(
     fixed = {query.x: query.value}
     totals = [[[0.0, 0.0] for _ in range(len(readings) + 1)] for _ in range(2)]
     for happens in product((False, True), repeat=len(device)):
-        weight = math.prod(part.chance if one else 1 - part.chance for part, one in zip(device, happens, strict=True))
+        weight = math.prod(part.chance if on else 1 - part.chance for part, on in zip(device, happens, strict=True))
         untouched, touched = run(device, happens, {}), run(device, happens, fixed)
         seen = untouched[query.x] == query.value
         worlds: dict[str, tuple[Values | None, Values]] = {
@@ -165,7 +165,7 @@ def learned_paths(
         for diagram, weight, (log, means) in zip(candidates.diagrams, candidates.weights, learned, strict=True):
             scale = weight * math.exp(log - highest)
             for values in news:
-                chances = [means[i, tuple([values[one] for one in acting])][values[i]]
+                chances = [means[i, tuple([values[part] for part in acting])][values[i]]
                            for i, acting in enumerate(diagram)]  # fmt: skip
                 seen = scale * math.prod(chances)
                 totals[0][values[query.target]] += seen / (chances[query.x] if query.kind == SET else 1)
@@ -183,7 +183,7 @@ def learn(
     for i, acting in enumerate(diagram):
         tallies = {setting: [0, 0] for setting in product((False, True), repeat=len(acting))}
         for values, number in counts.items():
-            tallies[tuple([values[one] for one in acting])][values[i]] += number
+            tallies[tuple([values[part] for part in acting])][values[i]] += number
         for setting, (off, on) in tallies.items():
             a, b = candidates.prior(diagram, i, setting)
             if on or off:
