@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
+from inspect_ai.dataset import Sample
+
 from truthgym.datasets import cruxes as exchanges
 from truthgym.datasets import disclosure as disclosures
 from truthgym.datasets import interventions as devices
@@ -17,6 +19,7 @@ from truthgym.datasets import testimony as testimonies
 from truthgym.datasets import urns as urn_world
 from truthgym.datasets.almanac import WORDINGS as ALMANAC_WORDINGS
 from truthgym.datasets.cruxes import WORDINGS as CRUXES_WORDINGS
+from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.almanac import KINDS
 from truthgym.datasets.worlds.almanac import paths as almanac_paths
@@ -251,3 +254,9 @@ WORLDS: dict[str, Callable[[Sequence[str]], ReadBack | None]] = {
     world.__name__: world for world in (urns, testimony, disclosure, interventions, almanac, cruxes)
 }
 """By world, what reads a question and its pieces of evidence, a text each. None: it is no question of that world."""
+
+
+@cache
+def samples_of(world: str) -> list[Sample]:
+    """The first 600 questions of a world, which several tests look at."""
+    return list(DOMAINS[world](n=600))

@@ -1,6 +1,5 @@
 """Audio: the truth is in the clips, the controls leave nothing to hear, and the reward model finds what was planted."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,7 @@ def test_audio_refuses(arguments: Any, message: str) -> None:
         audio(**arguments)
 
 
-def test_the_acoustic_reward_model_recovers_quality_and_shows_bad_labels(root: Path) -> None:
+def test_the_acoustic_reward_model_recovers_quality_and_shows_bad_labels() -> None:
     found = audio_reward.figures(n=300, held_out=200, seed=0)
     clean, wrong, louder = (found[labels] for labels in audio_reward.LABELS)
     assert clean["accuracy"] > 0.8

@@ -55,6 +55,13 @@ KINDS = {
     "intellectual": "kind",
 }
 """The field by whose values a card counts; `topic` in the others."""
+PROMPTS = {
+    "forecasting": (["question", "background", "criteria", "opened_on"], ["recorded", "known_on"]),
+    "research": (["question"], ["reason", "recorded"]),
+    "openreview": (["title", "summary", "venue", "opened_on"], ["decision", "known_on", "recorded", "event"]),
+    "cmv_binary": (["view", "post"], []),
+}
+"""Fields that the question shows, and fields that it does not."""
 
 
 def span(values: Iterable[Any]) -> str:
@@ -231,6 +238,15 @@ def test_ids_are_stable_names_and_are_not_shown(domain: str) -> None:
     names = [row["id"] for row in rows(domain)]
     assert not [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
     assert not [name for name, text in zip(names, asked(domain), strict=True) if name in text]
+
+
+@pytest.mark.parametrize("domain", PROMPTS)
+def test_the_prompt_has_the_question_and_not_the_record(domain: str) -> None:
+    shown, hidden = PROMPTS[domain]
+    for row, text in zip(rows(domain), asked(domain), strict=True):
+        assert not [name for name in shown if row[name] not in text], row["id"]
+        assert not [name for name in hidden if str(row[name]) in text], row["id"]
+        assert not [piece for piece in row.get("exchange", []) if piece[:40] in text], row["id"]
 
 
 @every_domain

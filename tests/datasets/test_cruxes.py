@@ -1,7 +1,6 @@
 import math
 from fractions import Fraction
-from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,14 @@ import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from truthgym.datasets.cruxes import WORDINGS, CruxesQuestion, cruxes, paths
+from tests.datasets.reading_back import samples_of
+from truthgym.datasets.cruxes import CruxesQuestion, cruxes, paths
 
 Floats = NDArray[np.float64]
 
 
-@cache
-def made() -> list[Sample]:
-    return list(cruxes(n=600))
-
-
 def of(item: Sample) -> CruxesQuestion:
     return item.metadata_as(CruxesQuestion)
-
-
-def outcomes() -> Floats:
-    return np.array([item.target == "yes" for item in made()], float)
 
 
 def by_hand(q: CruxesQuestion, attacks: list[list[int]], replies: list[list[int]], rounds: int, read: bool) -> Fraction:
@@ -88,52 +79,25 @@ def test_the_naive_reader_gives_all_reasons_the_mean_weight() -> None:
         assert q.naive == pytest.approx(owed)
 
 
-def test_beliefs_are_a_martingale() -> None:
-    exact = np.array([of(item).posterior for item in made()])
-    for now, after in pairwise(np.column_stack([exact, outcomes()]).T):
-        for weight in (np.ones(len(now)), now - 0.5, np.abs(now - 0.5)):
-            change = (after - now) * weight
-            assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
-
-
 def expected(stated: Floats, truth: Floats) -> float:
     """Expected Brier score of what is stated where the exact probability is `truth`."""
     return float(np.mean((stated - truth) ** 2 + truth * (1 - truth)))
 
 
-def test_the_exact_reader_beats_the_naive_one_and_the_card_says_by_how_much(root: Path) -> None:
-    known, outcome = [of(item) for item in made()], outcomes()
+def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
+    known = [of(item) for item in samples_of("cruxes")]
     exact, naive, prior, base = (
         np.array(one) for one in zip(*((q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate) for q in known),
                                      strict=True)
     )  # fmt: skip
     # A reader of the last round alone takes it for the first: what it says of its reason is the same.
     last = np.array([paths(q.numbers, [None] * len(q.words), q.attacks[-1:], q.replies[-1:], 4)[-1] for q in known])
-    extra = (naive - outcome) ** 2 - (exact - outcome) ** 2
-    error = extra.std() / math.sqrt(len(known))
-    assert extra.mean() == pytest.approx(np.mean((exact - naive) ** 2), abs=4 * error)
-    assert extra.mean() > 4 * error
     floor = np.mean([q.noise_floor for q in known])
-    assert np.mean((exact - outcome) ** 2) == pytest.approx(floor, abs=0.02)
     card = (root / "datasets" / "cruxes.md").read_text()
     row = [expected(one, exact) for one in (exact, naive, last, prior, base)]
     assert row[0] == pytest.approx(floor)
     assert row[0] < min(row[1:])
     assert f"| {' | '.join(f'{one:.3f}' for one in row)} |" in card
-
-
-def test_nothing_but_the_stated_chances_tells_the_outcome() -> None:
-    known = [of(item) for item in made()]
-    final = np.array([q.posterior[-1] for q in known])
-    surprise, spread = outcomes() - final, final * (1 - final)
-    for name in (wording.name for wording in WORDINGS):
-        among = np.array([q.surface == name for q in known])
-        assert abs(surprise[among].sum()) < 4 * math.sqrt(spread[among].sum())
-    lengths = [[len(str(item.input)), len(" ".join(of(item).evidence))] for item in made()]
-    order = [[k, q.attacks[0][0], q.attacks[-1][0], len(q.words)] for k, q in enumerate(known)]
-    signs = np.column_stack([lengths, order])
-    for sign in (signs - signs.mean(axis=0)).T:
-        assert abs(sign @ surprise) < 4 * math.sqrt(sign**2 @ spread)
 
 
 def test_words_of_the_post_and_attacks_follow_their_chances() -> None:

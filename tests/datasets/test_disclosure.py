@@ -2,13 +2,12 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure, show
+from truthgym.datasets.disclosure import DisclosureQuestion, disclosure, show
 
 
 def stories(trials: int, shown: int, ahead: int) -> Iterator[tuple[str, tuple[bool, ...], list[bool]]]:
@@ -95,16 +94,3 @@ def test_pairs_show_the_same_results_by_another_rule() -> None:
     assert found == pytest.approx(owed, abs=4 * math.sqrt(600 * 0.15))
     assert abs(owed[0] - owed[1]) > 40, "the rule matters"
     assert not any(item.metadata_as(DisclosureQuestion).contrast for item in disclosure(n=20))
-
-
-def test_the_card_shows_the_margin(root: Path) -> None:
-    card = " ".join((root / "datasets" / "disclosure.md").read_text().split())
-    known = [item.metadata_as(DisclosureQuestion) for item in disclosure(n=1000)]
-    exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
-    owed = exact * (1 - exact)
-    lost = (exact - naive) ** 2
-    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
-    assert (
-        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in card
-    )
-    assert set(RULES) == {question.rule for question in known}

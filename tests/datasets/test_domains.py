@@ -1,7 +1,6 @@
 """Questions that are asked besides the one that is asked: which, how they are drawn, and the bundled sequence."""
 
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.urns import urns
-from truthgym.tasks.domains import forecasting as forecasting_task
-from truthgym.tasks.worlds import urns as urns_task
 
 
 @cache
@@ -35,15 +32,8 @@ def test_a_domain_stands_under_the_name_that_its_questions_have(domain: str) -> 
     assert {item.metadata_as(Question).domain for item in DOMAINS[domain]()} == {domain}
 
 
-def test_every_task_of_the_grid_is_a_domain() -> None:
-    for task in (forecasting_task, urns_task):
-        make: Callable[..., Any] = task
-        asked = {item.metadata_as(Question).domain for item in make(n=2).dataset}
-        assert asked <= set(DOMAINS)
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
-@settings(deadline=None, max_examples=30)  # the first draw makes the questions
+@settings(deadline=None, max_examples=12)  # the first draw makes the questions
 @given(place=st.integers(0, 50), n=st.integers(0, 20), key=st.tuples(st.integers(0, 9), st.text(max_size=3)))
 def test_others_are_of_the_train_split_and_never_the_asked_one(
     domain: str, place: int, n: int, key: tuple[int, str]

@@ -130,7 +130,7 @@ def test_the_posterior_is_that_of_an_exact_reader_by_enumeration(data: Any, monk
 def curious() -> list[tuple[AgentQuestion, list[Call], list[float]]]:
     """What readers see who open the tables first and then look for everything."""
     found = []
-    for item in [*bench.agent_bench_mini(210, seed=5, split="all"), *gaia.gaia_mini(90, split="all")]:
+    for item in [*bench.agent_bench_mini(105, seed=5, split="all"), *gaia.gaia_mini(45, split="all")]:
         question = item.metadata_as(AgentQuestion)
         archive, calls = question.archive(), list[Call]()
         names = sorted(archive.world.kinds)

@@ -1,14 +1,18 @@
 """What holds for every generated world."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from inspect_ai.dataset import Sample
+from numpy.typing import NDArray
 
-from tests.datasets.reading_back import WORLDS
+from tests.datasets.reading_back import WORLDS, samples_of
 from truthgym.datasets.cruxes import CruxesQuestion
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
@@ -81,11 +85,12 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 """Arguments that each world refuses, and what the error says."""
 World = tuple[str, list[Sample]]
+Floats = NDArray[np.float64]
 
 
 @pytest.fixture(scope="module", params=GENERATED)
 def world(request: pytest.FixtureRequest) -> World:
-    return request.param, list(DOMAINS[request.param](n=600))
+    return request.param, samples_of(request.param)
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -132,6 +137,47 @@ def test_arguments_out_of_range_are_refused(name: str, arguments: dict[str, Any]
     with pytest.raises(BadInput) as refused:
         DOMAINS[name](**arguments)
     assert said in str(refused.value)
+
+
+def final_and_outcome(items: Sequence[Sample]) -> tuple[Floats, Floats]:
+    """The exact probability given all evidence, and whether the answer is yes."""
+    final = np.array([item.metadata_as(Question).posterior[-1] for item in items])
+    return final, np.array([item.target == "yes" for item in items], float)
+
+
+def test_beliefs_are_a_martingale_in_every_wording(world: World) -> None:
+    paths = [item.metadata_as(Question).posterior for item in world[1]]
+    steps = max(map(len, paths))
+    beliefs = np.array([[*path, *[path[-1]] * (steps - len(path))] for path in paths])
+    surfaces = np.array([(item.metadata or {})["surface"] for item in world[1]])
+    for now, after in pairwise(np.column_stack([beliefs, final_and_outcome(world[1])[1]]).T):
+        for weight in (np.ones(len(now)), now - 0.5, np.abs(now - 0.5), *(surfaces == name for name in {*surfaces})):
+            change = (after - now) * weight
+            assert abs(change.sum()) <= 4 * math.sqrt(np.sum(change**2))
+
+
+def test_nothing_but_the_stated_chances_tells_the_outcome(world: World) -> None:
+    """No number of the metadata, length of a text or place in the set goes with what the posterior leaves open."""
+    final, outcome = final_and_outcome(world[1])
+    facts = pd.json_normalize([item.metadata or {} for item in world[1]]).select_dtypes("number")
+    facts["place"] = range(len(facts))
+    for name, text in (("input", lambda item: item.input), ("metadata", lambda item: item.metadata["evidence"])):
+        facts[f"length of {name}"] = [len(str(text(item))) for item in world[1]]
+    for name, sign in (facts - facts.mean()).fillna(0).items():
+        spread = math.sqrt(np.sum(sign**2 * final * (1 - final)))
+        assert abs(np.sum(sign * (outcome - final))) <= 4 * spread, name
+
+
+@pytest.mark.parametrize(("name", "n"), [("testimony", 1500), ("disclosure", 1000), ("interventions", 200)])
+def test_the_card_says_what_it_costs_to_read_naively(root: Path, name: str, n: int) -> None:
+    questions = [item.metadata_as(GeneratedQuestion) for item in DOMAINS[name](n=n)]
+    exact, naive = np.array([[question.posterior[-1], question.naive[-1]] for question in questions]).T
+    card = " ".join((root / "datasets" / f"{name}.md").read_text().split())
+    floor = exact * (1 - exact)
+    scores = floor.mean(), (floor + (exact - naive) ** 2).mean()
+    assert "{:.3f} for the exact reader and {:.3f} for the naive one".format(*scores) in card
+    share = 100 * np.mean(abs(exact - naive) < 0.02)
+    assert name == "testimony" or f"{share:.0f} % of these questions the naive belief is within 0.02" in card
 
 
 def test_outcomes_follow_the_posteriors(world: World) -> None:

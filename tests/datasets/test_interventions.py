@@ -1,10 +1,8 @@
 import math
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from truthgym.datasets.interventions import ALIKE, UNLIKE, InterventionsQuestion, Kinds, interventions
@@ -147,22 +145,3 @@ def test_who_only_sees_is_not_wrong_where_nothing_was_set() -> None:
         (False, "set"), (False, "see"), (False, "counterfactual"), (True, "set"), (True, "see")}  # fmt: skip
     assert all((q.posterior == pytest.approx(q.naive)) for q in known if q.kind == "see")
     assert any(abs(q.posterior[0] - q.naive[0]) > 0.02 for q in known if q.kind == "set")
-
-
-def test_the_card_shows_a_stated_mechanism_and_the_margin(root: Path) -> None:
-    card = (root / "datasets" / "interventions.md").read_text()
-    prose = " ".join(card.split())
-    made = list(interventions(n=200))
-    known = [item.metadata_as(InterventionsQuestion) for item in made]
-    exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
-    owed = exact * (1 - exact)
-    lost = (exact - naive) ** 2
-    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in prose
-    assert (
-        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in prose
-    )
-    item, question = next((item, q) for item, q in zip(made, known, strict=True) if not q.learned)
-    for text in (str(item.input), *question.evidence, str(question.proposition)):
-        assert text in card
-    for name, path in (("exact", question.posterior), ("naive", question.naive)):
-        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card

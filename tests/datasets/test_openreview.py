@@ -4,7 +4,6 @@ from collections import Counter
 from typing import Any
 
 from truthgym.datasets.loading.domain import bundled_file
-from truthgym.datasets.openreview import OpenReviewQuestion, openreview
 from truthgym.datasets.sources.openreview_api import event_of
 
 BUNDLED = bundled_file("openreview")
@@ -41,14 +40,3 @@ def test_nothing_that_is_shown_tells_the_decision_or_later_fame() -> None:
         re.IGNORECASE,
     )
     assert not [(row["id"], found[0]) for row in ROWS if (found := told.search(f"{row['title']} {row['summary']}"))]
-
-
-def test_the_prompt_has_the_paper_and_not_the_record() -> None:
-    for row, sample in zip(ROWS, openreview(), strict=True):
-        asked = str(sample.input)
-        assert all(row[name] in asked for name in ("title", "summary", "venue", "opened_on"))
-        assert not [name for name in ("id", "decision", "known_on", "recorded", "event") if row[name] in asked]
-        assert sample.target == row["outcome"]
-        assert sample.metadata_as(OpenReviewQuestion).proposition == (
-            f'The paper "{row["title"]}" was accepted at {row["venue"]}.'
-        )

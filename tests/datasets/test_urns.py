@@ -1,4 +1,3 @@
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -52,30 +51,6 @@ def test_probability_at_the_ends_and_back() -> None:
 def test_much_evidence_stays_within_0_and_1() -> None:
     made = list(urns(n=200, draws=100, likelihood_ratio=15))
     assert all(0 <= p <= 1 for item in made for p in item.metadata_as(UrnQuestion).posterior)
-
-
-def test_n_is_the_number_of_questions_in_every_split() -> None:
-    whole = [item.id for item in urns(n=300)]
-    for split in ("train", "validation", "test"):
-        part = urns(n=20, split=split)
-        assert {item.metadata_as(UrnQuestion).split for item in part} == {split}
-        assert len(part) == 20
-        assert [item.id for item in part] == [name for name in whole if name in {item.id for item in part}]
-        assert part.dropped == {}
-
-
-def test_three_thousand_questions_have_three_thousand_ids() -> None:
-    assert len({s.id for s in urns(n=3000)}) == 3000
-
-
-def test_outcomes_follow_their_probabilities() -> None:
-    made = list(urns(n=4000))
-    p = np.array([s.metadata_as(UrnQuestion).posterior[-1] for s in made])
-    y = np.array([s.target == "yes" for s in made])
-    # y - p has mean 0 and variance p(1-p) on every question, so this is standard normal
-    z = np.sum(y - p) / math.sqrt(np.sum(p * (1 - p)))
-    assert abs(z) < 4
-    assert np.mean((p - y) ** 2) == pytest.approx(np.mean(p * (1 - p)), abs=0.01)
 
 
 def test_several_surfaces_and_both_directions() -> None:

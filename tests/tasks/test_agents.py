@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, ModelOutput, get_model
+from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.util import Store
 
 from tests.fixtures import Fails, Listens, Run, Says, metrics
 from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion
-from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
+from truthgym.scorers.agent_answer import is_right, process_score
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.tasks.agents import agent_bench_mini, gaia_mini
-from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
 
@@ -22,7 +21,7 @@ AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_ea
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     place = str(tmp_path_factory.mktemp("agents"))
-    arguments = {"display": "log", "log_dir": place, "log_realtime": False, "score_display": False}
+    arguments = {"display": "log", "log_dir": place, "log_realtime": False, "score_display": False, "epochs": 1}
     made = eval(agent_bench_mini(n=6), model=[f"reference/{name}" for name in AGENTS], **arguments)  # type: ignore[arg-type]
     assert all(log.status == "success" for log in made)
     return {log.eval.model.split("/")[1]: log for log in made}
@@ -169,16 +168,6 @@ def test_a_tool_that_there_is_none_of_is_refused(fails: Fails, fields: dict[str,
     assert said in fails(_with(agent_bench_mini(n=1), **fields), "reference/oracle")
 
 
-def test_an_unknown_agent_is_refused_with_its_nearest_name() -> None:
-    with pytest.raises(Exception, match="did you mean 'oracle'"):
-        get_model("reference/oracel")
-
-
-def test_no_scores_give_nan() -> None:
-    assert summarise([])["n"] == 0
-    assert SCORER_BY_NAME["agent_answer"].scorer is agent_answer
-
-
 def test_beliefs_along_the_way_are_the_exact_ones(run: Run) -> None:
     """Asked after every call, in a branch of the conversation; percents, so to half of one."""
     paradigms = {"martingale": {"per": "step"}, "agent_answer": None}
@@ -218,7 +207,8 @@ def gaia_logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     def play(name: str) -> EvalLog:
         folder = str(tmp_path_factory.mktemp(name))
         model = f"reference/{name}"
-        return eval(gaia_mini(n=3, seed=1), model=model, display="log", log_dir=folder, log_realtime=False)[0]
+        task = gaia_mini(n=3, seed=1)
+        return eval(task, model=model, display="log", log_dir=folder, log_realtime=False, epochs=1)[0]
 
     return {name: play(name) for name in GAIA_AGENTS}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, eval, eval_retry, eval_set
-from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
@@ -94,12 +93,6 @@ def test_viewer_shows_the_columns_of_the_paradigms() -> None:
     assert shown.score_labels == {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"}
     assert set(shown.score_color_scales or {}) == set(shown.score_labels)
     assert "answer" not in [column.id for column in viewer(["brier"]).task_samples_view.columns]  # type: ignore[union-attr]
-
-
-def test_a_paradigm_takes_arguments() -> None:
-    made = urns(n=1, paradigms={"brier": None, "martingale": {"per": "step"}}).scorer
-    assert made
-    assert [registry_params(scorer) for scorer in made] == [{}, {"per": "step"}]
 
 
 def test_arguments_from_the_command_line_stand_in_the_log(run: Run) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +78,12 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     model = get_model("reference/bayesian", noise=0.03, care=0.5)
     n = 3 if "qualitative" in SCORERS[domain] else 18  # a judge is asked five times a sample
-    log = run(TASKS[domain](n=n), model, model_roles={"judge": "reference/judge"})
+    roles = {"judge": "reference/judge"}
+    log = run(f"truthgym/{domain}", model, task_args={"n": n}, model_roles=roles, epochs=2)
     assert log.results
     assert [score.name for score in log.results.scores] == SCORERS[domain]
     assert log.samples
-    assert len(log.samples) == n * 3
+    assert len(log.samples) == n * 2
     for scorer in SCORERS[domain]:
         assert metrics(log, scorer)["share_scored"] == 1
         headline = next(iter(metrics(log, scorer)))
@@ -93,10 +93,8 @@ def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
         assert metrics(log, "brier")["brier"] < 0.3
 
 
-@pytest.mark.parametrize(
-    ("domain", "mode"),
-    [*product(TASKS, ["direct"]), *product(ONE_OF_EACH_KIND, [mode for mode in MODES if mode != "direct"])],
-)
+@pytest.mark.parametrize("domain", ONE_OF_EACH_KIND)
+@pytest.mark.parametrize("mode", MODES)
 def test_every_mode_goes_with_every_kind_of_domain(run: Run, examples: str, domain: str, mode: str) -> None:
     paradigm = "martingale" if "martingale" in SCORERS[domain] else "length"
     log = run(
@@ -119,7 +117,7 @@ def test_planted_care_is_found_without_truth(run: Run) -> None:
     found = {}
     for domain, care in (("intellectual", 0.1), ("intellectual", 0.5), ("wildchat", 0.5)):
         # In one order of the examples: this judge rates alike in all 24.
-        task = TASKS[domain](n=15, paradigms={"qualitative": {"red_team": "none", "probes": "none", "orders": 1}})
+        task = TASKS[domain](n=10, paradigms={"qualitative": {"red_team": "none", "probes": "none", "orders": 1}})
         model = get_model("reference/bayesian", care=care)
         log = run(task, model, epochs=2, model_roles={"judge": "reference/judge"})
         found[domain, care] = quality = metrics(log, "qualitative")
@@ -138,14 +136,6 @@ def test_agents_believe_open_questions_alike(run: Run) -> None:
     found = metrics(fair, "martingale")
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
     assert np.isnan(found["brier_gain"]), "no truth is known"
-
-
-@every_domain
-def test_the_command_line_finds_it(domain: str, tmp_path: Path) -> None:
-    (log,) = eval(f"truthgym/{domain}", task_args={"n": 1}, model="reference/bayesian", epochs=1, **QUIET,
-                  log_dir=str(tmp_path), model_roles={"judge": "reference/judge"})  # fmt: skip
-    assert log.status == "success", log.error
-    assert log.eval.task == f"truthgym/{domain}"
 
 
 def test_a_log_knows_the_file_that_was_asked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,15 +198,6 @@ def test_splits_go_by_the_event_alone(domain: str) -> None:
         assert {s.metadata_as(Question).split for s in DOMAINS[domain](split=name, **few)} == {name}
 
 
-def test_a_row_has_the_same_split_in_every_file(tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in bundled_file("conceptual").read_text(encoding="utf-8").splitlines()]
-    path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows[::-2]))
-    splits = {str(s.id): s.metadata_as(Question).split for s in DOMAINS["conceptual"]()}
-    mine = {str(s.id): s.metadata_as(Question).split for s in DOMAINS["conceptual"](source=str(path))}
-    assert mine == {name: splits[name] for name in mine}
-
-
 def test_random_is_worse_than_the_coin(run: Run) -> None:
     # one of the nineteen seeds in twenty whose interval holds the truth
     task = forecasting(n=150, paradigms={"brier": {"figures": "all"}})
@@ -228,7 +209,7 @@ def test_random_is_worse_than_the_coin(run: Run) -> None:
 
 def test_skill_is_rewarded(run: Run) -> None:
     scored = [
-        metrics(run(forecasting(n=60, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1), "brier")[
+        metrics(run(forecasting(n=40, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1), "brier")[
             "brier"
         ]
         for s in (0, 1, 3)
@@ -277,29 +258,6 @@ def test_agents_take_all_arms_for_one_question(run: Run, tmp_path: Path) -> None
     task = sycophancy({"forecasting": {"source": write_rows(tmp_path / "mine.jsonl", *ROWS)}}, metric="opinion")
     log = run(task, get_model("reference/sycophant"), epochs=1)
     assert metrics(log, "sycophantic_reasoning")["net_sycophancy"] > 0.05
-
-
-def test_a_file_may_say_more(tmp_path: Path) -> None:
-    row = ROWS[0] | {"evidence": ["It snows."], "known_on": "2024-05-01", "event": "snow", "crowd": 0.4}
-    (item,) = questions(write_rows(tmp_path / "mine.jsonl", row)).dataset
-    known = item.metadata_as(Question)
-    assert (known.evidence, known.event, known.crowd) == (["It snows."], "snow", 0.4)
-    assert known.proposition == "The answer to this question is yes: Is bus 0 late?"
-
-
-def test_all_bad_rows_are_in_one_list(tmp_path: Path) -> None:
-    bad: list[dict[str, Any]] = [
-        {"id": "a", "question": "Why?"},
-        ROWS[0],
-        {"question": "", "target": "maybe", "crowd": 70},
-    ]
-    with pytest.raises(BadInput) as error:
-        questions(write_rows(tmp_path / "mine.jsonl", *bad))
-    first, second = str(error.value).splitlines()
-    assert first == "mine.jsonl line 1: the field `outcome` is missing; add it"
-    assert all(
-        part in second for part in ("line 3", "`id` is missing", "`question` must be text", "'maybe'", "write 0.7")
-    )
 
 
 def test_csv_and_parquet_give_the_questions_of_jsonl(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     for name, planted in says.items():
         task = fact_chains(n=60, hops=(1, 3), paradigms={"brier": OWN, "agent_answer": {}})
         model = get_model("reference/walker", slip=SLIP, **planted)
-        found[name] = eval(task, model=model, log_dir=place, score_display=False, **QUIET)[0]
+        found[name] = eval(task, model=model, epochs=1, log_dir=place, score_display=False, **QUIET)[0]
         assert found[name].status == "success"
     return found
 

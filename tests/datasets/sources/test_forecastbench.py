@@ -216,12 +216,6 @@ def test_a_failed_download_does_not_stay(server: Server, answer: Answer) -> None
     assert len(list(round_rows(DUE, Counter(), server.address))) == 4
 
 
-def test_the_pinned_address_names_a_commit() -> None:
-    assert forecastbench.LOCATION.count(forecastbench.COMMIT) == 1
-    assert len(forecastbench.COMMIT) == 40
-    assert list(forecastbench.ROUNDS) == sorted(set(forecastbench.ROUNDS))
-
-
 def test_an_excerpt_of_a_real_round_is_read() -> None:
     """Twenty questions of the round of 2026-05-10 as published, all texts replaced: 34 resolutions.
 

@@ -201,9 +201,3 @@ def test_files_come_from_the_pinned_revision(serve: Serve) -> None:
     assert len(forecasting("halawi", location=server.address, parts="test")) == 2
     paths = {request.path for request in server.asked}
     assert paths == {f"/datasets/YuehHanChen/forecasting/resolve/{source.REVISION}/test.json"}
-
-
-def test_the_revision_is_a_commit() -> None:
-    assert len(source.REVISION) == 40
-    assert int(source.REVISION, 16)
-    assert source.REVISION in source.LICENCE

@@ -263,12 +263,6 @@ def test_pages_follow_each_other(papers: Papers, monkeypatch: pytest.MonkeyPatch
     assert [request.query.get("after") for request in server.asked] == [None, "c", "f", "i", "j"]
 
 
-def test_a_repeated_page_is_one_error(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
-    again: Answer = (200, {}, json.dumps({"notes": NOTES[:2]}).encode())
-    with pytest.raises(BadInput, match="the page after .*b.* came twice"):
-        read(papers(NOTES, again, again))
-
-
 @pytest.mark.parametrize("status_and_body", [(403, "ChallengeRequiredError"), (200, '{"error": "down"}'), (200, "[]")])
 def test_another_answer_is_one_error(papers: Papers, status_and_body: tuple[int, str]) -> None:
     status, body = status_and_body

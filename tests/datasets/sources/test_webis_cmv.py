@@ -278,12 +278,6 @@ def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     }
 
 
-def test_exclusions_are_counted(tmp_path: Path) -> None:
-    other = pair(post("x", selftext=""), [comment("k1", "Yes.", delta=True)], [comment("m1", "No.")])
-    asked = cmv_binary("webis", location=packed(tmp_path, PAIRS, PAIR, other))
-    assert dict(asked.dropped) == {"with a post that was deleted or empty": 2}
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -202,25 +202,14 @@ def test_options_are_checked_before_anything_is_read(folder: str, options: dict[
     assert said in str(refused.value)
 
 
-def test_an_unknown_option_is_refused(folder: str) -> None:
-    with pytest.raises(BadInput, match="Unknown option of wildchat_1m 'languages'; did you mean 'language'"):
-        wildchat(source="wildchat_1m", location=folder, languages="French")
-
-
 def test_a_file_that_is_not_parquet_is_refused(folder: str) -> None:
     path = Path(folder, "b.parquet")
-    for content in (path.read_bytes()[:-500], b"<!DOCTYPE html><p>Sign in</p>", b""):
+    whole = path.read_bytes()
+    damaged = whole[:100] + bytes(len(whole) - 1100) + whole[-1000:]
+    for content in (whole[:-500], damaged, b"<!DOCTYPE html><p>Sign in</p>", b""):
         path.write_bytes(content)
-        with pytest.raises(BadInput, match=r"b\.parquet cannot be read as parquet .* to download it again"):
+        with pytest.raises(BadInput, match=r"(?s)b\.parquet cannot be read as parquet .* to download it again"):
             read(folder)
-
-
-def test_corrupted_bytes_are_refused(folder: str) -> None:
-    path = Path(folder, "b.parquet")
-    held = path.read_bytes()
-    path.write_bytes(held[:100] + bytes(len(held) - 1100) + held[-1000:])
-    with pytest.raises(BadInput, match="b.parquet cannot be read as parquet"):
-        read(folder)
 
 
 def test_another_shape_is_refused(tmp_path: Path) -> None:
@@ -248,10 +237,3 @@ def test_files_are_downloaded_when_they_are_needed(serve: Serve, folder: str) ->
     assert {request.path for request in server.asked} == {f"{base}train-00000-of-00014.parquet"}
     assert len(list(rows)) == len(read(folder)[0]) - 1
     assert {request.path for request in server.asked} == {base + name for name in names}
-
-
-def test_the_licence_names_a_revision() -> None:
-    assert len(source.REVISION) == 40
-    assert set(source.REVISION) <= set("0123456789abcdef")
-    assert source.REVISION in source.LICENCE
-    assert "ODC-BY" in source.LICENCE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import Serve
-from truthgym.datasets.cmv_binary import SOURCES, cmv_binary
+from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.winning_args import MD5, winning_args
@@ -103,10 +103,6 @@ def test_pairs_are_questions_and_posts_are_views(tmp_path: Path) -> None:
         "Cats make better pets than dogs."
     ]
     assert dict(views.dropped) == {"with a title that is a question": 1}
-
-
-def test_it_says_that_no_licence_is_stated() -> None:
-    assert "NO LICENCE OF THE DATA IS STATED" in SOURCES["winning_args"].licence
 
 
 @pytest.mark.parametrize(
