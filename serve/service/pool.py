@@ -57,10 +57,7 @@ class Pool:
         return self._broken and (monotonic() < self._closed_until or self._probe in self.running)
 
     async def score(self, source: Source, items: Sequence[Item], deadline: float) -> list[Result]:
-        """Score items. A result depends on its item alone, whatever else is in the request and in which order.
-
-        Items that are not scored at the deadline go on, so that the same request later finds their results.
-        """
+        """Score items, each by itself; late ones go on, so that the same request later finds their results."""
         keys = [(source.digest, item.digest) for item in items]
         new = {key: item for key, item in zip(keys, items, strict=True)
                if key not in self._results and key not in self.running}  # fmt: skip

@@ -91,10 +91,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
-    """Make the call of `eval_set` whose number is in the settings call `act` (each, if that is 0), and `eval` an error.
-
-    Earlier calls return the logs in `earlier`.
-    """
+    """Make a script's call of `eval_set` of a number (each, if 0) call `act`, and `eval` an error."""
     from inspect_ai.log import read_eval_log
 
     from truthgym.datasets.errors import BadInput
@@ -291,11 +288,7 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
 def merge_shards(
     shards: Sequence[str], out: str, questions: Sequence[Sequence[Any]], script: Mapping[str, Any]
 ) -> None:
-    """Write the log that one process would have written, with metrics computed anew from the scores of all samples.
-
-    It has the first shard's header, as of a run of all questions (pairs of id and event) with what the script itself
-    says of connections and buffers. The file appears whole: it is written under another name first.
-    """
+    """Write the log that one process would have written, with the first shard's header and metrics computed anew."""
     from inspect_ai.log import read_eval_log, recompute_metrics, write_eval_log
 
     logs = [read_eval_log(shard) for shard in shards]

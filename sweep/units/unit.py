@@ -23,10 +23,7 @@ TAIL = 600
 
 @dataclass(frozen=True)
 class Unit:
-    """One task of an eval set with one model, or one shard of its questions.
-
-    It is what a worker gets: plain values, so that it can be sent to another machine.
-    """
+    """One task of an eval set with one model, or one shard of its questions, in plain values for another machine."""
 
     name: str
     """Task and model, for people."""
@@ -74,14 +71,11 @@ def run_here(units: Sequence[Unit], workers: int) -> Iterator[Outcome]:
 
 
 def run_unit(unit: Unit) -> Outcome:
-    """Run a unit, again from its finished samples if its process fails, and return its complete log or the last error.
-
-    The process that runs it has a lock next to the unit's files, so that no two run a unit at the same time on one
-    machine, or on machines with a shared folder that supports locks, even where a worker is gone and its process not.
-    """
+    """Run a unit, again from its finished samples if its process fails; its complete log or the last error."""
     start = time.time()
     private(Path(unit.state).parent)
     log, error = "", "the sweep was stopped"
+    # Its process holds this lock, so that no two run a unit at once, even where a worker is gone and its process not.
     again = Path(f"{unit.state}.lock").exists()  # a job that Slurm requeued, or a worker that was lost
     for attempt in range(ATTEMPTS):
         if STOPPED.is_set():
@@ -118,10 +112,7 @@ def private(folder: Path) -> None:
 
 
 class Process:
-    """A process of a script that runs units of one call of `eval_set`, one after another.
-
-    Starting one costs more than most units: Inspect and the tasks are imported.
-    """
+    """A process that runs units of one call of `eval_set` one after another: its imports cost more than most units."""
 
     def __init__(self, unit: Unit, **settings: str) -> None:
         self.printed = f"{unit.state}.start.txt"

@@ -238,11 +238,7 @@ class BuiltinReward:
         return BUILTIN[self.name].proper
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout.
-
-        `martingale` gives None to a question with a single rollout or without a parsed prior. Validation asks each
-        question once, and a single rollout cannot separate its prior from noise, so there it gives None to all.
-        """
+        """One reward per rollout; of `martingale` None for a question with a single rollout, as in validation."""
         if self.name == "martingale":
             _check_martingale(rollouts)
         batch = RolloutBatch(rollouts)

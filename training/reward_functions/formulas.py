@@ -26,10 +26,7 @@ class ProperScore:
 
     @property
     def worst(self) -> float:
-        """Lowest reward of a stated belief, and that of an answer that cannot be parsed.
-
-        Any higher reward would let a model that expects to be wrong escape by breaking the format.
-        """
+        """Lowest reward of a belief, and that of an unparsed answer: more would reward breaking the format."""
         return signed(WORST[self.key], self.best)
 
 
@@ -52,11 +49,7 @@ def proper_rewards(name: str, beliefs: Sequence[float | None], outcomes: Sequenc
 
 
 def best_constant(name: str, outcomes: Sequence[float | None]) -> float | None:
-    """Mean reward of always stating the share of "yes" among these questions. None if no outcome is known.
-
-    No other constant answer earns more, and this one needs that share to be known. Only a reward above it shows that
-    the model learned something about single questions.
-    """
+    """Mean reward of always stating the share of "yes", the best constant answer; None without an outcome."""
     resolved = [y for y in outcomes if y is not None]
     if not resolved:
         return None
@@ -88,10 +81,9 @@ def consistency_rewards(beliefs: Sequence[float | None], questions: Sequence[Has
 
 
 def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequence[Hashable]) -> Rewards:
-    """Replace missing rewards by the mean reward of the question's other answers.
+    """Replace missing rewards by the mean reward of the question's other answers, which gives no advantage.
 
-    The imputed answer then has no advantage, alone or with further rewards. None would achieve that only alone: TRL
-    counts it as 0 in a sum of rewards, which can be the best or the worst possible value.
+    TRL would count None as 0 in a sum of rewards, which can be the best or the worst possible value.
     """
     by_group: dict[Hashable, list[float]] = {}
     for reward, is_missing, group in zip(rewards, missing, groups, strict=True):

@@ -71,11 +71,7 @@ class ScorerReward:
         return PROPER_BY_KEY.get(key) if self.scorer in DIRECTIONS else None
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout: None if it was not scored, the lowest of the range if it crashed or was not parsed.
-
-        None also if the scorer's own model could not be reached, or if its reply could not be read: neither says
-        anything of the answer.
-        """
+        """One reward per rollout: None without a score, the lowest of the range if it crashed or is unparsed."""
         readings = [self.reading(rollout) for rollout in rollouts]
         failures = [reading.reason for reading in readings if reading.judge == "unreachable"]
         if failures and all(reading.value is None for reading in readings):

@@ -16,11 +16,9 @@ CODE = ""
 
 
 def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By argument of a scorer, the digests of what it names, by the names that a lineage knows.
+    """By argument of a scorer, the digests of what it names: artifacts by id, anything else by path.
 
-    An artifact is known by its id and the digest of its content, wherever its file lies; anything else by its path. Of
-    a scorer that is neither Truthgym's nor Inspect's, the file of its code is known, under the name `CODE`; files that
-    this imports are not.
+    The file of a user's own scorer stands under `CODE`; files that it imports do not.
     """
     declaration = SCORER_BY_NAME.get(scorer.removeprefix("truthgym/"))
     if declaration is None:

@@ -51,10 +51,7 @@ class FunctionReward:
         return builtin or bool(getattr(self.function, "proper", False))
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout. The function does not get those that failed.
-
-        One that crashed gets the lowest reward of this batch; one with a failed model call, None.
-        """
+        """One reward per rollout: the function's, the batch's lowest if it crashed, None if a model call failed."""
         self.figures.clear()
         finished = [rollout for rollout in rollouts if not rollout.error]
         try:
@@ -135,10 +132,7 @@ async def _await(returned: Awaitable[Rewards]) -> Rewards:
 
 
 def load_function(name: str) -> Function:
-    """Load a function by "FILE.py:FUNCTION", "package.module.FUNCTION", or the address of a reward server.
-
-    An address may end in "#DIGEST": the server must then score with what has this digest.
-    """
+    """Load "FILE.py:FUNCTION", "package.module.FUNCTION", or the address of a server, which "#DIGEST" may pin."""
     if name.startswith(SERVER):
         from truthgym.training.served_rewards import served
 
@@ -159,10 +153,7 @@ def load_function(name: str) -> Function:
 
 
 def hash_of_source(name: str) -> str | None:
-    """SHA-256 of the file by which a user's function is named, and of the file that defines it if that is another.
-
-    Files that these import are not included.
-    """
+    """SHA-256 of the files by which a user's function is named and in which it is defined, without what they import."""
     place, _ = _split(name)
     if name.startswith(SERVER):
         return None

@@ -210,10 +210,7 @@ def _context_key(messages: Sequence[ChatMessage]) -> ContextKey:
 
 
 def _without_end(suffix: str, end: str) -> str:
-    """The text after a reply, without the end token that the model generated itself.
-
-    Several tokens may end a reply, and the template knows one of them. If the model generated another, both remain.
-    """
+    """The text after a reply, without the end token that the model generated itself; another end token remains."""
     stripped = suffix.lstrip()
     return stripped[len(end) :] if end and stripped.startswith(end) else suffix
 
@@ -243,10 +240,7 @@ def divergence(rendered: str, before: str, model: str) -> str:
 
 
 def keeps_reasoning(tokenizer: "PreTrainedTokenizerBase", enable_thinking: bool | None = None) -> bool:
-    """Whether a tokenizer's chat template leaves a reply with reasoning as it is when the conversation continues.
-
-    With thinking switched off, that is the empty thought which the template writes before a reply.
-    """
+    """Whether a chat template leaves a reply's reasoning, or its empty thought, as it is in a later turn."""
     user, reply = {"role": "user", "content": "?"}, "<think>\nHm.\n</think>\n\nYes."
 
     def render(*messages: dict[str, str]) -> str:

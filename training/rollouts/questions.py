@@ -74,11 +74,7 @@ class Questions:
 def load_questions(
     name: str, args: Mapping[str, Any], split: str = "train", only: frozenset[str] | None = None
 ) -> Questions:
-    """Load a task, and select the samples of one split.
-
-    A task that takes `split` is loaded with that split. Samples that do not name a split are assigned to one by a hash
-    of their ids, as in `truthgym convert --any-task`.
-    """
+    """Load a task, and select the samples of one split: by a hash of the ids of those that name none."""
     argument = args.get("split", split)
     splits = set(names_in(argument))
     if splits != {split}:
@@ -135,10 +131,7 @@ def dataset_sample_ids(dataset: Path) -> frozenset[str]:
 
 
 def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tuple[int, str]]:
-    """All samples as (task index, sample id), in a random order that keeps the samples of one event together.
-
-    So a batch contains all arms of a question, which some rewards compare.
-    """
+    """All samples as (task index, id) in random order, those of one event together, since some rewards compare them."""
     events: dict[tuple[int, str], list[str]] = {}
     for place, question in enumerate(questions):
         for name, sample in question.samples.items():
@@ -150,11 +143,7 @@ def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tup
 
 
 def shared_out(taken: Mapping[str, Collection[str]], *arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Distribute arguments to tasks. Later arguments replace earlier ones.
-
-    Arguments for all tasks have the form {argument: value}, and go to those tasks that take them. Arguments for one
-    task have the form {task: {argument: value}}, with or without the task's package.
-    """
+    """Distribute {argument: value} to all tasks that take it, and {task: {argument: value}} to that one."""
     full_names = {short_name(name): name for name in taken}
     by_task: dict[str, dict[str, Any]] = {name: {} for name in taken}
     for key, value in (entry for some in arguments for entry in some.items()):

@@ -223,11 +223,7 @@ class Rollouts:
 
 
 def trainable_replies(sample: EvalSample, replies: Mapping[str, "SampledReply"]) -> list["SampledReply"]:
-    """The replies that training may use, in the order in which they were generated.
-
-    If a solver recorded a trajectory, these are its trainable steps; otherwise all replies in the sample's
-    conversation. Replies to a scorer are never among them.
-    """
+    """The trainable steps of a recorded trajectory, else all replies of the conversation, as they were generated."""
     steps = recorded_steps(Store(sample.store))
     if steps:
         trainable = {step.message_id for step in steps if step.trainable}
@@ -293,10 +289,7 @@ def archive_steps_from(folder: Path, step: int) -> list[Path]:
 
 
 def _check_divergence(samples: Sequence[Sequence["SampledReply"]]) -> None:
-    """Raise if no conversation continues from its own tokens.
-
-    A few may diverge under any template, for instance after reasoning that was cut off: then each part is a row.
-    """
+    """Raise if no conversation continues from its own tokens; a few may diverge under any template, and become rows."""
     replies = [reply for sample in samples for reply in sample]
     reasons = [reply.divergence for reply in replies if reply.divergence]
     if reasons and not any(reply.previous for reply in replies):

@@ -96,10 +96,7 @@ class _Waiting:
 
 
 class Batcher:
-    """Batches the requests of concurrent samples.
-
-    A batch is served when every running sample waits for a reply, so its members never depend on timing.
-    """
+    """Serves a batch when every running sample waits for a reply, so that its members never depend on timing."""
 
     def __init__(self, engine: Engine, samples: int) -> None:
         self.engine = engine
@@ -257,10 +254,7 @@ def has_stop(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int], stop: Seq
 
 
 class RowStops:
-    """A stopping criterion of transformers with stop texts per row.
-
-    transformers' own has one list for all rows, and also finds a text that began in the prompt.
-    """
+    """A stopping criterion with stop texts per row, which the prompt's text does not meet, unlike transformers' own."""
 
     def __init__(self, requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", start: int) -> None:
         self.stops = [request.stop for request in requests]

@@ -210,11 +210,7 @@ def load_tokenizer(
     template: str | None = None,
     thinking: bool | None = None,
 ) -> "PreTrainedTokenizerBase":
-    """The base model's tokenizer, with another chat template if the user gave one or training needs one.
-
-    GRPO trains whole conversations. If the model's template drops the reasoning of earlier turns, as Qwen3's does, it
-    is replaced by TRL's variant that keeps it, if there is one.
-    """
+    """The base model's tokenizer, with the user's template, or for GRPO TRL's if its own drops earlier reasoning."""
     from trl.chat_template_utils import get_training_chat_template
 
     from truthgym.training.rollouts.policy import keeps_reasoning

@@ -112,9 +112,7 @@ def read_prompts(source: str) -> Prompts:
 def bundled(prompts: int = 16, signal: bool = True) -> Prompts:
     """The rated trajectories, each in eight versions with planted sentences whose worth is known.
 
-    A version has each of the eight `MARKERS` with probability one half, and up to twelve sentences without content. Its
-    quality decides its rank: the sum of `TRUE_WEIGHTS` over the sentences that it has, or a random number without
-    `signal`.
+    A version's rank is by its quality: the sum of `TRUE_WEIGHTS` over its sentences, or random without `signal`.
     """
     bundle = []
     for row in rated_trajectories()[:prompts]:
@@ -141,11 +139,7 @@ def bundled(prompts: int = 16, signal: bool = True) -> Prompts:
 
 
 def split_prompts(prompts: Prompts, held_out: float) -> tuple[list[Prompt], list[Prompt]]:
-    """The prompts to search with, and those held out for the report: those whose texts have the lowest hashes.
-
-    The order of the prompts makes no difference, and equal texts are on one side. With another prompt added, one that
-    was held out may become one to search with.
-    """
+    """The prompts to search with, and those held out: those whose texts have the lowest hashes."""
     by_hash: dict[str, list[Prompt]] = {}
     for prompt in sorted(prompts.prompts, key=lambda prompt: prompt.prompt_id):
         by_hash.setdefault(sha256(" ".join(prompt.prompt.split()).encode()).hexdigest(), []).append(prompt)
@@ -179,10 +173,9 @@ def check_labels(prompts: Sequence[Prompt], judge: bool) -> None:
 
 
 async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Path) -> tuple[dict[str, Array], int]:
-    """The preferences of all prompts by their ids, and the judge's calls. A second run reads them from a file.
+    """The preferences of all prompts by their ids, by rank or by the judge, and the judge's calls, kept in a file.
 
-    Ranks are used if every candidate of every prompt has one. Else the judge is asked about each pair in both orders:
-    two answers that differ are a tie, and a pair that could not be judged is NaN.
+    The judge is asked about each pair in both orders: two answers that differ are a tie, and no answer is NaN.
     """
     ranks = [prompt.ranks for prompt in prompts]
     if all(rank is not None for rank in ranks):

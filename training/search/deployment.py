@@ -24,12 +24,7 @@ RECORDS = Path("deployments")
 
 
 def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
-    """Export the result of a search as an artifact.
-
-    The card holds what the search measured: figures on held-out prompts beside the other arms, and the standard
-    deviation of a repeated score. Nothing in it depends on when or where it was exported: the same search gives the
-    same id.
-    """
+    """Export a search as an artifact whose card holds its figures; the same search gives the same id anywhere."""
     result = read_result(search)
     content, config = result["content"], result["content"]["config"]
     rubrics = tuple(model_from(Rubric, rubric, str(search)) for rubric in content["rubrics"])

@@ -58,11 +58,7 @@ def generic_rubric(config: SearchConfig) -> Rubric:
 
 
 class Search:
-    """One search over some prompts, for a global rubric or for one prompt's.
-
-    `file` is the checkpoint, None for none, and `key` the digest of what must not change between a run and its
-    continuation.
-    """
+    """One search, for a global rubric or one prompt's; `key` is the digest of what a continuation must not change."""
 
     def __init__(
         self, config: SearchConfig, prompts: Sequence[Prompt], scores: Scores, file: Path | None = None, key: str = ""
@@ -321,10 +317,7 @@ def select(
 
 
 def hard_pair(scores: Array, preferred: Array) -> tuple[int, int] | None:
-    """The pair of good answers that a rubric should tell apart: the better and the worse; None if there is none.
-
-    Among the pairs of the better half that the labels order, the one whose scores are furthest in the wrong order.
-    """
+    """Of the better half's ordered pairs, the one (better, worse) whose scores are furthest in the wrong order."""
     wins = win_shares(preferred)
     good = wins >= np.median(wins) - 1e-9
     values = np.nan_to_num(scores)

@@ -85,10 +85,9 @@ def true_tail(preferred: Array, fraction: float) -> NDArray[np.bool_]:
 
 
 def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, bool, bool]]:
-    """Of each pair with an answer of the tail that the labels order: credit, both in the tail, different sources.
+    """Of each ordered pair with an answer of the tail: credit, both in the tail, different sources.
 
-    The credit is 1 for the right order, 0 for the wrong one, and one half for a tie or a missing score: a rubric that
-    gives the same score to everything has chance accuracy, whatever the labels are.
+    The credit is 1 for the right order, 0 for the wrong one, and one half for a tie or a missing score.
     """
     tail = true_tail(prompt.preferred, fraction)
     credits = []
@@ -159,10 +158,9 @@ def behavioural_distance(scores: Sequence[Array], others: Sequence[Array]) -> fl
 
 
 def distinguished(prompt: PromptScores, votes: int, least: float) -> bool:
-    """Whether a rubric tells the best two answers apart by more than its own noise, in the right order.
+    """Whether a rubric scores the best two answers in the right order, by more than `least` and than its own noise.
 
-    The margin of their scores must exceed both `least` and 1.96 standard errors of the difference of two means of
-    `votes` votes. With one vote the noise is unknown, and `least` alone decides.
+    The noise is 1.96 standard errors of the difference of two means of `votes` votes; unknown, and 0, with one vote.
     """
     wins = win_shares(prompt.preferred)
     best, second = np.argsort(-wins, kind="stable")[:2]

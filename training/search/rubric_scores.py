@@ -66,10 +66,7 @@ def _question(prompt: Prompt, held_out: set[str]) -> Question:
 
 
 class Scores:
-    """Scores rubrics, each rubric once on each prompt, and keeps them in a .jsonl file, that of an earlier run if any.
-
-    A score depends on the rubric, the protocol, the judges, the prompt and the texts, and all of these are in its key.
-    """
+    """Scores rubrics, each once on each prompt, and keeps the scores in a .jsonl file, by all that they depend on."""
 
     def __init__(
         self, protocol: Protocol, judges: Sequence[Model], labels: dict[str, Array], file: Path | None = None

@@ -55,10 +55,7 @@ def process(pid: int) -> dict[str, Any]:
 
 
 def begin(pid: int) -> str:
-    """When a process began, so that no later one of the same number is taken for it.
-
-    On Linux in ticks of one boot of the machine, which setting the clock does not change.
-    """
+    """When a process began: on Linux in ticks of one boot, which setting the clock does not change."""
     try:
         ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{ticks} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
@@ -77,10 +74,7 @@ def lives(path: Path) -> bool:
 
 
 def status(folder: Path) -> Status:
-    """What becomes of the run in a folder, from its files and processes.
-
-    `lost`: its processes ended, or the machine was restarted, and nobody wrote how.
-    """
+    """What becomes of the run in a folder; `lost` if its processes ended and nobody wrote how."""
     for _ in range(2):  # it may end between the two looks
         if ended := read(folder / EXIT):
             return "cancelled" if ended.get("cancelled") else "failed" if ended.get("code") else "done"
