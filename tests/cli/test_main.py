@@ -42,7 +42,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["convert", "nowhere", "--to", "sft", "--out", "d"], "no file or folder nowhere"),
         (["train", "ppo"], "ppo: unknown method"),
@@ -50,11 +50,11 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
     ],
 )
 def test_bad_input_is_a_message_and_an_exit_status(
-    arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]
+    arguments: list[str], message: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     result = call("truthgym", *arguments, environment=environment, folder=tmp_path)
     assert result.returncode == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not result.stdout
     assert not list(tmp_path.iterdir())

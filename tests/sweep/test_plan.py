@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
@@ -12,19 +11,10 @@ from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.util import AdaptiveConcurrency
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION, PRIVATE
-from truthgym.sweep.sweep import (
-    Captured,
-    Script,
-    accepted,
-    check_protocol,
-    connections,
-    divide,
-    eval_set_id,
-    plan,
-)
+from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, PRIVATE
+from truthgym.sweep.sweep import Captured, Script, accepted, check_protocol, connections, divide, eval_set_id, plan
 from truthgym.sweep.units.child import connections_of, select_exactly
-from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, Unit
+from truthgym.sweep.units.unit import CAPTURE_VERSION, Unit
 
 TASK = {"name": "truthgym/urns", "epochs": 3}
 
@@ -41,12 +31,12 @@ def test_events_stay_together(unit: Unit) -> None:
     shards = divide(unit, TASK, questions, 4)
 
     assert shards is not None
-    parts = [one.selection["overrides"]["sample_id"] for one in shards.units]
-    assert sorted(one for part in parts for one in part) == list(range(13))
+    parts = [unit.selection["overrides"]["sample_id"] for unit in shards.units]
+    assert sorted(number for part in parts for number in part) == list(range(13))
     assert {0, 1, 2, 3} in map(set, parts)
     assert {4, 5, 6, 7} in map(set, parts)
-    assert sum(one.samples for one in shards.units) == 13 * 3
-    assert {Path(one.selection["overrides"]["log_dir"]).name for one in shards.units} == {"0", "1", "2", "3"}
+    assert sum(unit.samples for unit in shards.units) == 13 * 3
+    assert {Path(unit.selection["overrides"]["log_dir"]).name for unit in shards.units} == {"0", "1", "2", "3"}
     assert shards.out.endswith(".eval")
 
 
@@ -75,10 +65,6 @@ def test_workers_together_open_no_more_connections(
 
 def test_inspect_has_the_protocol_that_a_sweep_speaks() -> None:
     check_protocol(EVAL_SET_CAPTURE_VERSION)
-    assert (EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION) == (CAPTURE_VERSION, SELECTION_VERSION)
-
-
-def test_another_protocol() -> None:
     inspect = f"{version('inspect-ai')} lists .* version 99 .* knows versions 3 and 7"
     with pytest.raises(BadInput, match=inspect):
         check_protocol(99)
@@ -89,7 +75,6 @@ def test_the_id_of_an_eval_set_stays(tmp_path: Path) -> None:
     assert eval_set_id(str(tmp_path / "logs"), None) == first
     with pytest.raises(BadInput, match="mine"):
         eval_set_id(str(tmp_path / "logs"), "mine")
-    assert json.dumps(first).strip('"').isalnum()
 
 
 def test_other_questions_than_before_are_refused(unit: Unit) -> None:
@@ -110,9 +95,9 @@ def test_shards_select_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(util, "sample_id_filter", util.sample_id_filter)  # put back at the end
     select_exactly()
     ids: list[int | str] = ["a*", "ab", "arr[0]", 7, "7", "007", "what?", "whats"]
-    dataset = MemoryDataset([Sample(input="", id=one) for one in ids])
+    dataset = MemoryDataset([Sample(input="", id=identity) for identity in ids])
     subset = util.slice_dataset(dataset, None, ["a*", "arr[0]", 7, "what?"])
-    assert [one.id for one in subset] == ["a*", "arr[0]", 7, "what?"]
+    assert [sample.id for sample in subset] == ["a*", "arr[0]", 7, "what?"]
 
 
 @pytest.mark.parametrize(
@@ -139,22 +124,22 @@ SCRIPT = {"log_dir": "", "max_sandboxes": 6}
 MORE: dict[str, object] = {"max_connections": None, "stops_early": False, "script": {}}
 
 
-def found(folder: Path, **more: object) -> Captured:
+def captured_call(folder: Path, **more: object) -> Captured:
     """A task of ten questions."""
     task = {"name": "urns", "model": "m", "identifier": "urns/m", "samples": 10, "epochs": 2}
-    every = MORE | {"samples": [[n, None] for n in range(10)]} | more
+    facts = MORE | {"samples": [[n, None] for n in range(10)]} | more
     manifest = {"options": SCRIPT | {"log_dir": str(folder)}, "tasks": [task]}
-    return Captured(str(folder), [], manifest, {"max_subprocesses": None, "tasks": [every]})
+    return Captured(str(folder), [], manifest, {"max_subprocesses": None, "tasks": [facts]})
 
 
 def test_sandboxes_are_divided_and_tasks_that_stop_early_are_not(tmp_path: Path) -> None:
-    todo = plan(["s.py"], 1, found(tmp_path), 4, 3, None)
-    assert [one.samples for one in todo.units] == [6, 6, 4, 4]
-    assert {one.selection["overrides"]["max_sandboxes"] for one in todo.units} == {2}
+    todo = plan(["s.py"], 1, captured_call(tmp_path), 4, 3, None)
+    assert [unit.samples for unit in todo.units] == [6, 6, 4, 4]
+    assert {unit.selection["overrides"]["max_sandboxes"] for unit in todo.units} == {2}
     assert todo.most == 6, "more workers would have no sandbox"
 
-    todo = plan(["s.py"], 1, found(tmp_path / "other", stops_early=True), 4, 3, None)
-    assert [one.samples for one in todo.units] == [20]
+    todo = plan(["s.py"], 1, captured_call(tmp_path / "other", stops_early=True), 4, 3, None)
+    assert [unit.samples for unit in todo.units] == [20]
 
 
 def test_a_script_that_fails_after_its_eval_sets(
@@ -165,12 +150,8 @@ def test_a_script_that_fails_after_its_eval_sets(
 
     def process(unit: Unit, **settings: str) -> SimpleNamespace:
         Path(f"{unit.state}.txt").write_text("a plot, " * 200, encoding="utf-8")
-        return SimpleNamespace(
-            answer=lambda job: next(answers),
-            end=lambda: None,
-            printed=f"{unit.state}.txt",
-            process=SimpleNamespace(returncode=1),
-        )
+        return SimpleNamespace(answer=lambda job: next(answers), end=lambda: None, printed=f"{unit.state}.txt",
+                               process=SimpleNamespace(returncode=1))  # fmt: skip
 
     monkeypatch.setattr("truthgym.sweep.sweep.Process", process)
     with Script(["s.py"]) as script:

@@ -64,8 +64,8 @@ def test_a_script_in_shards_whose_process_is_killed(
 
     assert sweep(["script.py", "--seed", "3"], workers=1, shards=3, report=lines.append)
 
-    (found,) = list_eval_logs("logs")
-    log = read_eval_log(found)
+    (merged,) = list_eval_logs("logs")
+    log = read_eval_log(merged)
     assert Path("died").exists(), "no process was killed"
     assert log.status == "success"
     assert sorted((sample.id, sample.epoch) for sample in log.samples or []) == [
@@ -153,11 +153,9 @@ def test_units_run_as_a_slurm_array(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS, WRITES]), workers=5))
 
-    assert [bool(outcome.error) for outcome in sorted(outcomes, key=lambda outcome: outcome.unit.name)] == [
-        False,
-        True,
-        False,
-    ]
+    assert {outcome.unit.name: bool(outcome.error) for outcome in outcomes} == {
+        "script0.py": False, "script1.py": True, "script2.py": False,
+    }  # fmt: skip
     assert "--array=0-1%5" in Path("sbatch.txt").read_text(encoding="utf-8")
     assert len(list(tmp_path.glob("*.done"))) == 2
 
@@ -268,7 +266,7 @@ def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not sweep(command, workers=1, report=lambda line: None)
     assert sweep(command, workers=1, report=lambda line: None), "the same command runs what failed"
 
-    listed = [[*one[:2], Path(one[2]).name, *one[3:]] for one in commands]
+    listed = [[*words[:2], Path(words[2]).name, *words[3:]] for words in commands]
     assert listed == [
         ["truthgym", "convert", f"{name}.eval", "--to", "sft", "--out", f"data/{name}"] for name in ("a", "b", "b")
     ]

@@ -25,7 +25,7 @@ def client(tmp_path: Path) -> TestClient:
 
 def kill_all(folder: Path) -> None:
     """Kill the process groups of a folder's runs that still live. The number of one that ended may be another's."""
-    for path in [one for name in (LAUNCHER, STARTED) for one in folder.glob(f"runs/*/{name}")]:
+    for path in [path for name in (LAUNCHER, STARTED) for path in folder.glob(f"runs/*/{name}")]:
         if lives(path):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(read(path)["pid"], signal.SIGKILL)

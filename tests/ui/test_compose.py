@@ -15,7 +15,7 @@ from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import outside, problems, warnings
 from truthgym.ui.forms.commands import VERBS
-from truthgym.ui.forms.registry import KEYS, TASKS, choices, is_set, role_names
+from truthgym.ui.forms.registry import KEYS, is_set, role_names
 from truthgym.ui.pages import compose
 from truthgym.ui.pages.compose import cost_commands, run_cost
 
@@ -24,7 +24,7 @@ FIELDS = {key: [value] for key, value in FIRST.items()}
 HTMX = {"hx-request": "true"}
 
 
-def shown(text: str) -> str:
+def text_of(text: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
@@ -34,10 +34,10 @@ def test_every_verb_has_a_form_whose_controls_have_names(verb: str, client: Test
     controls = re.findall(r"<(?:input|select|textarea)\b[^>]*>", text)
     identities = [re.search(r'\bid="([^"]+)"', control) for control in controls if 'type="hidden"' not in control]
     assert all(identities)
-    names = [one[1] for one in identities if one and one[1] != ""]
+    names = [identity[1] for identity in identities if identity and identity[1] != ""]
     assert len(names) == len(set(names))
-    for identity in names:
-        assert f'for="{identity}"' in text, identity
+    for name in names:
+        assert f'for="{name}"' in text, name
 
 
 def test_all_tasks_modes_and_scorers_of_the_registry_can_be_ticked(client: TestClient) -> None:
@@ -48,7 +48,7 @@ def test_all_tasks_modes_and_scorers_of_the_registry_can_be_ticked(client: TestC
 
 
 def test_a_new_form_runs_without_a_key(client: TestClient) -> None:
-    text = shown(client.get("/").text)
+    text = text_of(client.get("/").text)
     assert "inspect eval-set truthgym/forecasting --model reference/bayesian --display plain" in text
     assert "eval_set( ['truthgym/forecasting'], log_dir='logs/forecasting-bayesian'" in text
 
@@ -93,13 +93,13 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changed", "said"), BAD)
+@pytest.mark.parametrize(("changed", "message"), BAD)
 def test_bad_input_is_one_clear_line_and_nothing_is_lost(
-    changed: dict[str, str], said: str, client: TestClient, tmp_path: Path
+    changed: dict[str, str], message: str, client: TestClient, tmp_path: Path
 ) -> None:
     form = FIRST | {"--seed": "4711"} | changed
     answer = client.post("/compose", data=form, headers=HTMX)
-    assert said in shown(answer.text)
+    assert message in text_of(answer.text)
     assert "<pre" not in answer.text  # no command
     refused = client.post("/launch", data=form)
     assert refused.status_code == 400
@@ -114,7 +114,7 @@ def test_a_key_is_never_written_to_a_file(client: TestClient, tmp_path: Path) ->
     for field, value in (("M", "api_key=abc"), ("T", "my_api_key=x"), ("--system-message", "sk-" + "a" * 20)):
         refused = client.post("/save", data=FIRST | {field: value})
         assert refused.status_code == 400
-        assert "has a key in it" in shown(refused.text)
+        assert "has a key in it" in text_of(refused.text)
         assert not [*tmp_path.iterdir()]
 
 
@@ -131,7 +131,7 @@ def test_a_model_without_its_key_is_a_warning_that_names_the_variable(
     (tmp_path / ".env").write_text("OPENAI_API_KEY=hunter2hunter2\n")
     assert len(warnings(form, "x", tmp_path)) == 1
     text = client_of(tmp_path).post("/compose", data=FIRST, headers=HTMX).text
-    assert "openai (OPENAI_API_KEY)" in shown(text)
+    assert "openai (OPENAI_API_KEY)" in text_of(text)
     assert "hunter2" not in text
     assert is_set("OPENAI_API_KEY", tmp_path)
 
@@ -149,9 +149,9 @@ def test_the_variables_are_those_that_inspect_reads() -> None:
         )
 
 
-def test_the_roles_are_those_that_paradigms_name() -> None:
-    for paradigm in SCORER_BY_NAME.values():
-        assert {*paradigm.roles()} <= {*role_names()}
+def test_the_roles_are_those_that_scorers_name() -> None:
+    for declaration in SCORER_BY_NAME.values():
+        assert {*declaration.roles()} <= {*role_names()}
 
 
 def test_save_open_and_save_again(client: TestClient, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_what_was_typed_is_shown_as_text(client: TestClient) -> None:
 
 
 def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> None:
-    assert "There is no set-up 'gone'" in shown(client.get("/?setup=gone").text)
-    assert "Unknown verb 'fly'" in shown(client.get("/?verb=fly").text)
+    assert "There is no set-up 'gone'" in text_of(client.get("/?setup=gone").text)
+    assert "Unknown verb 'fly'" in text_of(client.get("/?verb=fly").text)
     assert client.get("/?setup=..%2Fx").status_code == 400
 
 
@@ -187,7 +187,7 @@ def test_the_estimate_is_that_of_truthgym_cost(
     cost = run_cost(command, tmp_path)
     monkeypatch.setattr(compose, "run_cost", lambda words, folder: cost if words == command else None)
     answer = client.post("/estimate", data={key: values[0] for key, values in form.items()}).text
-    assert "4 samples x 1 epochs = 4 answers: 4 calls" in shown(answer)
+    assert "4 samples x 1 epochs = 4 answers: 4 calls" in text_of(answer)
     assert '<p class="warning">Too small to detect a difference of 0.05' in answer
     assert "<td>reference/bayesian</td>" in answer
 
@@ -204,12 +204,6 @@ def test_there_is_an_estimate_for_each_task_mode_and_with_prices_for_each_model(
     form = FIELDS | {"models": ["a/b, c/d"], "solvers": ["truthgym/direct", "truthgym/self_debate"]}
     assert len([*cost_commands(form)]) == 2
     assert len([*cost_commands(form | {"--model-cost-config": ["prices.yaml"]})]) == 4
-
-
-def test_every_task_says_what_it_does() -> None:
-    for choice in choices(TASKS).values():
-        assert choice.summary.strip("."), choice.name
-        assert all(argument.name for argument in choice.arguments)
 
 
 def test_what_is_started_is_what_the_page_shows(
@@ -242,7 +236,7 @@ def test_of_several_modes_none_starts_if_one_cannot(client: TestClient, tmp_path
         several = {**FIRST, "name": "two", "solvers": ["truthgym/direct", "truthgym/self_debate"]}
         answer = client.post("/launch", data=several)
         assert answer.status_code == 400
-        assert f"The run {busy.id} is in progress and writes to" in shown(answer.text)
+        assert f"The run {busy.id} is in progress and writes to" in text_of(answer.text)
         assert [job.id for job in jobs.jobs(tmp_path)] == [busy.id]
     finally:
         (tmp_path / "go").touch()

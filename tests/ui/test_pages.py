@@ -158,5 +158,5 @@ def test_two_reports_in_one_second_have_a_folder_each(
     monkeypatch.setattr(jobs, "start", start)
     for _ in range(2):
         assert client.post("/results/report").status_code == 303
-    assert all(one.startswith("reports/20260101-000000-") for one in folders)
+    assert all(folder.startswith("reports/20260101-000000-") for folder in folders)
     assert len(set(folders)) == 2

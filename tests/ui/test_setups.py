@@ -70,7 +70,7 @@ def test_a_train_command_is_what_the_trainers_parser_takes() -> None:
 def test_every_method_has_options_with_their_help(method: str) -> None:
     options = train_options(method)
     assert options[0].name in ("--config", "--model_name_or_path")
-    assert all(one.help for one in options)
+    assert all(option.help for option in options)
 
 
 def test_words_are_kept_apart_and_values_are_never_options() -> None:
@@ -95,9 +95,9 @@ def test_several_modes_are_one_command_each_in_folders_of_their_own() -> None:
     assert setup.script().count("eval_set(") == 2
 
 
-def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `eval_set` in a form that can be compared, without those left at None or at a default."""
-    values = {key: value for key, value in given.items() if value not in (None, {}, [])}
+    values = {key: value for key, value in arguments.items() if value not in (None, {}, [])}
     if "epochs" in values:
         values["epochs"] = getattr(values["epochs"], "epochs", values["epochs"])
     if isinstance(values.get("model"), str):

@@ -44,11 +44,11 @@ def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
 
     merged, expected = read_eval_log(str(out)), read_eval_log(whole.location)
     assert [(sample.id, sample.epoch) for sample in merged.samples or []] == [
-        (one.id, one.epoch) for one in expected.samples or []
+        (sample.id, sample.epoch) for sample in expected.samples or []
     ]
-    for one, other in zip(merged.samples or [], expected.samples or [], strict=True):
-        assert [message.text for message in one.messages] == [message.text for message in other.messages]
-        assert one.scores == other.scores
+    for sample, whole_sample in zip(merged.samples or [], expected.samples or [], strict=True):
+        assert [message.text for message in sample.messages] == [message.text for message in whole_sample.messages]
+        assert sample.scores == whole_sample.scores
     assert merged.results is not None
     assert expected.results is not None
     for score, due in zip(merged.results.scores, expected.results.scores, strict=True):
@@ -60,11 +60,11 @@ def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
     assert merged.eval.config == expected.eval.config
     assert merged.plan == expected.plan
     assert merged.eval.dataset == expected.eval.dataset
-    assert merged.eval.created == min(one.eval.created for one in parts)
+    assert merged.eval.created == min(part.eval.created for part in parts)
     usage = [part.stats.model_usage["reference/bayesian"].total_tokens for part in parts]
     assert merged.stats.model_usage["reference/bayesian"].total_tokens == sum(usage)
-    found, _ = find_logs([out.parent])
-    assert [one.path for one in found] == [str(out)]
+    files, _ = find_logs([out.parent])
+    assert [file.path for file in files] == [str(out)]
 
     with pytest.raises(BadInput, match="lack 8 of 12"):
         merge_shards([parts[0].location], str(tmp_path / "some.eval"), questions, {})
