@@ -218,19 +218,7 @@ def unfinished_logs(job: Job) -> list[str]:
 def start(
     folder: Path, command: Sequence[str], name: str, log_dir: str = "", at_once: int = AT_ONCE, grace: float = GRACE
 ) -> Job:
-    """Start a run, or have it wait for its turn.
-
-    Args:
-        folder: Where the command runs, and where `runs/` is.
-        command: Its words, which reach the process as they are, through no shell.
-        name: What the run is called.
-        log_dir: Where the command writes logs. "": as its option --log-dir says.
-        at_once: Most runs at the same time, this one included.
-        grace: Seconds that it has to end after each signal when it is cancelled.
-
-    Raises:
-        BadInput: The command is empty or has a key in it; another run in progress writes to the same folder of logs.
-    """
+    """Start a command's words, through no shell, or have it wait until fewer than `at_once` runs are in progress."""
     if not command or at_once < 1:
         raise BadInput("A run needs a command, and at least one run at a time")
     log_dir = log_dir or option(command, "--log-dir")

@@ -38,7 +38,7 @@ PASSTHROUGH = {"loop": ["--"]}
 
 @dataclass(frozen=True)
 class Option:
-    """An option or argument of a command."""
+    """An option or argument of a command, or an argument of a task, solver or scorer."""
 
     name: str
     """The longest of its names, with dashes; of an argument its name."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from truthgym import tasks
 from truthgym.models.reference import TAKES
 from truthgym.tasks.domain_task import SCORER_BY_NAME
+from truthgym.ui.forms.commands import Option
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,6 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An argument of a task, solver or scorer."""
-
-    name: str
-    default: str
-    """As it is written on a command line. "" for none."""
-    required: bool
-    choices: tuple[str, ...]
-    """The values that it takes, if its annotation lists them."""
-
-
-@dataclass(frozen=True)
 class Choice:
     """A task, solver or scorer."""
 
@@ -65,7 +54,7 @@ class Choice:
     summary: str
     """The first sentence of its docstring."""
     doc: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Option, ...]
 
 
 @cache
@@ -95,19 +84,16 @@ def summary(function: Callable[..., Any]) -> str:
     return paragraph.split(". ")[0].rstrip(".") + "."
 
 
-def arguments(function: Callable[..., Any]) -> tuple[Argument, ...]:
+def arguments(function: Callable[..., Any]) -> tuple[Option, ...]:
     """The arguments of a function that can be given on a command line."""
     hints = get_type_hints(function)
-    return tuple(
-        Argument(
-            parameter.name,
-            default(parameter),
-            parameter.default is parameter.empty,
-            _choices(hints.get(parameter.name)),
-        )
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    )
+    listed = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            values, required = _choices(hints.get(parameter.name)), parameter.default is parameter.empty
+            kind = "choice" if values else "text"
+            listed.append(Option(parameter.name, "", kind, values, required, default(parameter)))
+    return tuple(listed)
 
 
 def default(parameter: inspect.Parameter) -> str:
@@ -167,7 +153,7 @@ def keys_that_are_set(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def shared(names: Sequence[str]) -> tuple[Argument, ...]:
+def shared(names: Sequence[str]) -> tuple[Option, ...]:
     """The arguments that all of these tasks take; those of a task that is not ours are unknown."""
     by_task = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
     if not by_task:

@@ -26,6 +26,7 @@ from truthgym.ui.forms.commands import (
     FRESH,
     VERBS,
     Fields,
+    Option,
     arguments_of,
     eval_options,
     model_names,
@@ -267,18 +268,17 @@ def selected_first(choices: Mapping[str, Any], ticked: Collection[str]) -> dict[
     return dict(sorted(choices.items(), key=lambda choice: choice[0] not in ticked))
 
 
-def argument_list(arguments: Sequence[registry.Argument], form: Fields, letter: str,
-                  hide: Sequence[str] = ()) -> list[registry.Argument]:  # fmt: skip
+def argument_list(arguments: Sequence[Option], form: Fields, letter: str, hide: Sequence[str] = ()) -> list[Option]:
     """The arguments to show: those that are known, and what was typed for one that no longer is."""
     listed = [argument for argument in arguments if argument.name not in hide]
     typed = [name for name in arguments_of(form, letter) if name not in {argument.name for argument in arguments}]
-    return [*listed, *(registry.Argument(name, "", False, ()) for name in typed)]
+    return [*listed, *(Option(name, "", "text") for name in typed)]
 
 
 def verb_values(verb: str, form: Fields) -> dict[str, Any]:
     """The fields of any other verb, from its own parser."""
     options = [option for option in options_of(verb) if option.name not in HIDDEN.get(verb, ())]
-    arguments: list[registry.Argument] = []
+    arguments: list[Option] = []
     scorer = None
     if verb == "train":
         options = train_options(value_of(form, "method"))
