@@ -38,14 +38,10 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         return data
 
     def identity(self) -> tuple[str, dict[str, str]]:
-        """The digest of what is served, and the digests of the artifacts, files and model folders that it is made of.
+        """The SHA-256 of what is served, in hex, and the digests of what it is made of.
 
-        The digest is SHA-256, in hex, of the scorer, its options, its models and the version of Truthgym. A file or
-        folder that an option or a model names counts by its content, wherever it lies, and so does the file with the
-        code of a scorer of the user's own.
-
-        Raises:
-            BadInput: A file that it names does not exist.
+        It is of the scorer, its options, its models and the version of Truthgym. What an option or a model names, and
+        the file of a user's own scorer, count by their content, wherever they lie.
         """
         sources = sources_of(self.scorer, self.options)
         models = {
@@ -77,11 +73,7 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
 
 
 def read_spec(path: Path) -> RewardSpec:
-    """Read a specification from a .json or .yaml file.
-
-    Raises:
-        BadInput: There is no such file, or it is not a specification.
-    """
+    """Read a specification from a .json or .yaml file."""
     import yaml
 
     try:
@@ -101,11 +93,7 @@ def read_spec(path: Path) -> RewardSpec:
 
 
 def named_spec(folder: Path, name: str) -> RewardSpec:
-    """The specification NAME.json or NAME.yaml of a folder. A name never leaves the folder.
-
-    Raises:
-        BadInput: Not a name, or no such file.
-    """
+    """The specification NAME.json or NAME.yaml of a folder, which a name never leaves."""
     if NAME.fullmatch(name):
         for path in (folder / f"{name}.json", folder / f"{name}.yaml"):
             if path.is_file() and path.resolve().parent == folder.resolve():

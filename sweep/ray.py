@@ -14,21 +14,7 @@ CONNECT = 10
 
 
 def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.0) -> Iterator[Outcome]:
-    """Run units on a cluster, so many at a time, and yield each as it ends.
-
-    A unit whose worker or machine is lost goes to another one, from its finished samples, at most twice. Each unit has
-    its own GPUs, on which Inspect's provider vllm/ starts its server.
-
-    Args:
-        units: What to run. Their log folder and their own files are where all machines see them.
-        workers: Units that run at the same time.
-        address: Address of a running cluster; by default one is started here.
-        gpus: GPUs of each unit.
-
-    Raises:
-        BadInput: Ray is not installed, the cluster cannot be reached or has too few GPUs, or a machine does not see the
-            log folder.
-    """
+    """Run so many units at a time, and yield each as it ends; one whose worker is lost goes to another."""
     try:
         ray: Any = import_module("ray")  # its types differ from version to version
     except ImportError:

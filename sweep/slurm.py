@@ -26,15 +26,7 @@ ELEMENTS = 1000
 
 
 def run(units: Sequence[Unit], workers: int) -> Iterator[Outcome]:
-    """Submit units as one array, of which so many run at a time, and yield each outcome as it is written.
-
-    Args:
-        units: Their files stand in a folder that all machines share.
-        workers: Elements that run at the same time.
-
-    Raises:
-        BadInput: There is no `sbatch`, or it refuses the job.
-    """
+    """Submit units as one array, of which so many run at a time, and yield each outcome as it is written."""
     if which("sbatch") is None:
         raise BadInput("--on slurm needs the command sbatch, which is not on this machine; log in to the cluster first")
     folder = Path(units[0].state).parent
