@@ -67,18 +67,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    grader = ["--scorer", "graded", "-S", f"grader={folder / 'grader.py'}", "-S", "trusted=true"]
-    command = [
-        sys.executable,
-        "-m",
-        "truthgym.cli.main",
-        "serve",
-        *grader,
-        "--port",
-        str(port),
-        "--log",
-        str(folder / "log"),
-    ]
+    options = f"--scorer graded -S grader={folder}/grader.py -S trusted=true --port {port} --log {folder}/log"
+    command = [sys.executable, "-m", "truthgym.cli.main", "serve", *options.split()]
     environment = {**os.environ, "TRUTHGYM_SERVE_TOKEN": TOKEN}
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     server = Running(process, f"http://127.0.0.1:{port}", folder / "log")

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, StopDetails, get_model
 
 from tests.fixtures import QUIET, Says
-from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
+from tests.serve.asking import JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
 from truthgym.serve.server import Server
@@ -205,17 +205,6 @@ def test_a_specification_that_cannot_be_served(spec: RewardSpec, match: str) -> 
         Source(spec)
 
 
-def test_the_digest_follows_the_files(tmp_path: Path) -> None:
-    file = tmp_path / "rubric.txt"
-    file.write_text("Be brief.")
-    spec = RewardSpec(scorer="graded", options={"grader": "model", "rubric": str(file)})
-    before = spec.digest
-    assert len(before) == 64
-    assert before != BRIER.digest
-    file.write_text("Be long.")
-    assert spec.digest != before
-
-
 def test_the_digest_is_of_the_code_of_a_users_scorer(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
@@ -255,19 +244,22 @@ def test_the_digest_is_of_the_content(tmp_path: Path, monkeypatch: pytest.Monkey
         _ = RewardSpec(scorer="rubric", options={"rubric": "gone.json"}).digest
 
 
-def test_the_digest_is_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_is_of_the_weights_and_of_a_rubrics_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("m-1", "m-2"):
         Path(name).mkdir()
         for file in ("config.json", "model.safetensors"):
             (Path(name) / file).write_text(name)
+    Path("rubric.txt").write_text("Be brief.")
     specs = [
+        RewardSpec(scorer="graded", options={"grader": "model", "rubric": "rubric.txt"}),
         RewardSpec(scorer="reward_model", options={"folder": "m-*"}),
         RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "hf/m-2"}),
         RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": [{"model": "hf/m-2"}, "a/b"]}),
     ]
     before = [spec.digest for spec in specs]
-    weights = [["served:m-1", "served:m-2"], ["served:m-2"], ["served:m-2"]]
-    assert [sorted(spec.identity()[1]) for spec in specs] == weights
+    made_of = [["served:rubric.txt"], ["served:m-1", "served:m-2"], ["served:m-2"], ["served:m-2"]]
+    assert [sorted(spec.identity()[1]) for spec in specs] == made_of
+    Path("rubric.txt").write_text("Be long.")
     (Path("m-2") / "model.safetensors").write_text("trained again")
     assert all(spec.digest != old for spec, old in zip(specs, before, strict=True))
