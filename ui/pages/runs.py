@@ -27,13 +27,13 @@ def runs(request: Request) -> HTMLResponse:
 
 
 @router.get("/runs/list")
-def listed(request: Request) -> HTMLResponse:
+def runs_list(request: Request) -> HTMLResponse:
     """The list alone, which the page asks for again while something is in progress."""
     return page(request, "runs_list.html", **_list(request))
 
 
 @router.get("/runs/{run}")
-def one(request: Request, run: str) -> HTMLResponse:
+def run_page(request: Request, run: str) -> HTMLResponse:
     return page(request, "run.html", **_run(request, run))
 
 
