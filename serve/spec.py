@@ -6,18 +6,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from truthgym.datasets.digests import canonical_json
-from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import refuse_secrets
+from truthgym.scorers.rubrics.rubric import Data, model_from
 from truthgym.training.reward_functions.sources import CODE, model_sources, sources_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of specifications in a folder: no separators, no leading dot."""
 
 
-class RewardSpec(BaseModel, frozen=True, extra="forbid"):
+class RewardSpec(Data):
     """A reward by name and options, as `--reward` and `inspect score` take them."""
 
     scorer: str
@@ -72,30 +73,17 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         return self.identity()[0]
 
 
-def read_spec(path: Path) -> RewardSpec:
-    """Read a specification from a .json or .yaml file."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise BadInput(
-            f"{path} cannot be read as a specification ({type(error).__name__}); give JSON or YAML"
-        ) from None
-    if not isinstance(content, dict):
-        raise BadInput(
-            f"{path} is not a specification; write a mapping with `scorer`, and `options`, `roles`, `reward`"
-        )
-    try:
-        return RewardSpec.model_validate(content)
-    except ValidationError as error:
-        raise bad_fields(str(path), error, list(RewardSpec.model_fields)) from None
-
-
 def named_spec(folder: Path, name: str) -> RewardSpec:
     """The specification NAME.json or NAME.yaml of a folder, which a name never leaves."""
-    if NAME.fullmatch(name):
-        for path in (folder / f"{name}.json", folder / f"{name}.yaml"):
-            if path.is_file() and path.resolve().parent == folder.resolve():
-                return read_spec(path)
+    import yaml
+
+    for path in (folder / f"{name}.json", folder / f"{name}.yaml") if NAME.fullmatch(name) else ():
+        if path.is_file() and path.resolve().parent == folder.resolve():
+            try:
+                content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+                raise BadInput(
+                    f"{path} cannot be read as a specification ({type(error).__name__}); give JSON or YAML"
+                ) from None
+            return model_from(RewardSpec, content, str(path))
     raise BadInput(f"There is no specification {name[:100]!r}; give the name of a file in the folder --specs")
