@@ -37,7 +37,7 @@ async def web(served: Server, **headers: str) -> AsyncIterator[httpx.AsyncClient
         yield client
 
 
-def ask(served: Server, *requests: tuple[str, Any], together: bool = False, **headers: str) -> list[httpx.Response]:
+def ask(served: Server, *requests: tuple[str, Any], together: Any = False, **headers: str) -> list[httpx.Response]:
     """Send requests (path and JSON, or bytes; None is a GET), one after another or all at once."""
 
     async def send_all() -> list[httpx.Response]:
@@ -82,4 +82,4 @@ class Stub:
                 return JUDGE_FAILED
             return Result(score=float(len(item.response)), reward=float(len(item.response)))
 
-        served.source.score = score  # type: ignore[method-assign, assignment]
+        served.source.score = score  # type: ignore[method-assign]
