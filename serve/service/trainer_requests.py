@@ -67,14 +67,12 @@ def conversation(prompt: str) -> list[Message]:
 
 
 def without_end(text: str) -> str:
-    """A text without the special tokens and spaces behind it. Linear in its length, unlike a regular expression."""
-    end = -1
-    while end != len(text):
-        end = len(text)
-        text = text.rstrip()
-        for token in ENDS:
-            text = text.removesuffix(token)
-    return text
+    """A text without the special tokens and spaces behind it, in time that is linear in its length."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text.endswith(ENDS, 0, end)):
+        is_space = text[end - 1].isspace()
+        end -= 1 if is_space else next(len(token) for token in ENDS if text.endswith(token, 0, end))
+    return text[:end]
 
 
 def openrlhf_items(request: OpenRLHFRequest) -> list[Item]:
