@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from inspect_ai import eval, score
+from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from numpy.typing import NDArray
 
-from tests.fixtures import QUIET, Reason, Run, Says
+from tests.fixtures import Reason, Run, Says
 from tests.fixtures import metrics as metrics_of
 from truthgym import tasks
 from truthgym.datasets.almanac import AlmanacQuestion
@@ -33,26 +33,21 @@ def posteriors(log: EvalLog) -> NDArray[np.float64]:
     return np.array([s.metadata_as(UrnQuestion).posterior[-1] for s in log.samples if s.epoch == 1])
 
 
-@pytest.fixture(scope="module")
-def noiseless(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
-    """The log of a Bayesian without noise."""
-    place = str(tmp_path_factory.mktemp("noiseless"))
-    return eval(urns(n=60, paradigms=ALL), model="reference/bayesian", epochs=1, log_dir=place, **QUIET)[0]
-
-
-def test_a_noiseless_bayesian_earns_what_is_owed_to_it(noiseless: EvalLog) -> None:
-    found, p = metrics(noiseless), posteriors(noiseless)
+@pytest.mark.slow
+def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
+    log = run(urns(n=120, paradigms=ALL), epochs=1)
+    found, p = metrics(log), posteriors(log)
     # What a forecaster who knows p is owed on these very questions, in expectation over their outcomes.
     owed = {name: float(np.mean(p * rule(p, 1) + (1 - p) * rule(p, 0))) for name, rule in RULES.items()}
     assert owed["brier_score"] == pytest.approx(np.mean(p * (1 - p)))
     assert found["brier_lower"] < owed["brier_score"] < found["brier_upper"]
     for name in ("log_score", "spherical_score", "accuracy"):
         assert found[f"{name}_lower"] < owed[name] < found[f"{name}_upper"]
-    assert found["brier_upper"] - found["brier_lower"] < 0.13
+    assert found["brier_upper"] - found["brier_lower"] < 0.09
     assert found["share_scored"] == 1
-    assert abs(found["murphy_reliability"]) < 0.02
+    assert abs(found["murphy_reliability"]) < 0.01
     assert found["calibration_slope"] == pytest.approx(1, abs=0.35)
-    assert found["ece"] == pytest.approx(found["ece_null"], abs=0.05)
+    assert found["ece"] == pytest.approx(found["ece_null"], abs=0.03)
     assert found["skill_base_rate_lower"] > 0
 
 
@@ -73,8 +68,9 @@ def test_scored_later_is_scored_the_same(run: Run) -> None:
     assert metrics(score(later, brier(), display="log")) == pytest.approx(metrics(now), nan_ok=True)
 
 
-def test_who_answers_only_where_sure_is_shown(run: Run, noiseless: EvalLog, caplog: pytest.LogCaptureFixture) -> None:
-    task, honest = urns(n=60, paradigms=ALL), metrics(noiseless)
+def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    task = urns(n=60, paradigms=ALL)
+    honest = metrics(run(task, epochs=1))
     with caplog.at_level("WARNING"):
         sure = metrics(run(task, get_model("reference/bayesian", min_confidence=0.35), epochs=1))
     assert sure["share_scored"] < 0.6
