@@ -249,6 +249,7 @@ def people(
     one_of("judge_model_size", size, list(VERSIONS))
     opened = _OneAtATime()
     respondents = []
+    model: Callable[[], Model]
     for number, era in enumerate(known.eras):
         persona = ""
         if isinstance(proxies, Mapping):
