@@ -50,16 +50,8 @@ SENTENCES = {
     "birthplace": ("{a} was born in {b}.", "The birthplace of {a} is {b}.", "{b} is where {a} was born."),
     "guild": ("{a} belongs to the guild {b}.", "The guild of {a} is {b}.", "{b} is the guild that took {a} in."),
     "mayor": ("The mayor of {a} is {b}.", "{a} has {b} as its mayor.", "{b} governs {a} as mayor."),
-    "twin town": (
-        "The twin town of {a} is {b}.",
-        "{a} has {b} as its twin town.",
-        "{b} is twin town to {a}.",
-    ),
-    "patron guild": (
-        "The patron guild of {a} is {b}.",
-        "{a} has the guild {b} as its patron.",
-        "{b} is {a}'s patron.",
-    ),
+    "twin town": ("The twin town of {a} is {b}.", "{a} has {b} as its twin town.", "{b} is twin town to {a}."),
+    "patron guild": ("The patron guild of {a} is {b}.", "{a} has the guild {b} as its patron.", "{b} is {a}'s patron."),
     "master": ("The master of {a} is {b}.", "{a} is led by its master {b}.", "{b} was chosen as master of {a}."),
     "seat": ("The seat of {a} is in {b}.", "{a} has its seat in {b}.", "{b} is the seat of {a}."),
     "rival": ("The rival of {a} is {b}.", "{a} has the guild {b} as its rival.", "{b} is the old rival of {a}."),

@@ -16,14 +16,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    logit,
-    names,
-    probability,
-    world_sample,
-)
+from truthgym.datasets.loading.generated import GeneratedQuestion, generate, logit, names, probability, world_sample
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.worlds.almanac import KINDS, Reading, paths
 

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    names,
-    world_sample,
-)
+from truthgym.datasets.loading.generated import GeneratedQuestion, generate, names, world_sample
 from truthgym.datasets.loading.selection import Questions
 
 

@@ -16,13 +16,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    listed,
-    names,
-    world_sample,
-)
+from truthgym.datasets.loading.generated import GeneratedQuestion, generate, listed, names, world_sample
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.worlds.networks import (
     COUNTERFACTUAL,

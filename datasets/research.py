@@ -14,9 +14,7 @@ from truthgym.datasets.loading.domain import Domain, DomainRow, Source, either
 from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources import truthseekinggym
 
-SOURCES = {
-    "truthseekinggym": Source(truthseekinggym.problems_with_answers, truthseekinggym.LICENCE, live=True),
-}
+SOURCES = {"truthseekinggym": Source(truthseekinggym.problems_with_answers, truthseekinggym.LICENCE, live=True)}
 Answer = Literal["easy", "hard"]
 ANSWERS: tuple[Answer, Answer] = ("easy", "hard")
 PROPOSITION = 'To the question "{question}" the right answer is this: {answer}.'

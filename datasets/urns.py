@@ -15,13 +15,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import (
-    generate,
-    logit,
-    percent_range,
-    probability,
-    world_sample,
-)
+from truthgym.datasets.loading.generated import generate, logit, percent_range, probability, world_sample
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question
 

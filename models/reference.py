@@ -17,16 +17,7 @@ writes sentences that mark careful reasoning (`models.agents.quality_markers`), 
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from inspect_ai.model import (
-    ChatMessage,
-    GenerateConfig,
-    Logprob,
-    Logprobs,
-    ModelAPI,
-    ModelOutput,
-    ModelUsage,
-    modelapi,
-)
+from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, ModelAPI, ModelOutput, ModelUsage, modelapi
 from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 

@@ -27,10 +27,7 @@ WRITE = (
     "<question>\n{question}\n</question>{interview}\n\nReply with {reply}, and nothing else."
 )
 ALL = ("{questions} interview questions that lead up to it", "the questions, one per line")
-NEXT = (
-    "interview question {k} of {questions}, building on what they have said so far",
-    "that question, on one line",
-)
+NEXT = ("interview question {k} of {questions}, building on what they have said so far", "that question, on one line")
 SO_FAR = "\n\n<interview>\n{exchanges}\n</interview>"
 MANNERS = {
     "curriculum": "Build up gradually: start with something simple, and let each question build on the previous ones. ",

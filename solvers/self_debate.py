@@ -124,12 +124,7 @@ def speaking_order(question: str, epoch: int, positions: int, order: Order) -> t
 
 
 def debater_view(
-    side: int,
-    question: str,
-    positions: Sequence[str],
-    speeches: Sequence[tuple[int, str]],
-    argue: str,
-    epoch: int,
+    side: int, question: str, positions: Sequence[str], speeches: Sequence[tuple[int, str]], argue: str, epoch: int
 ) -> list[ChatMessage]:
     """The debate from the side of one position: its own speeches as the assistant, everything else as the user.
 

@@ -123,12 +123,7 @@ def test_the_index_leads_to_every_page(root: Path) -> None:
 
 
 def test_links_between_pages_lead_somewhere(root: Path) -> None:
-    pages = [
-        *root.glob("*.md"),
-        *root.glob("docs/*.md"),
-        *root.glob("datasets/**/*.md"),
-        *root.glob("studies/**/*.md"),
-    ]
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("datasets/**/*.md"), *root.glob("studies/**/*.md")]
     for page in pages:
         text = page.read_text()
         for link in LINK.findall(text):

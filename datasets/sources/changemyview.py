@@ -25,7 +25,7 @@ _CHANGED = re.compile(
     r"|\b(?:my|your) (?:view|mind|opinion|stance|position)s? (?:has |have |is |was |been |now |officially |partially )*"
     r"(?:changed|shifted|altered)\b"
     r"|\b(?:you|this|that|he|she|they)(?:['’]ve| have| has)? (?:\w+ )?(?:convinced|persuaded|swayed) (?:me|op)\b"
-    r"|\bcmv['’]?(?:e?d)\b|\bview changed\b",
+    r"|\bcmv['’]?(?:e?d)\b|\bview changed\b"
 )
 _VERDICT_WORDS = "∆ δ #8710; #916; delta chang alter shift flip convinced persuaded swayed cmv".split()  # noqa: SIM905
 """Every match of `_AWARD` and `_CHANGED` contains one of them. Searching for them first is faster."""

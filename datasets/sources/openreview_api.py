@@ -94,12 +94,7 @@ _LEFT_OUT = {"Withdrawn": "withdrawn", "Desk_Rejected": "rejected without review
 
 @validate_call
 def api(
-    skipped: Skipped,
-    known_after: date | None,
-    *,
-    venue: str | None = None,
-    ratings: bool = False,
-    location: str = API,
+    skipped: Skipped, known_after: date | None, *, venue: str | None = None, ratings: bool = False, location: str = API
 ) -> Iterator[Row]:
     """Read the submissions of a venue, a page at a time.
 

@@ -225,11 +225,7 @@ Answered = tuple[str, Above, Reply]
 
 @validate_call
 def threads(
-    skipped: Skipped,
-    known_after: date | None,
-    *,
-    location: str = HOST,
-    max_turns: Annotated[int, Field(ge=1)] = TURNS,
+    skipped: Skipped, known_after: date | None, *, location: str = HOST, max_turns: Annotated[int, Field(ge=1)] = TURNS
 ) -> Iterator[Row]:
     """Read exchanges between readers and a post's author from `threads`, balanced within each post.
 

@@ -139,11 +139,7 @@ def wording_of(request: str, *parts: str) -> str:
 
 
 def noisy_reports(
-    belief: Numbers,
-    own: Numbers | np.random.Generator,
-    first: Numbers,
-    parameters: Parameters,
-    is_first: bool = False,
+    belief: Numbers, own: Numbers | np.random.Generator, first: Numbers, parameters: Parameters, is_first: bool = False
 ) -> Floats:
     r"""Noisy reports of many beliefs, computed from uniform random numbers.
 

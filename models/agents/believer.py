@@ -57,11 +57,7 @@ GIVING_WAY = (
 SUBMIT = "submit"
 """The tool with which Inspect's agents submit an answer."""
 HAND_IN = "I hand in my answer."
-REPORTED = (
-    "Here is my answer.",
-    "This is how I would state it.",
-    "I answer with the number that I have come to.",
-)
+REPORTED = ("Here is my answer.", "This is how I would state it.", "I answer with the number that I have come to.")
 
 
 @dataclass(frozen=True)

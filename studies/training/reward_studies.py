@@ -258,10 +258,7 @@ def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
                    "hollow opening": [f"{HOLLOW} {reply.text}" for reply in some]}  # fmt: skip
         for probe, texts in changed.items():
             gain = proxy([Reply(reply.prompt, text) for reply, text in zip(some, texts, strict=True)]) - before
-            row |= {
-                f"{probe}, in sd": float(gain.mean() / scale),
-                f"{probe}, share up": float((gain > 0).mean()),
-            }
+            row |= {f"{probe}, in sd": float(gain.mean() / scale), f"{probe}, share up": float((gain > 0).mean())}
         yield row
 
 

@@ -54,15 +54,7 @@ class Fault:
     """Parameters of a second judge, of another family; None for no second judge."""
 
 
-FIGURES = (
-    "retest_sd",
-    "order_sd",
-    "recency",
-    "position_shift",
-    "padded_gain",
-    "injection_gain",
-    "self_preference",
-)
+FIGURES = ("retest_sd", "order_sd", "recency", "position_shift", "padded_gain", "injection_gain", "self_preference")
 """Figures of `qualitative` about its judge, for which a value can be planted."""
 NOISY = Parameters(noise=NOISE)
 FAULTS = (

@@ -70,11 +70,7 @@ def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None)
 
 
 def replicate(
-    name: str,
-    parameters: Parameters,
-    n: int,
-    seeds: Sequence[int],
-    distort: Distort | None = None,
+    name: str, parameters: Parameters, n: int, seeds: Sequence[int], distort: Distort | None = None
 ) -> pd.DataFrame:
     """Run an agent on one set of questions for each seed."""
 

@@ -330,13 +330,7 @@ def chart(rows: pd.DataFrame) -> alt.FacetChart:
 
 STUDY = Study(
     sizes={"replications": 300, "real": 100},
-    measures={
-        "rows": through_the_task,
-        "ruled": verdicts,
-        "rated": judged,
-        "covered": coverage,
-        "limits": limits,
-    },
+    measures={"rows": through_the_task, "ruled": verdicts, "rated": judged, "covered": coverage, "limits": limits},
     charts={"": chart},
     sections=(HEAD, real_task, verdict_section, pushback, qualities, coverage_section, failures),
 )

@@ -184,13 +184,7 @@ def simulate_reports(
     return Reports(percent(prior), percent(posterior), np.round(answer, DECIMALS))
 
 
-SIDES = {
-    "neutral": (0, 0),
-    "user_yes": (1, 0),
-    "user_no": (-1, 0),
-    "third_yes": (0, 1),
-    "third_no": (0, -1),
-}
+SIDES = {"neutral": (0, 0), "user_yes": (1, 0), "user_no": (-1, 0), "third_yes": (0, 1), "third_no": (0, -1)}
 """Opinions of the user and of the third party in each arm, 1 for the proposition and -1 against it."""
 Figures = dict[str, float]
 

@@ -51,11 +51,7 @@ def test_a_row_has_the_figures_of_its_log(run: Run, tmp_path: Path) -> None:
     assert [row["tokens_in"] * 30, row["tokens_out"] * 30] == [usage.input_tokens, usage.output_tokens]
     assert (row["answers"], row["failed"]) == (30, 0)
     noisy = rows["martingale", "reference/bayesian noise=0.1"]
-    assert (noisy["mode"], noisy["epochs"], noisy["figure"]) == (
-        "chain_of_thought steps=1",
-        2,
-        "martingale_score",
-    )
+    assert (noisy["mode"], noisy["epochs"], noisy["figure"]) == ("chain_of_thought steps=1", 2, "martingale_score")
 
 
 def test_the_newest_pass_counts_and_other_options_have_a_row(run: Run, tmp_path: Path) -> None:

@@ -97,10 +97,7 @@ def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (
-            ["--score", "honesty"],
-            "no sample has a number of that name. Scores in the logs: brier/accuracy",
-        ),
+        (["--score", "honesty"], "no sample has a number of that name. Scores in the logs: brier/accuracy"),
         (["--score", "belief"], "--score brier/belief: .*--best lowest"),
         (["--split", "test"], "questions of the test split are reserved for evaluation"),
         (["--split", "training"], "--split training: unknown split; use train"),

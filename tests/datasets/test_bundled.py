@@ -113,7 +113,7 @@ COUNTS: dict[str, Callable[[list[dict[str, Any]]], dict[str, object]]] = {
     "conceptual": lambda rows: {
         "statements with can, could, may, might, some or in part": len(
             [row for row in rows if re.search(r"\b(can|could|may|might|some|in part)\b", row["proposition"], re.I)]
-        ),
+        )
     },
     "intellectual": lambda rows: {
         "claims that can be checked": sum("claim" in row for row in rows),

@@ -115,10 +115,7 @@ def test_everything_is_imported_without_what_windows_lacks(root: Path, environme
 
 @pytest.mark.parametrize(
     "call",
-    [
-        lambda folder: sweep(["inspect", "eval-set", "truthgym/urns"]),
-        lambda folder: serve(folder),
-    ],
+    [lambda folder: sweep(["inspect", "eval-set", "truthgym/urns"]), lambda folder: serve(folder)],
     ids=["sweep", "ui"],
 )
 def test_what_windows_cannot_do_is_one_error(

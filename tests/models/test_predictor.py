@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 from inspect_ai import Task
 from inspect_ai.event import ModelEvent
-from inspect_ai.model import (
-    ChatMessage,
-    GenerateConfig,
-    Logprob,
-    Logprobs,
-    ModelOutput,
-    TopLogprob,
-    get_model,
-)
+from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
 
 from studies.validity.true_values import simulate_reports, urn_cases
 from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, metrics

@@ -8,13 +8,7 @@ import pytest
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageUser,
-    Model,
-    ModelOutput,
-)
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, Model, ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve

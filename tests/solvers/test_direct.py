@@ -1,13 +1,7 @@
 """Direct answers and chains of thought on a mock model: what each turn is told, and what it leaves."""
 
 import pytest
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageUser,
-    ContentImage,
-    ContentText,
-)
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentImage, ContentText
 from inspect_ai.util import Store
 
 from tests.fixtures import Rain, Says, Solve

@@ -174,19 +174,12 @@ def forgets() -> Agent:
 
 def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: Rain) -> None:
     sample = solve(says(ANSWER), run_agent(forgets()), rain())
-    assert steps(sample) == [
-        ("user", "auxiliary", False, "In short: rain?"),
-        ("assistant", "answer", True, ANSWER),
-    ]
+    assert steps(sample) == [("user", "auxiliary", False, "In short: rain?"), ("assistant", "answer", True, ANSWER)]
 
 
 @pytest.mark.parametrize(
     ("solver", "calls"),
-    [
-        (run_agent(tells()), 0),
-        (run_agent(tells("50%")), 0),
-        (run_agent("react", {"submit": False, "prompt": None}), 1),
-    ],
+    [(run_agent(tells()), 0), (run_agent(tells("50%")), 0), (run_agent("react", {"submit": False, "prompt": None}), 1)],
     ids=["nothing", "words to it", "an empty reply"],
 )
 def test_an_agent_that_stops_without_an_answer_is_unscored(

@@ -152,12 +152,7 @@ def test_a_single_bound_debater_argues_every_second_position(solve: Solve, liste
     assert [s.speaker for s in done.store_as(Trajectory).steps if s.speaker] == ["debater_b"]
 
 
-@given(
-    turns=st.integers(1, 4),
-    positions=st.integers(2, 5),
-    side=st.integers(0, 4),
-    before=st.integers(0, 19),
-)
+@given(turns=st.integers(1, 4), positions=st.integers(2, 5), side=st.integers(0, 4), before=st.integers(0, 19))
 def test_every_debater_sees_each_speech_once_in_order(turns: int, positions: int, side: int, before: int) -> None:
     side, before = side % positions, min(before, turns * positions)
     speeches = [(k % positions, f"<{k}>") for k in range(before)]

@@ -61,10 +61,7 @@ def test_the_thought_and_the_reply_are_two_steps_in_every_form(
     log = run(task, says(lambda _: forms(thinks)[form]))
     [done] = log.samples or []
     steps = done.store_as(Trajectory).steps[1:]
-    assert [(s.kind, s.text, s.trainable) for s in steps] == [
-        ("reasoning", THOUGHT, True),
-        ("answer", ANSWER, True),
-    ]
+    assert [(s.kind, s.text, s.trainable) for s in steps] == [("reasoning", THOUGHT, True), ("answer", ANSWER, True)]
     assert number(done, "brier", "brier_score") == pytest.approx(0.64), "0.2 of the reply, not 0.9 of the thought"
     assert number(done, "length", "words") == len(ANSWER.split())
     [example] = read_examples(log.location, "brier_score")

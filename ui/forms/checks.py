@@ -25,16 +25,7 @@ from truthgym.ui.forms.commands import (
     value_of,
     verb_of,
 )
-from truthgym.ui.forms.registry import (
-    SCORERS,
-    SOLVERS,
-    TASKS,
-    Choice,
-    choices,
-    is_set,
-    reference_models,
-    variables_of,
-)
+from truthgym.ui.forms.registry import SCORERS, SOLVERS, TASKS, Choice, choices, is_set, reference_models, variables_of
 from truthgym.ui.processes.secrets import refuse_keys
 
 FREE_TEXT = ("--system-message",)

@@ -31,11 +31,7 @@ def reading(item: Sample, text: str, stage: str = "", standpoint: str = "policy"
     """The request to read one text about an item, which agents then know."""
     ask_about(item)
     return READ.format(
-        what=WHAT[stage],
-        question=item.input,
-        text=text,
-        whose=WHOSE[standpoint],
-        proposition=proposition(item),
+        what=WHAT[stage], question=item.input, text=text, whose=WHOSE[standpoint], proposition=proposition(item)
     )
 
 

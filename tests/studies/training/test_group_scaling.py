@@ -26,11 +26,7 @@ def test_group_scaled_drift_is_up_at_every_level() -> None:
 def test_batch_scaled_drift_overshoots() -> None:
     """Less so the more questions are in the batch, but not only in small ones."""
     assert all(
-        push > 4 * error
-        for push, error in (
-            drift(0.8, 0.7, "batch", groups=8),
-            drift(0.92, 0.9, "batch", groups=32),
-        )
+        push > 4 * error for push, error in (drift(0.8, 0.7, "batch", groups=8), drift(0.92, 0.9, "batch", groups=32))
     )
     push, error = drift(0.8, 0.7, "batch", groups=32, draws=1000)
     assert push < -4 * error
