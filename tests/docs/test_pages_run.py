@@ -35,7 +35,7 @@ NOT_RUN = {
     r"truthgym train .*(sft\.yaml|--criteria)": "reads a file that the page does not show; tests/training/trainers",
     r".*(reward_model|over_optimisation|\$seed)": "needs trained reward models; tests/training, tests/solvers",
     r".*(\$folder|logs/held/smollm2|trained/NAME)|truthgym card ": "reads what long training makes; tests/cli",
-    r"truthgym lineage verl": "needs verl; tests/serve/test_verl.py has a program in its place",
+    r"truthgym lineage record": "needs a run of another trainer; tests/cli/test_lineage.py has files in its place",
 }
 """What does not run: patterns of the beginnings of commands, and the reason."""
 
