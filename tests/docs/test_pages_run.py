@@ -29,7 +29,7 @@ NOT_RUN = {
     r".*human/terminal": "asks a person",
     r"truthgym fetch |.*source=(forecastbench|iclr2026)": "asks a real source",
     r".*(inspect_swe|code_repairer|python=true)": "needs Docker",
-    r"truthgym train .*--provider |truthgym rubric .*(openai|smol)": "needs a provider or a server",
+    r"truthgym train .*--provider |truthgym (rubric|worlds) .*(openai|smol)": "needs a provider or a server",
     r"truthgym models smollm2": "needs an extra, `smollm2`; tests/training/test_smollm2.py",
     r"truthgym (train (grpo|dpo)|loop .*--method (sft|dpo|grpo))|.*lifelong_dpo": "trains for minutes; tests/training",
     r"truthgym train .*(sft\.yaml|--criteria)": "reads a file that the page does not show; tests/training/trainers",
