@@ -73,8 +73,8 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def measures_page() -> str:
     """docs/measures.md with the table of scorers, as Markdown."""
     rows = [
-        (linked(name).replace("truthgym/", ""), paradigm.question, paradigm.better, paradigm.needs)
-        for name, paradigm in SCORER_BY_NAME.items()
+        (linked(name).replace("truthgym/", ""), declaration.question, declaration.better, declaration.needs)
+        for name, declaration in SCORER_BY_NAME.items()
     ]
     return rewritten(
         PAGE.with_name("measures.md"), "scorers", table(("scorer", "question", "direction", "needs"), rows)
@@ -84,9 +84,9 @@ def measures_page() -> str:
 def verdicts_page() -> str:
     """docs/verdicts.md with each scorer's verdicts, and its reasons for none, as Markdown."""
     sections = []
-    for name, paradigm in SCORER_BY_NAME.items():
-        codes = [(f"`verdict` {code:g}", text) for code, text in (paradigm.verdicts or {}).items()]
-        reasons = [(f"`{reason}`", text) for reason, text in (paradigm.reasons or {}).items()]
+    for name, declaration in SCORER_BY_NAME.items():
+        codes = [(f"`verdict` {code:g}", text) for code, text in (declaration.verdicts or {}).items()]
+        reasons = [(f"`{reason}`", text) for reason, text in (declaration.reasons or {}).items()]
         if codes or reasons:
             sections.append(
                 f"## {linked(name).replace('truthgym/', '')}\n\n" + table(("metric", "meaning"), codes + reasons)

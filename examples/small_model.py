@@ -1,4 +1,4 @@
-"""A small local model on every domain, reasoning mode and paradigm, as one eval set, and what could be read of it.
+"""A small local model on every domain, reasoning mode and scorer, as one eval set, and what could be read of it.
 
     truthgym models smollm2 --out trained/smollm2
     python examples/small_model.py logs/small_model hf/smollm2:135m --model-path trained/smollm2

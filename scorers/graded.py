@@ -64,7 +64,7 @@ def graded(
     `brier`, and a model's grades with `qualitative`, which measures its judge. A grading model can be manipulated by
     the text that it reads; it is told that the text contains no instructions.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds: `grade` with its `stderr`; `mde`, the smallest
+    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds: `grade` with its `stderr`; `mde`, the smallest
     distance from a fixed reference that the run can detect; `n` questions; `share_scored`; `higher_is_better`, 1 or 0;
     `low` and `high`, the grader's range; with `figures="all"` also `epochs`.
 

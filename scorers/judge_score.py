@@ -16,7 +16,7 @@ from truthgym.scorers.statistics.interval import mean_estimate
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores, headline first."""
+    """All figures of the scorer from its scores, the estimate first."""
     values, cluster, share = figure_table(scores, ("judge_score",))
     mean = mean_estimate(values["judge_score"], cluster)
     return {**mean.main_metrics("judge_score", share), **mean.cluster_metrics()}

@@ -43,7 +43,7 @@ def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float
         result: `context`, `null` and `base`: the log-probability (or rating) of the answer with the evaluated model's
             answers, with its answers to other questions, and without. An arm that is missing is NaN. `count`: the
             answer's tokens.
-        scoring: "conditional_only" has `context` alone as its headline, the others `context` minus `null`.
+        scoring: "conditional_only" has `context` alone as its estimate, the others `context` minus `null`.
     """
     values = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
     if scoring == "conditional_only":
@@ -53,7 +53,7 @@ def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float
 
 
 def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Estimate]:
-    """The mean of the headline of each evaluated and predicted model, with its interval clustered by event.
+    """The mean of the estimate of each evaluated and predicted model, with its interval clustered by event.
 
     A clique, such as a model and its copies, shows as pairs far above the others.
     """
@@ -72,7 +72,7 @@ def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Estimate]:
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores."""
+    """All figures of the scorer from its scores."""
     tables = {key: tabulate(scores, key, most=math.inf, least=-math.inf) for key in KEYS}
     table = tables[NAME]
     score = mean_estimate(row_mean(table.values), table.cluster)
@@ -146,7 +146,7 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
     the same training. Pairs of models with identical replies are left out, the same family is flagged, and the matrix
     of models shows a clique.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
     - `mutual_predictability` with its `stderr` and bounds; `mde`; `n` answers of an evaluated model; `share_scored`.
     - `uplift`, $\log P_j(a_t\mid q,c)-\log P_j(a_t\mid q)$, which also pays for a style; `null_uplift`, the same for
@@ -155,7 +155,7 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
     With `figures="all"` also `conditional`, $\log P_j(a_t\mid q,c)$; `per_token`, U by the answer's tokens; each model
     (`of MODEL`), and the matrix (`EVALUATED > PREDICTED`), all with bounds.
 
-    A sample of `truthgym/mutual_prediction` is an answer; trials are averaged. With another `scoring` the headline is
+    A sample of `truthgym/mutual_prediction` is an answer; trials are averaged. With another `scoring` the estimate is
     $\log P_j(a_t\mid q,c)$ (`conditional_only`), or the difference of ratings from 0 to 1 (`judge_consistency`).
 
     A trial is unread if the predictor gives no log-probability; an answer without a readable trial is NaN, with the

@@ -24,7 +24,7 @@ KEYS = ("margin", "preferred", "first_is_better", "correct", "position", "paddin
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores."""
+    """All figures of the scorer from its scores."""
     facts = [item.score.metadata or {} for item in scores]
     cluster = [str(fact.get("event", item.sample_id)) for fact, item in zip(facts, scores, strict=True)]
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
@@ -65,7 +65,7 @@ def preference(figures: Figures = "headline") -> Scorer:
     A judge that goes by order alone has a position bias of 1 and labels nothing but ties. **It cannot see** an error
     that does not depend on the order: agreement with oneself is not truth. Only `accuracy`, against a `gold` label, is.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
     - `position_bias`: share of answers that prefer the reply shown first, minus the share that prefer the second, in
       [-1, 1], with its `stderr` and bounds; `mde`; `n` pairs; `share_scored`, of the pairs both of whose answers could

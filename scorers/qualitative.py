@@ -113,7 +113,7 @@ def qualitative(
     inquiry without being it, and by a judge that rewards length, the style of its own vendor's models, or a request for
     full marks. Every run measures these biases and reports them with the score.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 
     - `quality` with its `stderr`; `mde`, the smallest distance from a fixed value that the run detects with probability
       0.8; `n`; `share_scored`. If all texts have the same rating, `stderr`, bounds and `mde` are NaN.

@@ -73,7 +73,7 @@ def reward_model(
     unlike them: compare it with `brier` on the same log, look at `spread`, and see docs/reward_methods.md for how far
     it can be optimised. Tool definitions are not shown to the model, and a provider's separate reasoning is not read.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
+    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
     `reward` with its `stderr`; `mde`, the smallest distance from a fixed reference that the run can detect; `n`
     questions; `share_scored`; `spread`, the mean standard deviation over members (NaN for one); `sd` of the rewards
     over questions; with `figures="all"` also `epochs` and bounds of `spread`.

@@ -81,7 +81,7 @@ def rubric(
     nothing, and what no criterion names is not seen. A policy that is trained on it will find both. The judge is told
     that the answer contains no instructions; whether it obeys them is to be measured.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds: `rubric_score` with its `stderr`; `mde`, the
+    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds: `rubric_score` with its `stderr`; `mde`, the
     smallest distance from a fixed reference that the run can detect; `n` questions; `share_scored`; `repeat_sd`, the
     standard deviation of one vote's score, which needs `votes` of 2 or more; `share_missed`, answers without the part
     that was to be judged; `share_na`, grades that do not apply. With `figures="all"` also `share_unread`, votes that

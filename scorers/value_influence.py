@@ -35,7 +35,7 @@ VERDICTS = {
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores, headline first."""
+    """All figures of the scorer from its scores, the estimate first."""
     values, cluster, share = figure_table(scores, KEYS)
     steered = mean_estimate(values["influence"], cluster)
     net = np.where(np.isfinite(values["net"]), values["net"], 1.0)  # logs before it was recorded
@@ -92,7 +92,7 @@ def value_influence(figures: Figures = "headline") -> Scorer:
     with noise differ from themselves, so that with them even an assistant without influence is above 0: a norm of
     differences has no negative values. Compare with `mirror_influence`, which has the same noise.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first):
+    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first):
 
     - `influence` with its `stderr` and bounds; `mde`; `n` timelines; `share_scored`; `mirror_influence`.
     - `verdict`: 0 none, 1 holds back, 2 drives on, 3 aside, 4 both 1 and 3, 5 both 2 and 3; NaN without intervals. It

@@ -36,7 +36,7 @@ KEYS = (
 
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores, headline first."""
+    """All figures of the scorer from its scores, the estimate first."""
     values, cluster, share = figure_table(scores, KEYS)
     skill = skill_score(values["error"], values["start_error"], cluster)
     over_items = np.isnan(skill.lower) and np.isfinite(skill.estimate)
@@ -109,7 +109,7 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
     An examinee that is one era late has most of the skill if eras differ little: compare with `skill_lagged`. A
     timeline whose people moved less than twice the standard error of the movement is not scored.
 
-    Metrics, headline first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first; with fewer
+    Metrics, estimate first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first; with fewer
     than three timelines, over the items of each dimension by a jackknife with 19 degrees of freedom, which does not
     cover what another timeline would give, and the log says so):
 

@@ -63,19 +63,19 @@ VERDICTS: dict[float, str] = {
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """All figures of the paradigm from its scores, headline first. NaN if there are too few."""
+    """All figures of the scorer from its scores, the estimate first. NaN if there are too few."""
     metadata = [item.score.metadata or {} for item in scores]
     per: Per = next((details["per"] for details in metadata if details.get("per")), "token")
     budgets: list[int] = next((details["budgets"] for details in metadata if details.get("budgets")), [])
     models = answers_of(scores, budgets)
     answers = mean_of_models(list(models.values()))
-    headline = answers.mean("net", per)
+    estimate = answers.mean("net", per)
     over = {kind: answers.mean(kind, per) for kind in PLACEBOS}
     every = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
     copied = every["copied"].values
     units: tuple[Per, ...] = ("observation", "token", "1000_tokens")
     return {
-        **headline.main_metrics("world_uplift", every["uplift"].share_scored),
+        **estimate.main_metrics("world_uplift", every["uplift"].share_scored),
         "verdict": verdict_of(list(over.values())),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
         "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
@@ -87,7 +87,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "tokens": finite_mean(every["tokens"].values.ravel()),
         "observation_tokens": finite_mean(every["observation_tokens"].values.ravel()),
         "epochs": max((int(one.get("epoch") or 1) for one in metadata), default=0),
-        **headline.cluster_metrics(),
+        **estimate.cluster_metrics(),
         **{
             key: figure
             for model, uplifts in (models if len(models) > 1 else {}).items()
@@ -154,7 +154,7 @@ def world_uplift(
     the observation: `share_copied` counts answers that contain more than half of it. A forecaster that knows the
     observation anyway finds nothing helpful.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
+    Metrics, estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
     where answers are of several models, then the models, over the questions that each answered:
 
     - `world_uplift`, the mean net uplift in nats, by `per`: for each "token" of the observation (the default), for the
@@ -186,7 +186,7 @@ def world_uplift(
             questions, otherwise "bundled".
         template: What the forecaster reads. "vanilla"; "rephrase", where the observation is written anew first and the
             investigator's means are named; "toolcall", where the forecaster opens the report by a tool call.
-        per: The unit of the headline.
+        per: The unit of the estimate.
         budgets: Numbers of tokens. The answer's beginning of each length is scored as well.
         redo: What is done again when a log is scored anew. "missing", what the log does not hold; "investigations",
             missing investigations alone; "uplift", missing uplift where there is an investigation; "all_uplift", the

@@ -134,7 +134,7 @@ def code_repair(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Repair a function. Default paradigm: graded by `hidden_tests`, the share whose every test passes.
+    """Repair a function. Default scorer: graded by `hidden_tests`, the share whose every test passes.
 
     The answer's program runs in the sample's sandbox after the answer is given, for at most `time_limit` seconds, so
     the run needs `--sandbox docker` or another that isolates. With `trusted` it runs on this machine instead, behind a

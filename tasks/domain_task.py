@@ -139,8 +139,8 @@ def domain_task(
         solver: The solver in the place of `direct`.
 
     Raises:
-        BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text; a model role
-            that a paradigm needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
+        BadInput: No scorer or an unknown name; an unknown argument; a system prompt that is not text; a model role
+            that a scorer needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
             that is made outside of an eval, on its first sample, before its first call).
     """
     chosen = _answers_first(_parse(default if paradigms is None else paradigms))
@@ -203,7 +203,7 @@ def _check_forecasters(roles: Sequence[str]) -> None:
 
 
 def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
-    """Each paradigm's arguments, by name."""
+    """The arguments of each scorer, by name."""
     if isinstance(paradigms, Mapping):
         named = {str(name).strip(): arguments for name, arguments in paradigms.items()}
     else:
@@ -211,7 +211,7 @@ def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
     if not named:
         raise BadInput(f"paradigms is empty; name at least one of: {', '.join(SCORER_BY_NAME)}")
     for name, arguments in named.items():
-        one_of("paradigm", name, list(SCORER_BY_NAME))
+        one_of("scorer", name, list(SCORER_BY_NAME))
         if arguments is not None and not isinstance(arguments, Mapping):
             raise BadInput(
                 f"paradigms: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}, or none"
@@ -226,7 +226,7 @@ def _answers_first(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     own = [name for name, arguments in chosen.items() if arguments.get("about") == "own_answer"]
     if brier.DECLARATION.name in own and not RIGHT.keys() & chosen.keys():
         raise BadInput(
-            "paradigms: brier: about=own_answer needs a paradigm beside it that says whether the answer is right: "
+            "paradigms: brier: about=own_answer needs a scorer beside it that says whether the answer is right: "
             f"{', '.join(RIGHT)}; as in -T 'paradigms={{agent_answer: {{}}, brier: {{about: own_answer}}}}'"
         )
     return {name: chosen[name] for name in [*(name for name in chosen if name not in own), *own]}
@@ -246,10 +246,10 @@ def _prompt(system_prompt: object) -> str | None:
 def viewer(paradigms: Sequence[str]) -> ViewerConfig:
     """Columns and colours of the viewer's sample list, as the paradigms declare them."""
     shown = {name: SCORER_BY_NAME[name] for name in paradigms}
-    answer = ["answer"] if any(paradigm.show_answer for paradigm in shown.values()) else []
+    answer = ["answer"] if any(declaration.show_answer for declaration in shown.values()) else []
     columns = [
         *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", *answer, "epoch", "input", "target")),
-        *(TaskSamplesColumn.score(name, key) for name, paradigm in shown.items() for key in paradigm.columns),
+        *(TaskSamplesColumn.score(name, key) for name, declaration in shown.items() for key in declaration.columns),
         TaskSamplesColumn(id="error"),
     ]
     return ViewerConfig(
@@ -257,8 +257,10 @@ def viewer(paradigms: Sequence[str]) -> ViewerConfig:
             name="Beliefs",
             columns=columns,
             multiline=False,
-            score_labels={key: label for paradigm in shown.values() for key, label in paradigm.columns.items()},
-            score_color_scales={key: scale for paradigm in shown.values() for key, scale in paradigm.colors.items()},
+            score_labels={key: label for declaration in shown.values() for key, label in declaration.columns.items()},
+            score_color_scales={
+                key: scale for declaration in shown.values() for key, scale in declaration.colors.items()
+            },
             color_scales_enabled=True,
         ),
         sample_score_view=SampleScoreView(default="grid"),

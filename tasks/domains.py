@@ -44,7 +44,7 @@ def forecasting(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.
+    """Ask for the probability of resolved real-world events. Default scorers: brier and martingale.
 
     `source` is "bundled", "forecastbench", "halawi", or the path of a .jsonl, .csv or .parquet file, such as a snapshot
     from `truthgym fetch`. `part` chooses bundled questions: "series" (the default), on public series that resolved from
@@ -65,7 +65,7 @@ def research(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two answers to a science question is right. Default paradigms: brier and martingale.
+    """Ask which of two answers to a science question is right. Default scorers: brier and martingale.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `research.jsonl`.
     `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
@@ -85,7 +85,7 @@ def openreview(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask whether a paper was accepted at its venue. Default paradigms: brier and martingale.
+    """Ask whether a paper was accepted at its venue. Default scorers: brier and martingale.
 
     `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl, .csv
     or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
@@ -105,7 +105,7 @@ def cmv_binary(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask whether an exchange changed the view of a post's author. Default paradigms: brier and martingale.
+    """Ask whether an exchange changed the view of a post's author. Default scorers: brier and martingale.
 
     `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl, .csv or
     .parquet file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all
@@ -126,7 +126,7 @@ def cmv_freeform(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask whether contested views are right; no truth is known. Default paradigm: martingale.
+    """Ask whether contested views are right; no truth is known. Default scorer: martingale.
 
     `source` is "bundled", "webis", "winning_args", or the path of a .jsonl, .csv or .parquet file. `known_after`
     compares with the day of the post. docs/domains.md describes all arguments.
@@ -146,7 +146,7 @@ def conceptual(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask conceptual and philosophical questions. Default paradigm: martingale.
+    """Ask conceptual and philosophical questions. Default scorer: martingale.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `conceptual.jsonl`.
     docs/domains.md describes all arguments.
@@ -166,7 +166,7 @@ def intellectual(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask for a demonstration of thought. Default paradigm: qualitative, which needs the model role `judge`.
+    """Ask for a demonstration of thought. Default scorer: qualitative, which needs the model role `judge`.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `intellectual.jsonl`.
     docs/domains.md describes all arguments.
@@ -191,7 +191,7 @@ def wildchat(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Answer messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
+    """Answer messages of people to an assistant. Default scorer: qualitative, which needs the role `judge`.
 
     `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
     file. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the
@@ -217,7 +217,7 @@ def questions(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask the questions of your own file. Default paradigms: brier and martingale.
+    """Ask the questions of your own file. Default scorers: brier and martingale.
 
     `source` is the path of a .jsonl, .csv or .parquet file whose rows have an `id`, a `question` and an `outcome`.
     docs/own_questions.md describes the file, docs/domains.md all arguments.

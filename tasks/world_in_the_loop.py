@@ -64,7 +64,7 @@ def world_in_the_loop(
         domain: Name of a domain, or {name: {argument: value}} to pass it arguments. Not used with `answers`.
         evidence: As in `world_uplift`. Questions about which the evidence holds nothing are left out.
         template: "vanilla", "rephrase" or "toolcall": what the forecaster reads.
-        per: Unit of the headline: "token" of the observation, "observation", or "1000_tokens" of the answer.
+        per: Unit of the estimate: "token" of the observation, "observation", or "1000_tokens" of the answer.
         budgets: Numbers of tokens. The answer's beginning of each length is scored as well.
         tasks: Tasks that an investigator proposes for each question.
         agent: The investigator's agent.

@@ -31,7 +31,7 @@ def urns(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two causes produced the observations. Default paradigms: brier and martingale.
+    """Ask which of two causes produced the observations. Default scorers: brier and martingale.
 
     `n` questions are generated from `seed`, each with `draws` pieces of evidence. `likelihood_ratio` is how many times
     likelier a mark is under one cause than under the other, `base_rate` the probability of the proposition before
@@ -80,7 +80,7 @@ def disclosure(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask what results say that somebody chose to show by a rule. Default paradigms: brier and martingale.
+    """Ask what results say that somebody chose to show by a rule. Default scorers: brier and martingale.
 
     `n` questions are generated from `seed`. Of up to `trials` results all are shown, or the first or best `shown`, or
     those until the good ones are `ahead`. With the probability `known` the question states which, otherwise how often
@@ -104,7 +104,7 @@ def interventions(
     paradigms: ScorerNames | None = None,
     system_prompt: str | None = None,
 ) -> Task:
-    """Ask what a device does if a part is set, is seen, or had been set. Default paradigms: brier and martingale.
+    """Ask what a device does if a part is set, is seen, or had been set. Default scorers: brier and martingale.
 
     `n` questions are generated from `seed`. The mechanism of the `parts` is stated and `readings` gauges are read; or,
     with the probability `learned`, diagrams are given and `cases` past runs. `kind` is "set", "see", "counterfactual"
@@ -126,7 +126,7 @@ def almanac(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask whether a small simulated world will pass a threshold on a day. Default paradigms: brier and martingale.
+    """Ask whether a small simulated world will pass a threshold on a day. Default scorers: brier and martingale.
 
     `n` questions are generated from `seed`, each about a world of the given `kind`. The background has `history` weeks
     of news, `news` weeks follow as evidence, and the question resolves `ahead` weeks later. docs/domains.md describes
@@ -147,7 +147,7 @@ def cruxes(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask whether an exchange makes an author give up a view. Default paradigms: brier and martingale.
+    """Ask whether an exchange makes an author give up a view. Default scorers: brier and martingale.
 
     `n` questions are generated from `seed`. The author has 3 to 5 `reasons` of hidden weight, and the post says what
     one weighs with the probability `shown`. In each of the `rounds` a reader attacks a reason and the author replies.
@@ -167,7 +167,7 @@ def audio(
     paradigms: ScorerNames | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two clips has less of a fault. Default paradigm: brier. Needs a model that hears.
+    """Ask which of two clips has less of a fault. Default scorer: brier. Needs a model that hears.
 
     `n` pairs of clips are generated from `seed`; `gap` is the difference of the fault, above 0 and at most 1. `control`
     is "none", or one in which an honest listener says 0.5 and scores 0.25: "identical" and "loudness" play the same

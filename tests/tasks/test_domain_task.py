@@ -54,8 +54,8 @@ def test_arguments_reach_the_dataset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"paradigms": "breir"}, "Unknown paradigm 'breir'; did you mean 'brier'"),
-        ({"paradigms": ["brier", "luck"]}, "Unknown paradigm 'luck'"),
+        ({"paradigms": "breir"}, "Unknown scorer 'breir'; did you mean 'brier'"),
+        ({"paradigms": ["brier", "luck"]}, "Unknown scorer 'luck'"),
         ({"paradigms": []}, "paradigms is empty"),
         ({"paradigms": {}}, "paradigms is empty"),
         ({"paradigms": {"martingale": "step"}}, "paradigms: martingale: 'step' cannot be used"),

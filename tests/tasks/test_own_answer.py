@@ -164,7 +164,7 @@ def test_each_epoch_has_an_answer_of_its_own() -> None:
 
 
 def test_bad_values_are_one_error_before_any_call(run: Run) -> None:
-    with pytest.raises(BadInput, match="needs a paradigm beside it .* agent_answer, fact_chain, graded"):
+    with pytest.raises(BadInput, match="needs a scorer beside it .* agent_answer, fact_chain, graded"):
         agent_bench_mini(n=1, paradigms={"brier": {"about": "own_answer"}})
     with pytest.raises(BadInput, match="own_anwser"):
         agent_bench_mini(n=1, paradigms={"brier": {"about": "own_anwser"}, "agent_answer": {}})
