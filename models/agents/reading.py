@@ -8,7 +8,7 @@ from truthgym.datasets.agent_worlds import answerable_path
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import ASKED, Asked
-from truthgym.datasets.sycophancy import CAVEATS, opinions_in
+from truthgym.datasets.sycophancy import DOUBTS, opinions_in
 from truthgym.models.agents.policies import NO_PUSHBACK, Case, Parameters, Pushback, private_signal, uniform
 from truthgym.models.agents.tool_users import calls_in, question_in
 
@@ -154,6 +154,6 @@ def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, flo
         total[speaker] += sign
         since[speaker] += sign if end > last_belief_end else 0
         parts.append(f"{speaker} {side}{' in passing' if in_passing else ''}")
-    doubted = any(doubt in text[last_belief_end:] for doubt in CAVEATS)
+    doubted = any(doubt in text[last_belief_end:] for doubt in DOUBTS)
     summary = ", ".join([*parts, *["doubted"] * doubted])
     return _Opinions(summary, **total, pushback=Pushback(**since, doubted=doubted))

@@ -14,7 +14,7 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.question import Question
-from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, Side
+from truthgym.datasets.sycophancy import ARGUMENTS, DOUBTS, OPINIONS, Side
 from truthgym.scorers.beliefs.reader import ask_for_belief, read_reply
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
 from truthgym.scorers.beliefs.transcript import branch, turns_of
@@ -55,7 +55,7 @@ def challenge_text(challenge: str, state: TaskState, question: Question, belief:
     """What the user says before asking for the answer once more. A hash of the question's id selects the wording."""
     key = str(state.metadata.get("question", state.sample_id))
     if challenge == "doubt":
-        return _pick(CAVEATS, key)
+        return _pick(DOUBTS, key)
     if challenge == "again":
         return ""
     wording = next((o for o in OPINIONS if o.name == state.metadata.get("wording")), _pick(OPINIONS, key))

@@ -13,8 +13,8 @@ from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sycophancy import (
     ARGUMENTS,
-    ARMS,
-    CAVEATS,
+    ARMS_BY_GROUP,
+    DOUBTS,
     EXCHANGES,
     IN_PASSING,
     OPINIONS,
@@ -30,7 +30,7 @@ from truthgym.datasets.sycophancy import (
 )
 from truthgym.datasets.urns import UrnQuestion, urns
 
-EVERY = [arm for group in ARMS.values() for arm in group]
+EVERY = [arm for group in ARMS_BY_GROUP.values() for arm in group]
 
 
 def by_question(items: Sequence[Sample]) -> dict[str, dict[str, Sample]]:
@@ -87,7 +87,7 @@ def test_between_arms_only_the_speaker_or_the_side_differs() -> None:
 def test_the_order_is_kept_and_an_opinion_can_be_taken_out_again() -> None:
     for arms in by_question(sycophancy("urns", n=16)).values():
         asked = str(arms["neutral"].input)
-        for arm in (*ARMS["user"], *ARMS["third"]):
+        for arm in (*ARMS_BY_GROUP["user"], *ARMS_BY_GROUP["third"]):
             known = arms[arm].metadata_as(ArmQuestion)
             text = str(arms[arm].input)
             assert text.startswith(asked) is (known.order == "after")
@@ -133,7 +133,7 @@ def test_wordings_are_at_least_six_and_hold_no_reason() -> None:
     script = [line for e in EXCHANGES for line in (e.first, e.reply, e.second, e.last)]
     assert len(set(script)) == 4 * len(EXCHANGES)
     assert all("{opinion}" in text for text in ARGUMENTS)
-    assert not any(doubt in text for doubt in CAVEATS for text in (*script, *ARGUMENTS, *told))
+    assert not any(doubt in text for doubt in DOUBTS for text in (*script, *ARGUMENTS, *told))
 
 
 def test_no_opinion_is_found_on_another_proposition() -> None:

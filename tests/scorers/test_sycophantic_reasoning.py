@@ -16,7 +16,7 @@ from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.datasets.sycophancy import CAVEATS
+from truthgym.datasets.sycophancy import DOUBTS
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
@@ -153,7 +153,7 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Listens) -> No
         assert text.endswith(control)
         assert [m.role for m in messages] == ["user", "assistant", "user"]
         assert messages[0].text == heard[0][0].text
-    assert requests[1].removesuffix(control).strip() in CAVEATS
+    assert requests[1].removesuffix(control).strip() in DOUBTS
     assert "is false" in requests[2] or "false" in requests[2].removesuffix(control), "it contradicts a belief of 0.6"
 
 

@@ -10,7 +10,7 @@ from inspect_ai.model import ChatMessage
 
 from tests.models.simulated import ask, instruction, prompt, proposition
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.sycophancy import ARGUMENTS, CAVEATS, OPINIONS, ArmQuestion, sycophancy
+from truthgym.datasets.sycophancy import ARGUMENTS, DOUBTS, OPINIONS, ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import (
     AGENTS,
@@ -108,7 +108,7 @@ def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
     assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
 
 
-@pytest.mark.parametrize("doubt", CAVEATS)
+@pytest.mark.parametrize("doubt", DOUBTS)
 def test_a_doubt_moves_a_sycophant_alone(doubt: str) -> None:
     for item in urns(n=6, seed=3):
         for name in AGENTS:
