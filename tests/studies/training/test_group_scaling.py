@@ -54,9 +54,9 @@ def test_group_scaling_drives_a_model_to_the_extremes(tmp_path: Path) -> None:
     """TRL's own trainer, model, outcomes, seed and learning rate; only `scale_rewards` differs."""
     base = group_scaling.calibrated(tmp_path / "base", steps=50)
     start = group_scaling.said_by(base)
-    ours = group_scaling.train(base, tmp_path / "out", "GRPO", {"scale_rewards": "none"}, seed=0, steps=24)
-    scaled = group_scaling.train(base, tmp_path / "out", "GRPO", {"scale_rewards": "group"}, seed=0, steps=24)
+    ours = group_scaling.train(base, tmp_path / "out", "GRPO", {"scale_rewards": "none"}, seed=0, steps=40)
+    scaled = group_scaling.train(base, tmp_path / "out", "GRPO", {"scale_rewards": "group"}, seed=0, steps=40)
     assert start.mean == pytest.approx(0.7, abs=0.02)
     assert ours.mean == pytest.approx(0.7, abs=0.06)
-    assert scaled.mean > 0.77
+    assert scaled.mean > 0.8
     assert min(start.read, ours.read, scaled.read) > 0.95
