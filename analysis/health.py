@@ -21,6 +21,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedScore, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.verdict import FLAGS, coarse, too_many_fifties
+from truthgym.solvers.trajectory import opens_with_refusal
 
 QUESTION = "Can the answers be read, and what went wrong?"
 PROBLEMS = {
@@ -32,7 +33,7 @@ PROBLEMS = {
     "limit": "samples that a limit ended (time, tokens, messages)",
     "truncated": "answers cut off because the model may write no more tokens",
     "refused": "answers that the provider's filter stopped",
-    "declined": "answers that the scorer could not read, and that begin with a refusal in words (in English)",
+    "declined": "answers that the scorer could not read and that begin with a refusal in words",
     "ended": "reasoning that ended before an answer",
     "fifties": FLAGS["fifties"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
     "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
@@ -41,12 +42,6 @@ PROBLEMS = {
 COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": ORANGE}
 TRUNCATED = ("max_tokens", "model_length")
 JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
-DECLINED = re.compile(
-    r"\W*(i( a|')m (very |really )?(sorry|unable|not able)|(sorry|unfortunately),? (but )?i\b|as an ai\b"
-    r"|i (can't|cannot|can not|won't|will not|must decline|do not feel|don't feel))",
-    re.IGNORECASE,
-)
-"""How a refusal begins."""
 BELIEFS = ("belief", "prior", "posterior")
 HEAPS = {"fifties": "exactly 50 %", "coarse": "multiples of 10 %"}
 VARIABLE = re.compile(r"\(.*?\)|\".*?\"|'.*?'|\d+(?:[.,]\d+)*")
@@ -154,7 +149,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             scored[scorer] += 1
             problem, reason = _reading(score, values)
             counts[scorer, problem, reason] += 1
-            if problem == "unread" and DECLINED.match(sample.reply.replace("\u2019", "'")):
+            if problem == "unread" and opens_with_refusal(sample.reply):
                 counts[scorer, "declined", ""] += 1
             numbers = [float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)]
             reports.setdefault(scorer, []).extend(numbers)

@@ -6,6 +6,7 @@ the provider returns the thought as reasoning content or the model writes it int
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -59,6 +60,20 @@ OUT_OF_CONTEXT = "{who} ran out of context: the conversation is longer than its 
 
 SUMMARISERS = ("gemini", "google/")
 """Name prefixes of models whose providers return only summaries of reasoning, without marking them as such."""
+
+REFUSAL = re.compile(
+    r"\W*((well|no|oh|hello|hi)\b\W*)?"
+    r"((i( a|')m |i |my )?((very|so|really|truly|deeply) )?(sorry|apologi[sz]e|apologies)\b(?! for (the|any|my))"
+    r"|(unfortunately|regrettably),? (but )?i\b|(as|being) an (ai|artificial|assistant)\b"
+    r"|i( a|')m (afraid (that )?(i|this|it)\b|unable|not (able|allowed|permitted|comfortable|willing|going to))"
+    r"|i( really| simply| just)? (can't|cannot|can not)(?! (rule|exclude|find|see|be (sure|certain)|say (for|with)))"
+    r"|i (won't|will not|must decline|(have|need) to decline|decline|refuse|do not feel|don't feel)\b"
+    r"|i( would|'d) (rather|prefer|like) (not|to (not|decline|refrain))\b|i prefer not\b"
+    r"|it('s| is| would be) (not (possible|appropriate)|inappropriate|unethical|irresponsible) (for me )?to\b"
+    r"|很?(非常)?(抱歉|对不起)|我(无法|不能|拒绝)|作为(一个|一名)?\s?(ai|人工智能))",
+    re.IGNORECASE,
+)
+"""How a refusal in words begins, in English and Chinese."""
 
 
 def from_question(steps: Sequence[Step]) -> list[Step]:
@@ -123,6 +138,15 @@ def cut_off(output: ModelOutput) -> str | None:
 def reply_text(output: ModelOutput) -> str:
     """What a model replied, without a thought in the text. Empty if the thought has no end."""
     return split_thought(output.completion)[1] or ""
+
+
+def opens_with_refusal(text: str) -> bool:
+    """Whether a reply, without its thoughts, begins with a refusal in words: then the model is not asked again.
+
+    >>> opens_with_refusal("I'm sorry, but I can't forecast this."), opens_with_refusal("I can't rule it out: 20 %")
+    (True, False)
+    """
+    return bool(REFUSAL.match(text.replace("\u2019", "'")))
 
 
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:

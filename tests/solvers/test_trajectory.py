@@ -21,6 +21,7 @@ from truthgym.solvers.trajectory import (
     STEPS,
     Trajectory,
     failure_reason,
+    opens_with_refusal,
     recorded_answer,
     recorded_end,
     steps_of_messages,
@@ -123,3 +124,30 @@ def test_a_failed_reply_has_a_reason(reply: ModelOutput, reason: str | None) -> 
     assert failure_reason(reply) == reason
     if reason and reason.startswith("The model"):
         assert failure_reason(reply, "The judge") == reason.replace("The model", "The judge")
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("I'm sorry, but I can't forecast this.", True),
+        ("**I\u2019m very sorry**, no.", True),
+        ("Sorry. As an AI language model I", True),
+        ("As an AI, I have no view.", True),
+        ("I apologize, but I cannot grade this.", True),
+        ("Unfortunately, I am not able to say.", True),
+        ("I'd rather not.", True),
+        ("I would prefer not to answer.", True),
+        ("I won't help with that.", True),
+        ("I must decline.", True),
+        ("It would be inappropriate to grade this.", True),
+        ("抱歉，我无法评分。", True),
+        ("Here is my grade: {", False),
+        ("I can't rule it out: 20 %", False),
+        ("The reply says: I'm sorry, but I can't.", False),
+        ("Sorry for the confusion: 70", False),
+        ("I think not.", False),
+        ("", False),
+    ],
+)
+def test_a_refusal_is_known_by_how_it_opens(text: str, refusal: bool) -> None:
+    assert opens_with_refusal(text) == refusal
