@@ -43,14 +43,11 @@ ICLR_2020 = {
     ("words", "outcome"),
     [
         ("Accept (Poster)", "yes"),
-        ("Accept: notable-top-25%", "yes"),
         ("accept as oral", "yes"),
         ("Reject", "no"),
         ("Reject, Desk Reject", None),
-        ("Desk Rejected", None),
         ("Accept, withdrawn by the authors", None),
         ("Invite to Workshop Track", None),
-        ("N/A", None),
         ("", None),
     ],
 )
@@ -78,23 +75,12 @@ def test_the_prose_of_a_review_is_evidence_and_its_marks_are_not() -> None:
     assert not [given for given in ("threshold", "confident", "good", "ethics", "Yes") if given in text]
 
 
-def test_forms_of_other_years_are_read_too() -> None:
-    assert review_of(ICLR_2020) == f"Review: {ICLR_2020['review']}"
-
-
-def test_marks_stand_first_where_they_are_asked_for() -> None:
-    text = review_of(ICLR_2024, ratings=True)
-    assert text is not None
-    assert text.split("\n\n")[:2] == [
-        "Rating: 6: marginally above the acceptance threshold",
-        "Confidence: 4: You are confident in your assessment, but not absolutely certain.",
-    ]
+def test_marks_stand_first_where_they_are_asked_for_and_a_review_without_prose_is_none() -> None:
+    parts = (review_of(ICLR_2024, ratings=True) or "").split("\n\n")
+    assert parts[:2] == [f"Rating: {ICLR_2024['rating']}", f"Confidence: {ICLR_2024['confidence']}"]
+    assert review_of(ICLR_2020) == f"Review: {ICLR_2020['review']}", "a form of another year"
     assert (review_of({"rating": 6, "review": ICLR_2020["review"]}, ratings=True) or "").startswith("Rating: 6\n\n")
-
-
-def test_a_review_without_prose_is_none() -> None:
     assert review_of({"rating": "6: marginally above the acceptance threshold", "review": "N/A"}, ratings=True) is None
-    assert review_of({}) is None
 
 
 def test_links_of_an_abstract_are_masked() -> None:
@@ -113,14 +99,9 @@ def at(day: str) -> int:
 def reply(form: str, day: str, **content: Any) -> dict[str, Any]:
     return {
         "id": f"reply-{form}-{day}",
-        "forum": "p",
-        "replyto": "p",
         "cdate": at(day),
-        "tcdate": at(day),
-        "mdate": at(day),
         "invitations": [f"{VENUE}/Submission7/-/{form}", f"{VENUE}/-/Edit"],
         "signatures": [f"{VENUE}/Submission7/Reviewer_x"],
-        "readers": ["everyone"],
         "content": {name: {"value": value} for name, value in content.items()},
     }
 
@@ -155,16 +136,10 @@ def note(identity: str, listed: str, *replies: dict[str, Any], **content: Any) -
     } | content
     return {
         "id": identity,
-        "forum": identity,
-        "number": 7,
         "cdate": at("2024-09-28"),
-        "tcdate": at("2024-09-28"),
         "mdate": at("2025-03-02"),
         "odate": at("2024-10-04"),
         "invitations": [f"{VENUE}/-/Submission", f"{VENUE}/-/Post_Submission"],
-        "domain": VENUE,
-        "license": "CC BY 4.0",
-        "version": 2,
         "content": {name: {"value": value} for name, value in given.items() if value is not None},
         "details": {"directReplies": list(replies)},
     }
@@ -201,7 +176,7 @@ def papers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Papers:
     def start(notes: list[dict[str, Any]], *first: Answer) -> Server:
         def answer(request: Request) -> Answer:
             assert (request.query["invitation"], request.query["sort"]) == (f"{VENUE}/-/Submission", "id")
-            listed = [one for one in notes if one["id"] > request.query.get("after", "")]
+            listed = [paper for paper in notes if paper["id"] > request.query.get("after", "")]
             return 200, {}, json.dumps({"notes": listed[: int(request.query["limit"])]}).encode()
 
         server = serve(answer)
@@ -243,7 +218,7 @@ def test_a_row_is_a_question_whose_evidence_is_reviews_alone(papers: Papers) -> 
     assert asked.metadata["opened_on"] == "2024-09-28"
     evidence = asked.metadata["evidence"]
     assert [text.split("\n")[0] for text in evidence] == [
-        f"Summary: {one['content']['summary']['value']}" for one in (FIRST, SECOND)
+        f"Summary: {review['content']['summary']['value']}" for review in (FIRST, SECOND)
     ], "in the order in which they were written"
     shown = " ".join([str(asked.input), *evidence])
     told = ("Poster", "accepted here", "glad of", "Rating", "onfidence", "Anna", "github")
@@ -263,9 +238,8 @@ def test_pages_follow_each_other(papers: Papers, monkeypatch: pytest.MonkeyPatch
     assert [request.query.get("after") for request in server.asked] == [None, "c", "f", "i", "j"]
 
 
-@pytest.mark.parametrize("status_and_body", [(403, "ChallengeRequiredError"), (200, '{"error": "down"}'), (200, "[]")])
-def test_another_answer_is_one_error(papers: Papers, status_and_body: tuple[int, str]) -> None:
-    status, body = status_and_body
+@pytest.mark.parametrize(("status", "body"), [(403, "ChallengeRequiredError"), (200, '{"error": "down"}'), (200, "[]")])
+def test_another_answer_is_one_error(papers: Papers, status: int, body: str) -> None:
     with pytest.raises(BadInput, match='OPENREVIEW_USERNAME.*source="bundled"') as refused:
         read(papers(NOTES, (status, {}, body.encode())))
     assert body[2:7] in str(refused.value)
@@ -276,23 +250,20 @@ def test_a_venue_of_the_older_api_is_explained(papers: Papers) -> None:
         read(papers([]))
 
 
-def test_a_note_of_another_shape_is_refused(papers: Papers) -> None:
+def test_a_note_of_the_older_api_is_left_out(papers: Papers) -> None:
     older = {"id": "a", "cdate": at("2024-09-28"), "content": {"title": "Sorting"}, "details": {}}
-    with pytest.raises(BadInput, match=r"paper a: not in the published shape \(KeyError: 'directReplies'\)"):
-        read(papers([NOTES[0] | {"details": {}}]))
-    rows, skipped = read(papers([older]))
-    assert (rows, skipped) == ([], {"without a title or an abstract": 1})
+    assert read(papers([older])) == ([], {"without a title or an abstract": 1})
 
 
 @pytest.mark.parametrize(
-    "change", [{"cdate": "soon"}, {"cdate": 1e30}, {"content": []}, {"details": {"directReplies": 7}}]
+    "change", [{"cdate": "soon"}, {"content": []}, {"details": {"directReplies": 7}}, {"details": {}}]
 )
 def test_bad_fields_are_one_error(papers: Papers, change: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="paper a: not in the published shape"):
         read(papers([NOTES[0] | change]))
 
 
-@pytest.mark.parametrize("venue", [None, "", "ICLR 2025", "ICLR.cc", "ICLR.cc/25/Conference", 2025])
+@pytest.mark.parametrize("venue", [None, "ICLR 2025", "ICLR.cc", "ICLR.cc/25/Conference", 2025])
 def test_a_venue_is_named_as_openreview_names_it(venue: Any) -> None:
     with pytest.raises(BadInput, match=r"venue=.* is not (?:the id of a venue; .* venue=ICLR.cc/2025/Conference|text)"):
         api(Counter(), None, venue=venue)
@@ -337,7 +308,6 @@ def test_an_account_logs_in_once(papers: Papers, account: None) -> None:
     [
         (400, '{"message": "Invalid username or password"}', "400 Bad Request"),
         (200, '{"mfaPending": true}', "second factor"),
-        (200, '["?"]', "sent no token"),
         (200, '{"token": "a b"}', "is not a token"),
         (200, "<html>", "not JSON"),
     ],

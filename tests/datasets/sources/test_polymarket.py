@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.datasets.sources.reading import Counted, read
 from tests.fixtures import Answer, Request, Serve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fetch import fetch
@@ -33,13 +33,9 @@ def market(number: int = 1, **changes: Any) -> dict[str, Any]:
         "outcomes": '["Yes", "No"]',
         "outcomePrices": '["1", "0"]',
         "clobTokenIds": json.dumps([f"{YES}{number}", f"{NO}{number}"]),
-        "volume": "99000.385",
         "volumeNum": 99000.385,
-        "active": True,
         "closed": True,
         "umaResolutionStatus": "resolved",
-        "automaticallyResolved": True,
-        "lastTradePrice": 1,
         "events": [{"id": "77", "slug": "which-bridges-open", "title": "Which bridges?", "negRisk": True}],
         "tags": [{"id": "1", "slug": "all", "label": "All"}, {"id": "2", "slug": "world", "label": "World"}],
     } | changes
@@ -65,6 +61,7 @@ class Polymarket:
         self.markets: list[dict[str, Any]] = []
         self.prices: dict[str, Any] = {}
         self.server = serve(self.answer)
+        self.addresses = {"gamma": self.server.address, "clob": self.server.address}
 
     def answer(self, request: Request) -> Answer:
         query = request.query
@@ -78,6 +75,10 @@ class Polymarket:
         more = {"next_cursor": f"c{begin + 2}"} if begin + 2 < len(listed) else {}
         return 200, {}, json.dumps({"markets": listed[begin : begin + 2]} | more).encode()
 
+    def read(self, *markets: dict[str, Any], **options: Any) -> Counted:
+        self.markets = list(markets)
+        return read(polymarket, **{"ended_from": "2026-06-29", "ended_to": "2026-07-01"} | self.addresses | options)
+
     def listed(self) -> list[dict[str, str]]:
         return [request.query for request in self.server.asked if request.path == "/markets/keyset"]
 
@@ -87,29 +88,9 @@ def api(serve: Serve) -> Polymarket:
     return Polymarket(serve)
 
 
-Read = Callable[..., tuple[list[dict[str, Any]], Counter[str]]]
-
-
-@pytest.fixture
-def read(api: Polymarket) -> Read:
-    def rows(*markets: dict[str, Any], **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
-        api.markets = list(markets) or api.markets
-        skipped: Counter[str] = Counter()
-        given = {
-            "ended_from": "2026-06-29",
-            "ended_to": "2026-07-01",
-            "gamma": api.server.address,
-            "clob": api.server.address,
-        }
-        held = polymarket(skipped, options.pop("known_after", None), **(given | options))
-        return [row for _, row in held], +skipped
-
-    return rows
-
-
-def test_a_market_becomes_a_row_of_forecasting(api: Polymarket, read: Read) -> None:
+def test_a_market_becomes_a_row_of_forecasting(api: Polymarket) -> None:
     api.prices[f"{YES}1"] = {"history": PRICES}
-    row = read(market())[0][0]
+    row = api.read(market())[0][0]
     assert row == {
         "id": "polymarket-253591",
         "question": "Will bridge 1 open by June 30?",
@@ -137,33 +118,33 @@ def test_a_market_becomes_a_row_of_forecasting(api: Polymarket, read: Read) -> N
     }
 
 
-def test_the_day_of_asking_does_not_tell_when_it_was_settled(read: Read) -> None:
+def test_the_day_of_asking_does_not_tell_when_it_was_settled(api: Polymarket) -> None:
     late = "2026-07-02 08:00:00+00"
     for closed, known in (("2026-06-22T00:00:00Z", "2026-06-22"), (late, "2026-06-30")):
-        row = read(market(closedTime=closed))[0][0]
+        row = api.read(market(closedTime=closed))[0][0]
         assert (row["opened_on"], row["known_on"]) == ("2026-06-20", known)
-    assert read(market(closedTime="2026-06-20 23:00:00+00")) == (
+    assert api.read(market(closedTime="2026-06-20 23:00:00+00")) == (
         [], {"closed by the day on which they are asked about": 1}
     )  # fmt: skip
-    assert read(market(), asked=0.1)[0][0]["opened_on"] == "2026-06-12"
+    assert api.read(market(), asked=0.1)[0][0]["opened_on"] == "2026-06-12"
 
 
-def test_the_crowd_is_never_a_later_price(api: Polymarket, read: Read) -> None:
-    assert "crowd" not in read(market())[0][0], "an empty history"
+def test_the_crowd_is_never_a_later_price(api: Polymarket) -> None:
+    assert "crowd" not in api.read(market())[0][0], "an empty history"
     api.prices[f"{YES}1"] = {"history": PRICES[2:]}
-    assert "crowd" not in read(market())[0][0]
+    assert "crowd" not in api.read(market())[0][0]
     api.prices[f"{YES}1"] = {"history": PRICES[:1] + PRICES[2:]}
-    assert "crowd" not in read(market())[0][0], "a price of ten days before"
+    assert "crowd" not in api.read(market())[0][0], "a price of ten days before"
     api.prices[f"{YES}1"] = {"history": PRICES}
     api.server.asked.clear()
-    assert "crowd" not in read(market(), prices=False)[0][0]
+    assert "crowd" not in api.read(market(), prices=False)[0][0]
     assert {request.path for request in api.server.asked} == {"/markets/keyset"}
 
 
-def test_yes_may_stand_second(api: Polymarket, read: Read) -> None:
+def test_yes_may_stand_second(api: Polymarket) -> None:
     api.prices[f"{NO}1"] = {"history": PRICES}
     turned = market(outcomes='["No", "Yes"]', outcomePrices='["1", "0"]')
-    row = read(turned)[0][0]
+    row = api.read(turned)[0][0]
     assert (row["outcome"], row["crowd"]) == ("no", 0.345)
 
 
@@ -171,36 +152,25 @@ def test_yes_may_stand_second(api: Polymarket, read: Read) -> None:
     ("changes", "why"),
     [
         ({"outcomePrices": '["0", "0"]'}, "voided, split, or not settled"),
-        ({"outcomePrices": '["0.5", "0.5"]'}, "voided, split, or not settled"),
-        ({"outcomePrices": '["0.9995", "0.0005"]'}, "voided, split, or not settled"),
-        ({"outcomePrices": None}, "voided, split, or not settled"),
-        ({"outcomePrices": "not JSON"}, "voided, split, or not settled"),
         ({"outcomePrices": '["nan", "0"]'}, "voided, split, or not settled"),
         ({"umaResolutionStatus": "disputed"}, "voided, split, or not settled"),
         ({"closed": False}, "voided, split, or not settled"),
         ({"outcomes": '["Packers", "Cowboys"]'}, "with other answers than yes and no"),
-        ({"outcomes": '["Yes", "No", "Maybe"]'}, "with other answers than yes and no"),
-        ({"outcomes": None}, "with other answers than yes and no"),
         ({"question": None}, "without a text, an id or a time"),
-        ({"id": None}, "without a text, an id or a time"),
-        ({"startDate": None}, "without a text, an id or a time"),
         ({"closedTime": "later"}, "without a text, an id or a time"),
         ({"startDate": "2026-06-24T00:00:00Z"}, "planned for fewer days than asked for"),
-        (
-            {"description": "Yes if it opens.\n\nUpdate (June 24): it is open."},
-            "with a later edit marked in their text",
-        ),
+        ({"description": "Yes.\n\nUpdate (June 24): it is open."}, "with a later edit marked in their text"),
     ],
 )
-def test_unusable_questions_are_counted(read: Read, changes: dict[str, Any], why: str) -> None:
-    rows, skipped = read(market(**changes), market(2))
+def test_unusable_questions_are_counted(api: Polymarket, changes: dict[str, Any], why: str) -> None:
+    rows, skipped = api.read(market(**changes), market(2))
     assert [row["id"] for row in rows] == ["polymarket-253592"]
     assert skipped == {why: 1}
 
 
-def test_both_names_of_a_market_are_in_the_same_split(read: Read) -> None:
+def test_both_names_of_a_market_are_in_the_same_split(api: Polymarket) -> None:
     """Sets of single markets, as ForecastBench is, know the market's own name, and not that of its event."""
-    rows, skipped = read(*(
+    rows, skipped = api.read(*(
         market(k, slug=f"bridge-{k}", events=[{"slug": f"bridges-{k % 10}"}]) for k in range(60)
     ))  # fmt: skip
     kept = {int(row["id"].removeprefix("polymarket-")) - 253590: row["event"] for row in rows}
@@ -212,52 +182,44 @@ def test_both_names_of_a_market_are_in_the_same_split(read: Read) -> None:
     assert 30 < len(kept) < 60
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"closedTime": "0001-01-01T00:00:00+14:00"},
-        {"endDate": 7},
-        {"outcomePrices": "[[1], 2]"},
-        {"outcomes": "[" * 9999},
-    ],
-)
-def test_bad_fields_are_left_out(read: Read, changes: dict[str, Any]) -> None:
-    assert read(market(**changes))[0] == []
+@pytest.mark.parametrize("changes", [{"endDate": 7}, {"outcomePrices": "[[1], 2]"}, {"outcomes": "[" * 9999}])
+def test_bad_fields_are_left_out(api: Polymarket, changes: dict[str, Any]) -> None:
+    assert api.read(market(**changes))[0] == []
 
 
-def test_legacy_markets_have_no_status_and_some_have_no_event(read: Read) -> None:
-    row = read(market(umaResolutionStatus=None, events=None, tags=None, description=None, category="Sports"))[0][0]
+def test_legacy_markets_have_no_status_and_some_have_no_event(api: Polymarket) -> None:
+    row = api.read(market(umaResolutionStatus=None, events=None, tags=None, description=None, category="Sports"))[0][0]
     assert row["event"] == "polymarket-will-bridge-1-open-by-june-30"
     assert row["criteria"] == "The platform that asked the question decides."
     assert row["field"] == "sports"
 
 
-def test_pages_are_turned_and_midnight_belongs_to_one_day(api: Polymarket, read: Read) -> None:
+def test_pages_are_turned_and_midnight_belongs_to_one_day(api: Polymarket) -> None:
     ends = ["2026-06-29T00:00:00Z", "2026-06-30T00:00:00Z", "2026-06-30T23:59:00Z", "2026-07-01T00:00:00Z"] * 2
     markets = [market(k, endDate=end, closedTime=end, events=[]) for k, end in enumerate(ends)]
-    rows = read(*markets)[0]
+    rows = api.read(*markets)[0]
     assert sorted(row["id"] for row in rows) == [f"polymarket-{253590 + k}" for k in range(8)]
     assert any("after_cursor" in query for query in api.listed())
 
 
-def test_markets_that_end_later_are_not_requested(api: Polymarket, read: Read) -> None:
-    read(market(), ended_from=None, ended_to=None)
+def test_markets_that_end_later_are_not_requested(api: Polymarket) -> None:
+    api.read(market(), ended_from=None, ended_to=None)
     ends = [query["end_date_min"][:10] for query in api.listed()]
     today = datetime.now(UTC).date()
     assert (ends[0], ends[-1]) == (str(today - timedelta(days=97)), str(today - timedelta(days=7)))
     api.server.asked.clear()
-    read(market(), ended_from=None, known_after=date(2026, 6, 30))
+    api.read(market(), ended_from=None, known_after=date(2026, 6, 30))
     assert [query["end_date_min"][:10] for query in api.listed()] == ["2026-06-30", "2026-07-01"]
 
 
-def test_known_after_goes_by_the_day_of_asking(read: Read) -> None:
-    assert len(read(market(), known_after=date(2026, 6, 20))[0]) == 1
-    assert read(market(), known_after=date(2026, 6, 21)) == ([], {"asked before 2026-06-21": 1})
+def test_known_after_goes_by_the_day_of_asking(api: Polymarket) -> None:
+    assert len(api.read(market(), known_after=date(2026, 6, 20))[0]) == 1
+    assert api.read(market(), known_after=date(2026, 6, 21)) == ([], {"asked before 2026-06-21": 1})
 
 
-def test_a_share_of_the_events_is_of_every_split(read: Read) -> None:
+def test_a_share_of_the_events_is_of_every_split(api: Polymarket) -> None:
     markets = [market(k, slug=f"event-{k // 2}", events=[{"slug": f"event-{k // 2}"}]) for k in range(400)]
-    rows, skipped = read(*markets, share=0.3, prices=False)
+    rows, skipped = api.read(*markets, share=0.3, prices=False)
     events = Counter(row["event"] for row in rows)
     assert set(events.values()) == {2}
     assert 40 <= len(events) <= 80
@@ -273,36 +235,26 @@ def test_a_share_of_the_events_is_of_every_split(read: Read) -> None:
         ({"ended_from": "2026-07-02"}, "no market ended from 2026-07-02 to 2026-07-01"),
         ({"ended_from": "June"}, "ended_from='June' is not a day"),
         ({"asked": 1}, "asked=1"),
-        ({"share": 0}, "share=0"),
-        ({"least_days": 1}, "least_days=1"),
     ],
 )
-def test_bad_options_are_refused_before_anything_is_asked(
-    api: Polymarket, read: Read, options: dict[str, Any], said: str
-) -> None:
+def test_bad_options_are_refused_before_anything_is_asked(api: Polymarket, options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as refused:
-        read(market(), **options)
+        api.read(market(), **options)
     assert said in str(refused.value)
     assert not api.server.asked
 
 
-@pytest.mark.parametrize("answer", [{"prices": []}, {"history": [{"t": "soon", "p": 1}]}, {"history": [{"p": 1}]}, []])
-def test_other_prices_are_one_error(api: Polymarket, read: Read, answer: Any) -> None:
+@pytest.mark.parametrize("answer", [{"prices": []}, {"history": [{"t": "soon", "p": 1}]}])
+def test_other_prices_are_one_error(api: Polymarket, answer: Any) -> None:
     api.prices[f"{YES}1"] = answer
     with pytest.raises(BadInput, match="expected a list of objects under 'history'|is not a time and a price"):
-        read(market())
+        api.read(market())
 
 
 def test_a_snapshot_is_asked_as_any_file_is(api: Polymarket, tmp_path: Path) -> None:
     api.markets = [market(), market(2, outcomePrices='["0", "1"]'), market(3, outcomePrices='["0", "0"]')]
     api.prices[f"{YES}1"] = {"history": PRICES}
-    day = "2026-06-30"
-    options: dict[str, Any] = {
-        "ended_from": day,
-        "ended_to": day,
-        "gamma": api.server.address,
-        "clob": api.server.address,
-    }
+    options: dict[str, Any] = {"ended_from": "2026-06-30", "ended_to": "2026-06-30"} | api.addresses
     made = fetch("forecasting", "polymarket", tmp_path / "snap.jsonl", **options)
     assert made.rows == 2
     asked = forecasting(str(tmp_path / "snap.jsonl"), sha256=made.sha256)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.datasets.sources.reading import read
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fetch import fetch
 from truthgym.datasets.intellectual import intellectual
@@ -50,20 +51,19 @@ def test_problems_become_rows_and_the_rest_is_counted(folder: Path) -> None:
 
 
 def test_a_problem_keeps_its_name_and_split_wherever_it_stands(folder: Path) -> None:
-    ((_, first),) = problems_with_answers(Counter(), None, str(folder))
+    ((first,), _) = read(problems_with_answers, folder=str(folder))
     moved = [TWO | {"question": "Another?"}, TWO | {"options": ["That", "This"], "correct_option": 0},
              TWO | {"options": ["This", "Neither"]}, OPEN, TWO | {"correct_option": 1.0}]  # fmt: skip
     (folder / "questions" / "research.json").unlink()
     (folder / "questions" / "moved.json").write_text(json.dumps(moved))
-    skipped: Counter[str] = Counter()
-    other, again, third = (row for _, row in problems_with_answers(skipped, None, str(folder)))
+    (other, again, third), skipped = read(problems_with_answers, folder=str(folder))
     assert (again["id"], again["event"]) == (first["id"], first["event"])
     assert (third["id"] != first["id"], third["event"]) == (True, first["event"]), "the same question, other answers"
     assert other["event"] != first["event"]
     assert skipped["problems without two options and a correct one"] == 3, "two open ones, and one whose place is 1.0"
-    held = [row for _, row in prompts(Counter(), None, str(folder))]
-    assert [row["prompt"] for row in held] == ["Think aloud.", "Think aloud."]
-    assert len({row["id"] for row in held}) == 1, "asked once"
+    rows, _ = read(prompts, folder=str(folder))
+    assert {row["prompt"] for row in rows} == {"Think aloud."}
+    assert (len(rows), len({row["id"] for row in rows})) == (2, 1), "asked once"
 
 
 def test_problems_are_questions_of_research(folder: Path, tmp_path: Path) -> None:
@@ -93,10 +93,9 @@ def test_one_file_will_do(folder: Path) -> None:
         (lambda folder: folder / "nowhere", "There is no folder"),
         (lambda folder: (folder / "empty").mkdir() or folder / "empty", "has no .json or .jsonl file"),
         (lambda folder: (folder / "a.json").write_text("{") and folder, "a.json: not JSON (EOF while parsing"),
-        (lambda folder: (folder / "a.json").write_text("9" * 5000) and folder, "a.json: not JSON (number out of range"),
         (lambda folder: (folder / "a.json").write_text('[{"question": "\\ud800?"}]') and folder, "a.json: not JSON ("),
     ],
-    ids=["nowhere", "empty", "no JSON", "digits", "half a character"],
+    ids=["nowhere", "empty", "no JSON", "half a character"],
 )
 def test_an_unusable_folder_is_refused(folder: Path, change: Any, said: str) -> None:
     with pytest.raises(BadInput) as refused:
@@ -114,6 +113,5 @@ def test_folders_and_dead_links_named_as_files_are_passed_over(folder: Path) -> 
 @pytest.mark.parametrize("change", [{"correct_option": 1.0}, {"correct_option": True}, {"options": ["This", " "]}])
 def test_problems_that_name_no_answer_are_counted(tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / "a.json").write_text(json.dumps([TWO | change]))
-    skipped: Counter[str] = Counter()
-    assert list(problems_with_answers(skipped, None, str(tmp_path))) == []
-    assert skipped == {"problems without two options and a correct one": 1}
+    rows, skipped = read(problems_with_answers, folder=str(tmp_path))
+    assert (rows, skipped) == ([], {"problems without two options and a correct one": 1})

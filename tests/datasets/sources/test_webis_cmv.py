@@ -3,12 +3,12 @@
 import bz2
 import hashlib
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.datasets.sources.reading import Counted, lines_of, read
 from tests.fixtures import Serve, Server
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
@@ -19,13 +19,8 @@ counter = iter(range(10**6))
 
 
 def said(author: str | None, body: str | None, *children: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    return {
-        "id": f"c{next(counter)}",
-        "author": author,
-        "body": body,
-        "created_utc": "1427700000",
+    return {"id": f"c{next(counter)}", "author": author, "body": body, "created_utc": "1427700000"} | {
         "score": None,
-        "level": 0,
         "children": list(children),
         **fields,
     }
@@ -55,22 +50,27 @@ def thread(*comments: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "selftext": "Dogs need walks.",
         "author": "op",
         "created_utc": "1427670580",
-        "num_comments": 9,
         "delta": True,
         "comments": list(comments),
         **fields,
     }
 
 
-def read(folder: Path, *held: dict[str, Any], **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
-    (folder / THREADS).write_bytes(bz2.compress("".join(json.dumps(one) + "\n" for one in held).encode()))
-    skipped: Counter[str] = Counter()
-    rows = threads(skipped, None, location=str(folder), **options)
-    return [row for _, row in rows], skipped
+def packed(folder: Path, name: str, *records: Any) -> str:
+    (folder / name).write_bytes(bz2.compress(lines_of(*records)))
+    return str(folder)
+
+
+def read_threads(folder: Path, *records: dict[str, Any], **options: Any) -> Counted:
+    return read(threads, location=packed(folder, THREADS, *records), **options)
+
+
+def read_pairs(folder: Path, *records: dict[str, Any]) -> Counted:
+    return read(pairs, location=packed(folder, PAIRS, *records))
 
 
 def test_exchanges_with_and_without_a_delta_are_paired(tmp_path: Path) -> None:
-    rows, skipped = read(tmp_path, thread(said("AutoModerator", "Read the rules."), won(), lost()))
+    rows, skipped = read_threads(tmp_path, thread(said("AutoModerator", "Read the rules."), won(), lost()))
     assert [(row["outcome"], row["exchange"]) for row in rows] == [
         ("yes", ["Reader A: They sleep.", "Author: Dogs sleep, too.", "Reader A: Not by day."]),
         ("no", ["Reader A: Dogs guard the house.", "Author: From whom?", "Reader A: Mine does."]),
@@ -82,7 +82,7 @@ def test_exchanges_with_and_without_a_delta_are_paired(tmp_path: Path) -> None:
 
 def test_the_nearest_of_several_is_chosen_and_none_twice(tmp_path: Path) -> None:
     short = said("cid", "Cats scratch.", said("op", "Seldom."))
-    rows, _ = read(tmp_path, thread(short, lost(), said("dan", "Cats purr.", delta()), won()))
+    rows, _ = read_threads(tmp_path, thread(short, lost(), said("dan", "Cats purr.", delta()), won()))
     assert [row["exchange"][0] for row in rows] == [
         "Reader A: Cats purr.",
         "Reader A: Cats scratch.",
@@ -92,44 +92,41 @@ def test_the_nearest_of_several_is_chosen_and_none_twice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "held",
+    "record",
     [
         thread(lost()),
         thread(won()),
-        thread(won(), said("bob", "Dogs guard the house.")),
         thread(won(), said("bob", "Dogs guard.", said("op", "You changed my mind, no idea how to make the sign."))),
         thread(won(), said("bob", "Dogs guard.", said("cid", "∆", said("DeltaBot", BOT)), said("op", "Hm."))),
-        thread(won(), lost(), author="[deleted]"),
         thread(won(), lost(), author=None),
         thread(said("ann", "They sleep.", said("op", "∆ unconfirmed")), lost()),
         thread(said("ann", "Yes.", said("op", "∆", said("DeltaBot", "This delta has been rejected."))), lost()),
-        thread(comments=[]),
     ],
 )
-def test_threads_without_both_kinds_are_counted(tmp_path: Path, held: dict[str, Any]) -> None:
-    assert read(tmp_path, held) == ([], {"with no delta, or no other branch without one": 1})
+def test_threads_without_both_kinds_are_counted(tmp_path: Path, record: dict[str, Any]) -> None:
+    assert read_threads(tmp_path, record) == ([], {"with no delta, or no other branch without one": 1})
 
 
 def test_a_deleted_comment_or_post_is_counted(tmp_path: Path) -> None:
     gone = said(None, None, said("op", "Who was that?", said("bob", "I.", said("op", "Oh."))))
-    rows, skipped = read(tmp_path, thread(won(), gone), thread(won(), lost(), selftext="[removed]"))
+    rows, skipped = read_threads(tmp_path, thread(won(), gone), thread(won(), lost(), selftext="[removed]"))
     assert [row["outcome"] for row in rows] == ["yes"]
     assert skipped == {"with a comment that was deleted": 1, "with a post that was deleted or empty": 2}
 
 
 def test_a_longer_exchange_than_asked_is_left_out(tmp_path: Path) -> None:
-    rows, skipped = read(tmp_path, thread(won(), lost()), max_turns=2)
+    rows, skipped = read_threads(tmp_path, thread(won(), lost()), max_turns=2)
     assert not rows
     assert skipped == {"with no delta, or no other branch without one": 1}
     with pytest.raises(BadInput, match="max_turns=0 cannot be used; it must be greater than or equal to 1"):
-        read(tmp_path, thread(won(), lost()), max_turns=0)
+        read_threads(tmp_path, thread(won(), lost()), max_turns=0)
 
 
 def test_threads_are_questions_that_tell_nothing_of_deltas(tmp_path: Path) -> None:
-    read(tmp_path, thread(won(), lost(), link_flair_text="[∆(s) from OP]"))
+    read_threads(tmp_path, thread(won(), lost(), link_flair_text="[∆(s) from OP]"))
     asked = cmv_binary("webis_threads", location=str(tmp_path))
-    assert sorted(one.target for one in asked) == ["no", "yes"]
-    text = json.dumps([one.model_dump(mode="json") for one in asked], ensure_ascii=False)
+    assert sorted(item.target for item in asked) == ["no", "yes"]
+    text = json.dumps([item.model_dump(mode="json") for item in asked], ensure_ascii=False)
     assert not [word for word in ("∆", "elta", "onfirmed", 'op"', "ann", "bob") if word in text]
 
 
@@ -138,14 +135,14 @@ def test_a_tree_without_end_is_one_error(tmp_path: Path) -> None:
     line = json.dumps(thread()).replace('"comments": []', f'"comments": [{deep}]')
     (tmp_path / THREADS).write_bytes(bz2.compress(line.encode()))
     with pytest.raises(BadInput, match=r"threads.jsonl.bz2 line 1: not in the shape"):
-        list(threads(Counter(), None, location=str(tmp_path)))
+        read(threads, location=str(tmp_path))
 
 
 def test_a_long_thread_is_read(tmp_path: Path) -> None:
     deep: list[dict[str, Any]] = []
     for place in range(300):
         deep = [said("bob" if place % 2 else "op", "More.", *deep)]
-    rows, _ = read(tmp_path, thread(won(), *deep, lost()))
+    rows, _ = read_threads(tmp_path, thread(won(), *deep, lost()))
     assert len(rows) == 2
 
 
@@ -158,40 +155,25 @@ def post(identity: str, **fields: Any) -> dict[str, Any]:
         "selftext": "Dogs need walks.\n\nEDIT: Deltas for all of you!",
         "author": "op",
         "created_utc": "1427670580",
-        "subreddit": "changemyview",
         "link_flair_text": "[Deltas Awarded]",
-        "num_comments": 12,
-        "score": 40,
         "edited": 1427680000.0,
-        "media": None,
         "delta": True,
         **fields,
     }
 
 
 def comment(identity: str, body: str | None, level: int = 0, delta: bool = False, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "parent_id": "t3_aaa" if level == 0 else "t1_other",
-        "link_id": "t3_aaa",
-        "body": body,
-        "author": "reader",
-        "level": level,
-        "delta": delta,
-        "created_utc": 1427700000 + level,
-        "score": 3,
-        "controversiality": 0,
-        "retrieved_on": None,
-        **fields,
-    }
+    place = {"parent_id": "t3_aaa" if level == 0 else "t1_other", "link_id": "t3_aaa", "level": level}
+    written = {"author": "reader", "created_utc": 1427700000 + level, "retrieved_on": None}
+    return {"id": identity, "body": body, "delta": delta} | place | written | fields
 
 
 def pair(submission: dict[str, Any], won: list[dict[str, Any]], lost: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "submission_id": submission["id"],
         "submission": submission,
-        "delta_comment": {"author": "reader", "comments": won, "ids": [one["id"] for one in won]},
-        "nodelta_comment": {"author": "other", "comments": lost, "ids": [one["id"] for one in lost]},
+        "delta_comment": {"author": "reader", "comments": won, "ids": [comment["id"] for comment in won]},
+        "nodelta_comment": {"author": "other", "comments": lost, "ids": [comment["id"] for comment in lost]},
         "comments_similarity": 0.31,
     }
 
@@ -202,64 +184,39 @@ LOST = [comment("d1", "Dogs guard the house."), comment("d2", "Mine does.", 2), 
 PAIR = pair(post("aaa"), WON, LOST)
 
 
-def packed(folder: Path, name: str, *records: Any) -> str:
-    (folder / name).write_bytes(bz2.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
-    return str(folder)
-
-
 def test_a_pair_is_two_exchanges_of_equal_length(tmp_path: Path) -> None:
-    rows = [row for _, row in pairs(Counter(), None, location=packed(tmp_path, PAIRS, PAIR))]
-    assert rows == [
-        {
-            "id": "webis-aaa-c1",
-            "view": "Cats make better pets than dogs.",
-            "post": "Dogs need walks.",
-            "event": "cmv-aaa",
-            "exchange": ["Reader A: They sleep all day.", "Reader A: And they are quiet."],
-            "outcome": "yes",
-            "known_on": "2015-03-30",
-        },
-        {
-            "id": "webis-aaa-d1",
-            "view": "Cats make better pets than dogs.",
-            "post": "Dogs need walks.",
-            "event": "cmv-aaa",
-            "exchange": ["Reader A: Dogs guard the house.", "Reader A: Mine does."],
-            "outcome": "no",
-            "known_on": "2015-03-30",
-        },
+    post = {"view": "Cats make better pets than dogs.", "post": "Dogs need walks.", "event": "cmv-aaa"}
+    won = {"id": "webis-aaa-c1", "exchange": ["Reader A: They sleep all day.", "Reader A: And they are quiet."]}
+    lost = {"id": "webis-aaa-d1", "exchange": ["Reader A: Dogs guard the house.", "Reader A: Mine does."]}
+    assert read_pairs(tmp_path, PAIR)[0] == [
+        post | exchange | {"outcome": outcome, "known_on": "2015-03-30"}
+        for exchange, outcome in ((won, "yes"), (lost, "no"))
     ]
 
 
 def test_length_does_not_reveal_the_outcome(tmp_path: Path) -> None:
-    skipped: Counter[str] = Counter()
-    assert not list(pairs(skipped, None, location=packed(tmp_path, PAIRS, pair(post("aaa"), WON, LOST[:1]))))
-    assert skipped == {"of pairs whose argument without a delta is the shorter one": 2}
+    reason = "of pairs whose argument without a delta is the shorter one"
+    assert read_pairs(tmp_path, pair(post("aaa"), WON, LOST[:1])) == ([], {reason: 2})
 
 
 def test_pairs_are_questions(tmp_path: Path) -> None:
     asked = cmv_binary("webis", location=packed(tmp_path, PAIRS, PAIR))
-    assert [(one.id, one.target) for one in asked] == [("webis-aaa-c1", "yes"), ("webis-aaa-d1", "no")]
-    first, second = (one.metadata_as(ChangeMyViewQuestion) for one in asked)
+    assert [(item.id, item.target) for item in asked] == [("webis-aaa-c1", "yes"), ("webis-aaa-d1", "no")]
+    first, second = (item.metadata_as(ChangeMyViewQuestion) for item in asked)
     assert first.event == second.event
     assert not first.synthetic
-    assert "delta" not in json.dumps([one.model_dump(mode="json") for one in asked]).lower()
+    assert "delta" not in json.dumps([item.model_dump(mode="json") for item in asked]).lower()
 
 
 @pytest.mark.parametrize(
-    ("change", "left_out"),
+    ("change", "reason"),
     [
-        ({"selftext": "[deleted]"}, {"with a post that was deleted or empty": 2}),
-        ({"selftext": None}, {"with a post that was deleted or empty": 2}),
-        ({"title": "CMV"}, {"with a title that is not a view": 2}),
+        ({"selftext": "[deleted]"}, "with a post that was deleted or empty"),
+        ({"title": "CMV"}, "with a title that is not a view"),
     ],
 )
-def test_a_post_that_cannot_be_used_is_counted(
-    tmp_path: Path, change: dict[str, Any], left_out: dict[str, int]
-) -> None:
-    skipped: Counter[str] = Counter()
-    assert not list(pairs(skipped, None, location=packed(tmp_path, PAIRS, pair(post("aaa", **change), WON, LOST))))
-    assert skipped == left_out
+def test_a_post_that_cannot_be_used_is_counted(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    assert read_pairs(tmp_path, pair(post("aaa", **change), WON, LOST)) == ([], {reason: 2})
 
 
 def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
@@ -268,9 +225,8 @@ def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     more = [comment("g1", "Dogs smile."), comment("g2", "Cats do not.", 2)]
     records = (PAIR, pair(post("aaa"), WON, more), pair(post("bbb"), unmarked, LOST),
                pair(post("ccc"), gone, [comment("h1", "[deleted]")]))  # fmt: skip
-    skipped: Counter[str] = Counter()
-    kept = [row["id"] for _, row in pairs(skipped, None, location=packed(tmp_path, PAIRS, *records))]
-    assert kept == ["webis-aaa-c1", "webis-aaa-d1", "webis-aaa-g1"]
+    rows, skipped = read_pairs(tmp_path, *records)
+    assert [row["id"] for row in rows] == ["webis-aaa-c1", "webis-aaa-d1", "webis-aaa-g1"]
     assert skipped == {
         "that stand in several pairs": 1,
         "without an argument marked as the one that was awarded a delta": 2,
@@ -282,19 +238,15 @@ def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     ("line", "said"),
     [
         (b"{", r"pairs.jsonl.bz2 line 2: not in the shape that Webis-CMV-20 was published in \(.*truncated"),
-        (b"[]", r"line 2: not in the shape .*Expected `object`, got `array`"),
         (b'{"submission_id": "t3_a"}', r"line 2: .*missing required field `submission`"),
-        (json.dumps({**PAIR, "submission": "t3_aaa"}).encode(), r"line 2: .*Expected `object`, got `str`.*submission"),
-        (json.dumps({**PAIR, "delta_comment": {"body": "x"}}).encode(), r"line 2: .*missing required field `comments`"),
         (json.dumps(pair(post("a", title=5), WON, LOST)).encode(), r"line 2: .*Expected `str \| null`, got .*title"),
         (b'{"submission_id": "\xe9"}', r"line 2: "),
-        (b"NaN", r"line 2: .*malformed"),
     ],
 )
 def test_a_line_of_another_shape_is_one_error(tmp_path: Path, line: bytes, said: str) -> None:
     (tmp_path / PAIRS).write_bytes(bz2.compress(json.dumps(PAIR).encode() + b"\n" + line + b"\n"))
     with pytest.raises(BadInput, match=said):
-        list(pairs(Counter(), None, location=str(tmp_path)))
+        read(pairs, location=str(tmp_path))
 
 
 POSTED = (
@@ -308,8 +260,8 @@ POSTED = (
 
 def test_posts_are_contested_views(tmp_path: Path) -> None:
     asked = cmv_freeform("webis", location=packed(tmp_path, POSTS, *POSTED))
-    known = [one.metadata_as(ContestedViewQuestion) for one in asked]
-    assert [(one.id, of.proposition) for one, of in zip(asked, known, strict=True)] == [
+    known = [item.metadata_as(ContestedViewQuestion) for item in asked]
+    assert [(item.id, question.proposition) for item, question in zip(asked, known, strict=True)] == [
         ("webis-p1", "Cats make better pets than dogs."),
         ("webis-p4", "School should start at ten."),
     ]
@@ -326,8 +278,8 @@ def test_posts_are_contested_views(tmp_path: Path) -> None:
 
 def test_a_file_that_was_unpacked_is_read_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in POSTED[:1]))
-    assert [row["id"] for _, row in posts(Counter(), None, location=str(path))] == ["webis-p1"]
+    path.write_bytes(lines_of(POSTED[0]))
+    assert [row["id"] for row in read(posts, location=str(path))[0]] == ["webis-p1"]
 
 
 @pytest.fixture
@@ -344,13 +296,13 @@ def zenodo(serve: Serve, tmp_path: Path) -> Server:
 
 def test_the_file_is_downloaded_once_and_checked(zenodo: Server) -> None:
     for _ in range(2):
-        assert len(list(pairs(Counter(), None, location=zenodo.address))) == 2
+        assert len(read(pairs, location=zenodo.address)[0]) == 2
     assert [request.path for request in zenodo.asked] == [f"/api/records/{RECORD}", f"/records/{RECORD}/files/{PAIRS}"]
 
 
-@pytest.mark.parametrize("record", [{}, {"files": None}, {"files": [{"key": PAIRS}]}, {"message": "gone"}, []])
+@pytest.mark.parametrize("record", [{}, {"files": None}, {"files": [{"key": PAIRS}]}, []])
 def test_a_record_without_the_file_is_one_error(zenodo: Server, record: Any) -> None:
     zenodo.first = [(200, {}, json.dumps(record).encode())]
     with pytest.raises(BadInput, match=f"/api/records/{RECORD}: the record has no checksum of {PAIRS}"):
-        list(pairs(Counter(), None, location=zenodo.address))
+        read(pairs, location=zenodo.address)
     assert len(zenodo.asked) == 1

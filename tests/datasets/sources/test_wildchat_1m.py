@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import Answer, Request, Serve
+from tests.datasets.sources.reading import hub_of, paths_of
+from tests.fixtures import Serve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources import wildchat_1m as source
@@ -22,8 +23,7 @@ def turn(content: str | None, role: str = "user", language: str | None = "Englis
     asking = {"accept-language": "fr", "user-agent": "browser"} if role == "user" else None
     return {
         "content": content, "country": "France", "hashed_ip": "0f", "header": asking, "language": language,
-        "redacted": False, "role": role, "state": None, "timestamp": None if role == "user" else DAY, "toxic": False,
-        "turn_identifier": 101001,
+        "redacted": False, "role": role, "timestamp": None if role == "user" else DAY, "toxic": False,
     }  # fmt: skip
 
 
@@ -32,8 +32,8 @@ def talk(*messages: str, language: str | None = "English", **other: Any) -> dict
     turns = [t for text in messages for t in (turn(text, language=language), turn(f"On {text}.", "assistant"))]
     return {
         "conversation_hash": f"hash of {messages}", "model": "gpt-4-0314", "timestamp": DAY, "conversation": turns,
-        "turn": len(messages), "language": language, "openai_moderation": None, "toxic": False, "redacted": False,
-        "detoxify_moderation": [{"toxicity": 0.1}], "state": None, "country": "France", "hashed_ip": "0f",
+        "turn": len(messages), "language": language, "toxic": False, "redacted": False,
+        "country": "France", "hashed_ip": "0f",
         "header": {"accept-language": "fr", "user-agent": "browser"},
     } | other  # fmt: skip
 
@@ -46,15 +46,12 @@ def write(path: Path, rows: list[dict[str, Any]], **other: Any) -> Path:
     text, flag, moment = pyarrow.string(), pyarrow.bool_(), pyarrow.timestamp("us", tz="UTC")
     of_a_turn = pyarrow.struct(
         [("content", text), ("country", text), ("hashed_ip", text), ("header", asking), ("language", text),
-         ("redacted", flag), ("role", text), ("state", text), ("timestamp", moment), ("toxic", flag),
-         ("turn_identifier", pyarrow.int64())]
+         ("redacted", flag), ("role", text), ("timestamp", moment), ("toxic", flag)]
     )  # fmt: skip
-    scores = pyarrow.list_(pyarrow.struct([("toxicity", pyarrow.float64())]))
     shape = pyarrow.schema(
         [("conversation_hash", text), ("model", text), ("timestamp", moment),
          ("conversation", pyarrow.list_(of_a_turn)), ("turn", pyarrow.int64()), ("language", text),
-         ("openai_moderation", scores), ("detoxify_moderation", scores),
-         ("toxic", flag), ("redacted", flag), ("state", text), ("country", text), ("hashed_ip", text),
+         ("toxic", flag), ("redacted", flag), ("country", text), ("hashed_ip", text),
          ("header", asking)]
     )  # fmt: skip
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, shape), path, **other)
@@ -136,9 +133,6 @@ def test_each_row_is_a_free_question_without_a_target(folder: str) -> None:
         assert known.split == split_of(known.event)
     assert "browser" not in str([item.metadata for item in asked]), "what tells of a person is never read"
     assert len({item.id for item in asked}) == len(asked)
-    assert [s.id for s in wildchat(source="wildchat_1m", location=folder, n=3)] == [
-        s.id for s in wildchat(source="wildchat_1m", location=folder, n=3)
-    ]
 
 
 def test_near_copies_share_an_event_and_so_a_split(folder: str) -> None:
@@ -157,9 +151,7 @@ def test_near_copies_share_an_event_and_so_a_split(folder: str) -> None:
     [
         ({"language": "French"}, ["pourquoi le ciel est bleu"], "in other languages"),
         ({"language": ["French", "Chinese"]}, ["为什么天是蓝的", "pourquoi le ciel est bleu"], "in other languages"),
-        ({"language": "French, Chinese"}, ["为什么天是蓝的", "pourquoi le ciel est bleu"], "in other languages"),
         ({"min_words": 7, "max_words": 7}, ["为什么天是蓝的"], "with fewer or more words"),
-        ({"max_words": 1}, ["hola", "hi"], "with fewer or more words"),
         ({"min_turns": 2, "max_turns": 2}, ["why is the sky blue"], "with fewer or more turns"),
         ({"min_turns": 2}, ["why is the sky blue"], "with no number of turns"),
     ],
@@ -187,13 +179,10 @@ def test_files_can_be_chosen(folder: str) -> None:
     ("options", "said"),
     [
         ({"language": "Frensh"}, "Unknown language 'Frensh'; did you mean 'French'?"),
-        ({"min_words": 0}, "min_words=0 cannot be used; it must be greater than or equal to 1"),
         ({"min_words": 9, "max_words": 8}, "max_words=8 cannot be used; give at least min_words=9"),
         ({"max_turns": "two"}, "wildchat_1m: max_turns='two' cannot be used"),
         ({"shards": 2}, "wildchat_1m: shards=2 cannot be used; give whole numbers from 0 to 1"),
-        ({"shards": "first"}, "wildchat_1m: shards='first' cannot be used"),
         ({"toxic": "false"}, "wildchat_1m: toxic='false' cannot be used; give true or false"),
-        ({"redacted": 1}, "wildchat_1m: redacted=1 cannot be used; give true or false"),
     ],
 )
 def test_options_are_checked_before_anything_is_read(folder: str, options: dict[str, Any], said: str) -> None:
@@ -223,17 +212,14 @@ def test_another_shape_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_are_downloaded_when_they_are_needed(serve: Serve, folder: str) -> None:
-    names = {f"train-{i:05d}-of-00014.parquet": f"{name}.parquet" for i, name in enumerate("ab")}
-
-    def answer(request: Request) -> Answer:
-        content = Path(folder, names[Path(request.path).name]).read_bytes()
-        return 200, {"ETag": f'"{abs(hash(content)):x}"', "X-Repo-Commit": source.REVISION}, content
-
-    server = serve(answer)
+    names = [f"train-0000{i}-of-00014.parquet" for i in range(2)]
+    for name, published in zip("ab", names, strict=True):
+        Path(folder, f"{name}.parquet").rename(Path(folder, published))
+    server = hub_of(serve, Path(folder), source.REVISION)
     base = f"/datasets/{source.REPOSITORY}/resolve/{source.REVISION}/data/"
     rows = wildchat_1m(Counter(), None, shards=[0, 1], location=server.address)
     assert not server.asked
     next(rows)
-    assert {request.path for request in server.asked} == {f"{base}train-00000-of-00014.parquet"}
+    assert paths_of(server) == [base + names[0]]
     assert len(list(rows)) == len(read(folder)[0]) - 1
-    assert {request.path for request in server.asked} == {base + name for name in names}
+    assert paths_of(server) == [base + name for name in names]
