@@ -37,6 +37,7 @@ PRIVATE = {
     "active_model": "inspect_ai.model._model",  # whether an eval is in progress, and with which model
     "active_generate_config": "inspect_ai.model._generate_config",  # its settings, for a copy of its model
     "init_model_roles": "inspect_ai.model._model",  # binds a grader's role outside of an eval
+    "CacheEntry": "inspect_ai.model._cache",  # where a reply is cached, to remove one that could not be read
     "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
     "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
 }
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from inspect_ai._view.fastapi_server import OnlyDirAccessPolicy as OnlyDirAccessPolicy
     from inspect_ai._view.fastapi_server import view_server_app as view_server_app
     from inspect_ai.log._samples import sample_active as sample_active
+    from inspect_ai.model._cache import CacheEntry as CacheEntry
     from inspect_ai.model._generate_config import active_generate_config as active_generate_config
     from inspect_ai.model._model import active_model as active_model
     from inspect_ai.model._model import init_model_roles as init_model_roles

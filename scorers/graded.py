@@ -122,11 +122,12 @@ def graded(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         text, reason = final_answer(state)
-        value, explanation = np.nan, None
+        value, explanation, repaired = np.nan, None, False
         fault: Fault | None = "answer"
         if text is not None:
             result = await grade(rater, grader_input(state, question, target, text))
             reason, explanation, fault = result.reason, result.explanation, result.fault
+            repaired = result.repaired
             value = np.nan if result.value is None else result.value
         return Score(
             value={"grade": value},
@@ -141,6 +142,7 @@ def graded(
                 "reason": reason,
                 "fault": fault if reason else None,
             }
+            | ({"repaired": True} if repaired else {})
             | requested(figures),
         )
 

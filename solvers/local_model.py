@@ -13,10 +13,11 @@ from typing import Any
 
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import transcript
-from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput
+from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput, cache_path
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import CacheEntry
 from truthgym.solvers.thoughts import with_opening_tag
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,17 @@ async def generate(
     complete_stop_reason(output, model, messages)
     mark_thought(output, model, messages)
     return output
+
+
+def forget(model: Model, outputs: Sequence[ModelOutput], policy: CachePolicy) -> None:
+    """Remove replies that could not be read from Inspect's cache, which keeps a reply before anybody has read it."""
+    ids = {output.message.id for output in outputs if output.choices}
+    for event in transcript().history.resident_events:
+        if not isinstance(event, ModelEvent) or not event.cache or event.model != str(model):
+            continue
+        if not event.output.choices or event.output.message.id in ids:
+            settings = (event.config, event.input, event.model, policy, event.tool_choice, event.tools)
+            (cache_path(event.model) / CacheEntry(model.api.base_url, *settings).key).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -75,6 +75,9 @@ REFUSAL = re.compile(
 )
 """How a refusal in words begins, in English and Chinese."""
 
+REPAIR = "Your last reply could not be read"
+"""How a request begins to state in the expected form what the last reply stated otherwise."""
+
 
 def from_question(steps: Sequence[Step]) -> list[Step]:
     """The steps from the question on, without the examples or interview before it."""

@@ -151,6 +151,8 @@ def label_pair(constitution: str = "built-in", probe: bool = False, cache: bool 
             orders |= {"padded_second": (first, longer), "padded_first": (longer, first)}
         judge = get_model()
 
+        repaired: list[str] = []
+
         async def compare(order: str) -> tuple[int | None, str | None, str | None]:
             request = comparison_request(principles, prompt, *orders[order])
             try:
@@ -158,6 +160,7 @@ def label_pair(constitution: str = "built-in", probe: bool = False, cache: bool 
             except Exception as error:  # providers fail in their own ways
                 return None, None, judge_failure(judge, error)
             form = answer.form
+            repaired.extend([order] * answer.repaired)
             return (form.first_is_better, form.reasons, None) if form else (None, None, answer.reason)
 
         answers = dict(zip(orders, await collect(*(compare(order) for order in orders)), strict=True))
@@ -168,6 +171,7 @@ def label_pair(constitution: str = "built-in", probe: bool = False, cache: bool 
                 "vendor": model_vendor(str(judge)),
                 "reasons": [reasons for _, reasons, _ in answers.values() if reasons],
                 "unread": [f"{order}: {reason}" for order, (_, _, reason) in answers.items() if reason],
+                "repaired": sorted(repaired),
             },
         )
         return state

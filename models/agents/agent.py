@@ -21,7 +21,7 @@ from truthgym.models.agents.tool_users import NOTES
 from truthgym.models.predictor import LETTERS
 from truthgym.solvers.critique_revise import CRITICISE, REVISE
 from truthgym.solvers.direct import CONCLUDE
-from truthgym.solvers.trajectory import as_words
+from truthgym.solvers.trajectory import REPAIR, as_words
 
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"
 DECLINED = "I would rather not put a number on this."
@@ -85,7 +85,9 @@ class Conversation:
     def of(
         cls, messages: Sequence[ChatMessage], tools: Sequence[ToolInfo] = (), may_call: bool = True
     ) -> "Conversation":
-        """The conversation of these messages."""
+        """The conversation of these messages, without a reply that was not read and the request to repair it."""
+        while len(messages) > 2 and messages[-1].text.startswith(REPAIR):
+            messages = messages[:-2]
         request = next((message.text for message in reversed(messages) if message.role == "user"), "")
         if any(message.role == "tool" for message in messages):
             messages = [as_words(message) for message in messages]

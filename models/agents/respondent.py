@@ -28,6 +28,7 @@ from inspect_ai.model import (
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.progress import LETTERS, SIMULATED, Item, TimelineQuestion, era_facts
 from truthgym.models.predictor import MIN_MASS, MIN_PROBABILITY, SPACE_MARKS, first_token_config, without_thinking
+from truthgym.solvers.local_model import forget
 from truthgym.solvers.roles import required_model
 
 T = TypeVar("T")
@@ -133,6 +134,7 @@ class Respondent:
             output = await self._generate(request, GenerateConfig(temperature=0.0, max_tokens=LETTER_TOKENS))
             letter = written_letter(output.completion, k)
             if letter is None:
+                forget(self.model(), [output], self._policy)
                 return f"no letter in {output.completion[:60]!r}"
             return [float(letter == option) for option in LETTERS[:k]]
         output = await self._generate(request, first_token_config(self.model()))
@@ -158,8 +160,11 @@ class Respondent:
             return output
         messages: list[ChatMessage] = [*self._before, ChatMessageUser(content=request)]
         model, off = without_thinking(model)
-        policy = CachePolicy(expiry=None, per_epoch=self.era is None) if self.cache else False
-        return await model.generate(messages, config=off.merge(config), cache=policy)
+        return await model.generate(messages, config=off.merge(config), cache=self._policy if self.cache else False)
+
+    @property
+    def _policy(self) -> CachePolicy:
+        return CachePolicy(expiry=None, per_epoch=self.era is None)
 
     def _simulated(self, model: Model) -> bool:
         return getattr(model.api, "simulated", False)

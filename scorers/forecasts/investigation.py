@@ -16,7 +16,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import BUNDLED, OUTCOMES, Observation, outcome
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure, parse_form
+from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure
 from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
 PROPOSE = """A question was asked:
@@ -115,14 +115,15 @@ async def investigate(
         order = INVESTIGATE.format(task=task, question=question, form=form_instruction(Report))
         worker = _react(model) if _is_default(agent, arguments) else _registered(agent, arguments, str(model))
         state, limit = await run(worker, [user_message(order, 1)], [message_limit(MAX_MESSAGES)], name="investigator")
+        failure = limit and f"The investigator reached the limit: {limit}"
+        if failure := failure or failure_reason(state.output, "The investigator"):
+            return Investigation(task, None, reason=failure)
+        answer = await ask(model, order, Report, epoch=1, name="report", reply=reply_text(state.output))
     except Exception as error:  # of the investigator's provider
         return Investigation(None, None, reason=judge_failure(model, error).replace("judge", "investigator"))
-    failure = (
-        f"The investigator reached the limit: {limit}" if limit else failure_reason(state.output, "The investigator")
-    )
-    report = failure or parse_form(reply_text(state.output), Report)
-    if isinstance(report, str):
-        return Investigation(task, None, reason=report.replace("judge", "investigator"))
+    if answer.form is None:
+        return Investigation(task, None, reason=str(answer.reason).replace("judge", "investigator"))
+    report = answer.form
     if not report.found or not report.observation.strip():
         return Investigation(task, None, reason="The investigator could not find it out.")
     return Investigation(task, report.observation.strip(), report.recorded.strip() or None)

@@ -1,6 +1,7 @@
 """Built-in graders: the Brier score of a stated belief, read by rule or by a model, and a grade by a rubric."""
 
 import re
+from dataclasses import replace
 
 from inspect_ai.model import Model
 from pydantic import Field
@@ -150,7 +151,7 @@ def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
             )
         if form.probability is None:
             raise CannotGrade(f"The answer states no probability: {form.reasons}", "answer")
-        return _brier(form.probability / 100, outcome, form.reasons)
+        return replace(_brier(form.probability / 100, outcome, form.reasons), repaired=answer.repaired)
 
     return Grader("model_brier", function, higher_is_better=False, roles=() if model else (ROLE,))
 
@@ -169,7 +170,7 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
         answer = await ask(model or the_grader(), text, RubricGrade, epoch=case.epoch, name="rubric", cache=cache)
         if answer.form is None:
             raise CannotGrade(str(answer.reason), "judge")
-        return Grade(answer.form.grade / 100, explanation=answer.form.reasons)
+        return Grade(answer.form.grade / 100, explanation=answer.form.reasons, repaired=answer.repaired)
 
     return Grader("model", function, roles=() if model else (ROLE,))
 

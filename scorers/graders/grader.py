@@ -55,6 +55,8 @@ class Grade:
     """The grader's own explanation of its grade."""
     details: Mapping[str, Any] | None = None
     """What it is made of, for the score's metadata."""
+    repaired: bool = False
+    """Whether a model was asked twice, since its first reply was not in form."""
 
 
 class CannotGrade(Exception):

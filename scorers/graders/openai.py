@@ -9,22 +9,14 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any
 
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageUser,
-    GenerateConfig,
-    ResponseSchema,
-)
-from inspect_ai.util import json_schema
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
 from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.graders.builtin import ROLE, the_grader
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, sample_fields
 from truthgym.scorers.graders.python import DEFAULTS, ProgramOptions, python_grader
-from truthgym.scorers.judges.asking import Form, ask_for_text, form_instruction, parse_form
+from truthgym.scorers.judges.asking import Form, ask, form_instruction
 from truthgym.scorers.statistics.direction import Fault
 
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
@@ -273,19 +265,14 @@ def _score_model(name: str, fields: dict[str, Any], cache: bool) -> Grader:
             messages[-1] = ("user", f"{messages[-1][1]}\n\n{instruction}")
         else:
             messages.append(("user", instruction))
-        reply, reason = await ask_for_text(
-            the_grader(),
-            [_message(role, text) for role, text in messages],
-            epoch=case.epoch,
-            name=f"score model {name}",
-            cache=cache,
-            config=config,
+        request = [_message(role, text) for role, text in messages]
+        answer = await ask(
+            the_grader(), request, ModelScore, epoch=case.epoch, name=f"score model {name}", cache=cache, config=config
         )
-        form = parse_form(reply, ModelScore) if reply is not None else str(reason)
-        if isinstance(form, str):
-            raise CannotGrade(form, "judge")
-        explanation = " ".join(f"{step.description}: {step.conclusion}" for step in form.steps)
-        return Grade(form.result, explanation=explanation)
+        if answer.form is None:
+            raise CannotGrade(str(answer.reason), "judge")
+        explanation = " ".join(f"{step.description}: {step.conclusion}" for step in answer.form.steps)
+        return Grade(answer.form.result, explanation=explanation, repaired=answer.repaired)
 
     return Grader(name, function, low, high, roles=(ROLE,))
 
@@ -306,14 +293,15 @@ def _multi(name: str, fields: dict[str, Any], program: ProgramOptions, cache: bo
     compute = read_formula(fields["calculate_output"], parts, f"grader {name}, calculate_output")
 
     async def function(case: GraderInput) -> Grade:
-        values = {}
+        values, repaired = {}, False
         for part, grader in parts.items():
             result = await grade(grader, case)
             if result.value is None:
                 raise CannotGrade(f"{part}: {result.reason}", result.fault)
-            values[part] = result.value
+            values[part], repaired = result.value, repaired or result.repaired
         listed = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
-        return Grade(compute(values), explanation=f"{fields['calculate_output']} with {listed}.")
+        explanation = f"{fields['calculate_output']} with {listed}."
+        return Grade(compute(values), explanation=explanation, repaired=repaired)
 
     return Grader(
         name,
@@ -360,7 +348,6 @@ def _config(sampling: Mapping[str, Any]) -> GenerateConfig:
         seed=sampling.get("seed"),
         max_tokens=sampling.get("max_completions_tokens"),
         reasoning_effort=sampling.get("reasoning_effort"),
-        response_schema=ResponseSchema(name="scored", json_schema=json_schema(ModelScore), strict=True),
     )
 
 

@@ -1,7 +1,9 @@
 """Judge calls: send a request, read the reply as a fixed form, and cache what a run needs only once."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -10,23 +12,27 @@ from anyio.lowlevel import current_token
 from inspect_ai.model import (
     CachePolicy,
     ChatMessage,
+    ChatMessageAssistant,
     ChatMessageUser,
     GenerateConfig,
     Model,
+    ModelOutput,
     ResponseSchema,
     model_roles,
 )
 from inspect_ai.util import LimitExceededError, json_schema, span
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.solvers.local_model import generate
+from truthgym.solvers.local_model import forget, generate
 from truthgym.solvers.roles import required_model
-from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
+from truthgym.solvers.trajectory import REPAIR, failure_reason, opens_with_refusal, reply_text, user_message
 
 FORM = "Reply with one JSON object and nothing else, in this form:\n\n{form}"
-FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-"""A reply that is a single fenced block. A block in the middle of other text does not count."""
+OBJECT = re.compile(r"""\{\s*["'}]""")
+"""Where a JSON object begins, even a broken one; other braces are prose."""
+STATES = re.compile(r"[{\d]")
+"""What a reply must hold to be asked for again: without an object or a number it states no verdict to put in form."""
 CACHE = CachePolicy(per_epoch=False)
 """The epoch is in the message's metadata instead: `inspect score`, which has no epoch, must find the same replies."""
 VENDORS = {
@@ -51,7 +57,23 @@ T = TypeVar("T")
 class Form(BaseModel):
     """A reply that a judge has to give. Subclasses add fields; the judge is shown each field's description."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: object) -> object:
+        """Takes "70" and 70.0 for 70 where no text is asked for."""
+        if not isinstance(data, dict):
+            return data
+        texts = [name for name, field in cls.model_fields.items() if field.annotation is str]
+        return {name: value if name in texts else _plain(value) for name, value in data.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class ReasonedForm(Form):
@@ -73,15 +95,19 @@ class Answer(Generic[AnyForm]):
     """The text of the reply."""
     reason: str | None
     """Why `form` is None."""
+    repaired: bool = False
+    """Whether it is the reply to a second request, after one that was not in form."""
 
 
 class AsyncOnce(Generic[T]):
     """Async memo: concurrent callers share one computation per key.
 
-    An error or a cancellation is not cached: the next caller computes again, so one sample's failure is not another's.
+    An error, a cancellation or what is not to be kept is not cached: the next caller computes again, so one sample's
+    failure is not another's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[T], bool] = lambda result: True) -> None:
+        self.keep = keep
         self.results: dict[Hashable, T] = {}
         self._locks: dict[tuple[object, Hashable], anyio.Lock] = {}
 
@@ -89,9 +115,12 @@ class AsyncOnce(Generic[T]):
         """Return the cached result for `key`, computing it first if there is none."""
         # A lock belongs to one event loop, and a scorer may run in several loops, one after another.
         async with self._locks.setdefault((current_token(), key), anyio.Lock()):
-            if key not in self.results:
-                self.results[key] = await compute()
-        return self.results[key]
+            if key in self.results:
+                return self.results[key]
+            result = await compute()
+            if self.keep(result):
+                self.results[key] = result
+            return result
 
 
 def rating_field(description: str) -> Any:  # noqa: ANN401 (as pydantic.Field)
@@ -141,33 +170,65 @@ async def ask(
     name: str,
     draw: int = 0,
     cache: bool = True,
+    config: GenerateConfig | None = None,
+    instruction: str = FORM,
+    reply: str | None = None,
 ) -> Answer[AnyForm]:
-    """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache."""
+    """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache.
+
+    A reply that is not in form is asked for once more in the same conversation, unless it is a refusal or states
+    nothing. What remains unread does not stay in the cache, so that the next pass asks again. With `reply`, which the
+    judge has given before, only the second request may be made.
+    """
     schema = ResponseSchema(name=form.__name__.lower(), json_schema=json_schema(form), strict=True)
-    config = GenerateConfig(response_schema=schema)
-    raw, reason = await ask_for_text(model, messages, epoch=epoch, name=name, draw=draw, cache=cache, config=config)
-    if raw is None:
-        return Answer(None, None, reason)
-    parsed = parse_form(raw, form)
-    return Answer(None, raw, parsed) if isinstance(parsed, str) else Answer(parsed, raw, None)
+    config = GenerateConfig(response_schema=schema).merge(config or GenerateConfig())
+    request = _request(messages, epoch, name, draw)
+    outputs: list[ModelOutput] = []
+    raw, failure, repaired = reply, None, False
+    while True:
+        if raw is None:
+            outputs.append(await _send(model, request, config, name, cache))
+            raw, failure = _text(outputs[-1])
+        filled = _read(raw, form) if raw is not None else str(failure)
+        if not isinstance(filled, str):
+            return Answer(filled, raw, None, repaired)
+        if repaired or raw is None or opens_with_refusal(raw) or not STATES.search(raw):
+            break
+        again = f"{REPAIR}: {filled}. {form_instruction(form, instruction)}"
+        request = [*request, ChatMessageAssistant(content=raw), *_request(again, epoch, name, draw)]
+        raw, repaired = None, True
+    forget(model, outputs, CACHE)
+    reason = filled if raw is None else _not_in_form(filled, raw)
+    return Answer(None, raw, f"{reason} (asked twice)" if repaired else reason, repaired)
 
 
 async def ask_for_text(
-    model: Model,
-    messages: str | Sequence[ChatMessage],
-    *,
-    epoch: int,
-    name: str,
-    draw: int = 0,
-    cache: bool = True,
-    config: GenerateConfig | None = None,
+    model: Model, messages: str | Sequence[ChatMessage], *, epoch: int, name: str, draw: int = 0, cache: bool = True
 ) -> tuple[str | None, str | None]:
-    """Ask a judge for free text. Args: as `ask`."""
+    """Ask a judge for free text, or the reason why there is none. Args: as `ask`."""
+    output = await _send(model, _request(messages, epoch, name, draw), None, name, cache)
+    text, reason = _text(output)
+    if text is None:
+        forget(model, [output], CACHE)
+    return text, reason
+
+
+def _request(messages: str | Sequence[ChatMessage], epoch: int, name: str, draw: int) -> list[ChatMessage]:
     request: list[ChatMessage] = [user_message(messages, epoch)] if isinstance(messages, str) else list(messages)
     metadata = {"epoch": epoch, "judging": name} | ({"draw": draw} if draw else {})
     request[-1] = ChatMessageUser(content=request[-1].content, metadata=metadata)
+    return request
+
+
+async def _send(
+    model: Model, request: list[ChatMessage], config: GenerateConfig | None, name: str, cache: bool
+) -> ModelOutput:
     async with span(f"judging: {name}", type="truthgym.judging"):
-        output = await generate(model, request, config, CACHE if cache else False)
+        return await generate(model, request, config, CACHE if cache else False)
+
+
+def _text(output: ModelOutput) -> tuple[str | None, str | None]:
+    """The text of a judge's reply, or the reason why there is none."""
     reason = failure_reason(output, "The judge")
     if not reason and not reply_text(output).strip():
         reason = f"The judge returned an empty reply (stop reason {output.stop_reason})."
@@ -182,12 +243,53 @@ def judge_failure(judge: Model, error: Exception) -> str:
 
 
 def parse_form(text: str, form: type[AnyForm]) -> AnyForm | str:
-    """Parse a filled-in form. The whole text, or the content of one fenced block, must be the JSON object."""
-    fenced = FENCED.fullmatch(text.strip())
+    """Parse a filled-in form: the one JSON object of a text that has the form's fields. Else the reason why not."""
+    filled = _read(text, form)
+    return _not_in_form(filled, text) if isinstance(filled, str) else filled
+
+
+def _not_in_form(problem: str, text: str) -> str:
+    return f"The judge's reply is not in form ({problem}); it begins: {text.strip()[:80]!r}"
+
+
+def _read(text: str, form: type[AnyForm]) -> AnyForm | str:
     try:
-        return form.model_validate_json(fenced[1] if fenced else text.strip())
+        return form.model_validate_json(json.dumps(_the_object(text, form)))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        problem = f"field {place}: {first['msg']}" if place else first["msg"]
-        return f"The judge's reply is not in form ({problem}); it begins: {text.strip()[:80]!r}"
+        return f"field {place}: {first['msg']}" if place else first["msg"]
+    except (ValueError, RecursionError) as error:
+        return str(error)
+
+
+def _the_object(text: str, form: type[Form]) -> dict[str, Any]:
+    """The one object of a text that has all fields of a form, or the only object.
+
+    Raises:
+        ValueError: There is no such object, there are several, or one is broken or has a key twice.
+    """
+    objects: list[dict[str, Any]] = []
+    end = 0
+    while begin := OBJECT.search(text, end):
+        found, end = DECODER.raw_decode(text, begin.start())
+        objects.append(found)
+    needed = {name for name, field in form.model_fields.items() if field.is_required()}
+    filled = [found for found in objects if needed <= found.keys()] or objects
+    if len(filled) != 1:
+        raise ValueError(f"{len(filled)} JSON objects could be meant" if filled else "it has no JSON object")
+    return filled[0]
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(table := dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice")
+    return table
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+"""Takes a line break within a text, too."""

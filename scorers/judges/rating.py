@@ -38,6 +38,8 @@ class Rating:
     reasons: str | None
     unread: str | None
     """Why the reply could not be parsed."""
+    repaired: bool = False
+    """Whether the judge was asked twice."""
 
     @property
     def mean(self) -> float | None:
@@ -65,7 +67,7 @@ class RatingProtocol:
     bootstrap_permuted: bool = False
     candidates: list[RatedTrajectory] = field(default_factory=list)
     """Trajectories that bootstrapping draws from."""
-    example_notes: AsyncOnce[JudgeNotes] = field(default_factory=AsyncOnce)
+    example_notes: AsyncOnce[JudgeNotes] = field(default_factory=lambda: AsyncOnce(lambda notes: not notes.missing))
     """Notes on examples, shared by all samples of a run."""
 
     def order_list(self, count: int) -> list[tuple[int, ...]]:
@@ -130,8 +132,9 @@ class RatingProtocol:
         draw = round if draw is None else draw
         answer = await ask(judge, messages, self.rubric.form, epoch=epoch, name=name, draw=draw, cache=self.cache)
         if answer.form is None:
-            return Rating(None, None, answer.reason)
-        return Rating({name: getattr(answer.form, name) for name in self.rubric.qualities}, answer.form.reasons, None)
+            return Rating(None, None, answer.reason, answer.repaired)
+        numbers = {name: getattr(answer.form, name) for name in self.rubric.qualities}
+        return Rating(numbers, answer.form.reasons, None, answer.repaired)
 
     async def judge_item(
         self, judge: Model, examples: Sequence[RatedTrajectory], item: JudgedItem, epoch: int
@@ -160,6 +163,7 @@ class RatingProtocol:
             "probes": {name: _numbers(rating) for name, rating in probed.items()},
             "reasons": [rating.reasons for rating in ratings if rating.reasons][:2],
             "unread": [rating.unread for rating in replies if rating.unread][:2],
+            "repaired": sum(rating.repaired for rating in replies),
             "beside": notes.parts,
             "missing": notes.missing,
         }

@@ -158,4 +158,4 @@ async def _ask(judge: Model, text: str, epoch: int, cache: bool) -> dict[str, ob
         return {"judge": str(judge), "reason": judge_failure(judge, error)}
     if answer.form is None:
         return {"judge": str(judge), "reason": answer.reason}
-    return {"judge": str(judge), **answer.form.model_dump()}
+    return {"judge": str(judge), **answer.form.model_dump()} | ({"repaired": True} if answer.repaired else {})

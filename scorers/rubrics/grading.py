@@ -42,13 +42,18 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
 
         async def vote(judge: Model, draw: int) -> list[float] | str:
             try:
-                answer = await ask(judge, request, form, epoch=given.epoch, name="rubric", draw=draw, cache=cache)
+                answer = await ask(
+                    judge, request, form, epoch=given.epoch, name="rubric", draw=draw, cache=cache,
+                    instruction=PROMPTS[protocol.language].form,
+                )  # fmt: skip
             except Exception as error:
                 failures.append(judge_failure(judge, error))
                 return failures[-1]
+            repaired.append(answer.repaired)
             return _grades(answer.form, rubric) if answer.form else str(answer.reason)
 
         failures: list[str] = []
+        repaired: list[bool] = []
         asked = judges or models_in(role)
         replies = await collect(*(vote(judge, draw) for judge in asked for draw in range(protocol.votes)))
         read = [reply for reply in replies if isinstance(reply, list)]
@@ -64,6 +69,7 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
             "votes": [None if isnan(vote) else round(vote, 6) for vote in result.votes],
             "grades": [[None if isnan(grade) else grade for grade in vote] for vote in read],
             "unread": unread,
+            "repaired": sum(repaired),
             "missed": missed,
         }
         if isnan(result.score):
@@ -78,7 +84,7 @@ SOURCE = {"answer": "completion", "trajectory": "trajectory"}
 
 
 def reply_form(rubric: Rubric, prompts: Prompts) -> type[Form]:
-    """The form that a judge fills in: reasons, then a grade for each criterion. No other field is accepted."""
+    """The form that a judge fills in: reasons, then a grade for each criterion."""
     whole = rubric.scale in ("binary", "ordinal")
     # As a list of values: servers of small models keep to a list in a schema, and not to a highest number.
     grade: Any = (

@@ -34,8 +34,6 @@ class Pool:
         self.running: dict[Key, asyncio.Task[Result]] = {}
         self._results: OrderedDict[Key, Result] = OrderedDict()
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._draws: OrderedDict[Key, int] = OrderedDict()
-        """Replies of judges that could not be read: the next attempt must not find them in Inspect's cache."""
         self._closing: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._closed_until = 0.0
@@ -117,7 +115,6 @@ class Pool:
         self.metrics.count(result)
         if result.code in FINAL:
             self._results[key] = result
-            self._draws.pop(key, None)
             if len(self._results) > self.limits.cache_items:
                 self._results.popitem(last=False)
         return result
@@ -135,17 +132,12 @@ class Pool:
         return result
 
     async def _once(self, key: Key, source: Source, item: Item) -> Result:
-        draw = self._draws.get(key, 0)
         try:
             async with asyncio.timeout(self.limits.item_time) as timeout:
                 ATTEMPT.set((timeout, self.limits.item_time))
-                result = await source.score(item, draw)
+                result = await source.score(item)
         except TimeoutError:
             result = TIMED_OUT
-        if result.code == "judge_reply":
-            self._draws[key] = draw + 1
-            if len(self._draws) > self.limits.cache_items:
-                self._draws.popitem(last=False)
         if result.code in ("judge_failed", "timeout"):
             self.metrics.judge_errors.inc()
             self._failures += 1

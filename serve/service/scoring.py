@@ -38,8 +38,6 @@ from truthgym.training.reward_functions.rollout import Rollout
 
 TASK = "serve"
 NO_MODEL = "none/none"
-RETRY_EPOCH_OFFSET = 1_000_000
-"""Between the epochs of two attempts at an item."""
 Role = Literal["system", "user", "assistant"]
 ROLES: dict[Role, type[ChatMessage]] = {
     "system": ChatMessageSystem,
@@ -202,13 +200,13 @@ class Source:
         how = model_from(Extraction, extraction, "extraction") if extraction else reward.protocol.extraction
         return insert(response, how, addition)
 
-    async def score(self, item: Item, draw: int = 0) -> Result:
+    async def score(self, item: Item) -> Result:
         """Score an item as `inspect score` would. It raises nothing."""
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         identity = item.id or f"item-{item.digest[:16]}"
         try:
-            sample = _sample(item, identity, item.epoch + draw * RETRY_EPOCH_OFFSET)
+            sample = _sample(item, identity, item.epoch)
             rebuilt = task_state_from_sample(
                 sample, model=self.model, model_name=NO_MODEL, model_roles=self.roles, append_scores=False
             )

@@ -196,7 +196,6 @@ def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any)
         ({"reasons": "So.", "stated": True, "probability": None}, "The grader contradicts itself"),
         ({"reasons": "So.", "stated": False, "probability": 70}, "The grader contradicts itself"),
         ({"reasons": "So.", "stated": True, "probability": 101}, "not in form"),
-        ({"reasons": "So.", "stated": True, "probability": "70"}, "not in form"),
         ({"reasons": "So.", "stated": "yes", "probability": 70}, "not in form"),
         ({"reasons": "So.", "probability": 70}, "not in form"),
         ("70", "not in form"),

@@ -352,7 +352,8 @@ def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
     assert log.samples
     assert said in reason(log.samples[0], "world_uplift")
     asked = [event for event in log.samples[0].events if isinstance(event, ModelEvent) and event.role == "investigator"]
-    assert [[tool.name for tool in event.tools] for event in asked] == [[], tools]
+    repair = [[]] * (said != "could not find it out")
+    assert [[tool.name for tool in event.tools] for event in asked] == [[], tools, *repair]
 
 
 def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:

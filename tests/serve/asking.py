@@ -74,7 +74,7 @@ class Stub:
         self.calls: list[str] = []
         self.failures = list(failures)
 
-        async def score(item: Item, draw: int = 0) -> Result:
+        async def score(item: Item) -> Result:
             self.calls.append(item.response)
             await asyncio.sleep(seconds)
             if item.response in self.failures:

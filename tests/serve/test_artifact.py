@@ -165,7 +165,7 @@ def test_models_are_closed_after_a_swap_when_their_last_item_is_scored(tmp_path:
     async def close() -> None:
         closed.append(len(served.pool.running))
 
-    async def score(long_item: Item, draw: int = 0) -> Result:
+    async def score(long_item: Item) -> Result:
         scoring.set()
         await swapped.wait()
         assert closed == [], "closed while an item needs it"

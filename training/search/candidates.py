@@ -198,7 +198,8 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Pa
     table = {
         name: [[None if np.isnan(x) else x for x in row] for row in label.tolist()] for name, label in labels.items()
     }
-    write_atomically(file, json.dumps(table))
+    if not reasons:  # what could not be read is asked for again
+        write_atomically(file, json.dumps(table))
     return labels, sum(len(p.candidates) * (len(p.candidates) - 1) for p in prompts)
 
 

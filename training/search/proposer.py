@@ -95,8 +95,7 @@ WORDINGS: dict[Language, Wording] = {
 async def initial_rubric(model: Model, prompts: Sequence[str], base: Rubric, language: Language) -> Rubric | str:
     """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none."""
     texts = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
-    parts = {"rules": RULES[language], "prompts": texts, "form": form_instruction(Drafts, PROMPTS[language].form)}
-    return await _write(model, fill(WORDINGS[language].initial, parts), base, draw=0)
+    return await _write(model, WORDINGS[language].initial, {"prompts": texts}, base, language, draw=0)
 
 
 async def revised_rubric(
@@ -107,19 +106,21 @@ async def revised_rubric(
     wording = WORDINGS[language]
     parts = {
         "mode": wording.modes[mode],
-        "rules": RULES[language],
         "rubric": material("rubric", lines),
         "question": material("question", prompt),
         "better": material("better", better),
         "worse": material("worse", worse),
-        "form": form_instruction(Drafts, PROMPTS[language].form),
     }
-    return await _write(model, fill(wording.revise, parts), rubric, draw)
+    return await _write(model, wording.revise, parts, rubric, language, draw)
 
 
-async def _write(model: Model, request: str, base: Rubric, draw: int) -> Rubric | str:
+async def _write(
+    model: Model, template: str, parts: dict[str, str], base: Rubric, language: Language, draw: int
+) -> Rubric | str:
+    form = PROMPTS[language].form
+    request = fill(template, parts | {"rules": RULES[language], "form": form_instruction(Drafts, form)})
     try:
-        answer = await ask(model, request, Drafts, epoch=1, name="rubric", draw=draw)
+        answer = await ask(model, request, Drafts, epoch=1, name="rubric", draw=draw, instruction=form)
     except Exception as error:
         return judge_failure(model, error)
     if answer.form is None:

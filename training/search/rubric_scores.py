@@ -86,7 +86,7 @@ class Scores:
                     row = json.loads(line)
                 except ValueError:  # the last line of a run that was killed
                     continue
-                if all(votes for _, votes in row["scores"]):  # earlier versions wrote failures, too
+                if self._whole(row["scores"]):  # earlier versions wrote failures, too
                     self._graded[row["key"]] = [(score, votes) for score, votes in row["scores"]]
 
     async def score(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[PromptScores]:
@@ -139,10 +139,14 @@ class Scores:
             self.calls += len(prompt.candidates) * self.protocol.votes * len(self.judges)
             scores: Graded = [(answer.value, list((answer.details or {}).get("votes", []))) for answer in grades]
             self._graded[key] = scores
-            if self.file and all(votes for _, votes in scores):
+            if self.file and self._whole(scores):
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"key": key, "rubric": rubric.digest, "scores": scores}) + "\n")
         return self._graded[key]
+
+    def _whole(self, scores: Graded) -> bool:
+        """Whether every vote was read: what is missing is asked for again by the next run."""
+        return all(len(votes) == self.protocol.votes * len(self.judges) for _, votes in scores)
 
     def _scores(self, prompt: Prompt, graded: Graded) -> PromptScores:
         valid = [np.array([vote for vote in votes if vote is not None]) for _, votes in graded]

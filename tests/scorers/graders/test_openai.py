@@ -241,8 +241,8 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run, listens: L
     ("reply", "message"),
     [
         ('{"steps": [], "result": 1.5}', "which is outside its range, 0 to 1"),
-        ('{"steps": [], "result": NaN}', "The grader score returned NaN."),
-        ('{"steps": [], "result": "1"}', "not in form"),
+        ('{"steps": [], "result": NaN}', "NaN is no number"),
+        ('{"steps": [], "result": "good"}', "not in form"),
         ('{"result": 1}', "not in form"),
         ("I give it 1.", "not in form"),
         ("", "empty reply"),

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.event import ModelEvent, SpanBeginEvent
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageUser,
+    GenerateConfig,
+    Model,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
@@ -28,6 +37,7 @@ from truthgym.scorers.judges.asking import (
     rating_field,
 )
 from truthgym.solvers.direct import direct
+from truthgym.solvers.trajectory import REPAIR, user_message
 
 
 class Colour(ReasonedForm):
@@ -46,34 +56,49 @@ RIGHT = '{"reasons": "It is the sky.", "score": 90}'
         f"\n {RIGHT}\n",
         f"```json\n{RIGHT}\n```",
         f"```\n{RIGHT}\n```",
+        f"```JSON\n{RIGHT}\n```",
+        f"Sure! Of {{blue, red}} it is:\n\n```json\n{RIGHT}\n```\nI hope that helps.",
+        f"Here it is: {RIGHT}, as asked.",
+        f"[{RIGHT}]",
+        f'{{"city": "Paris"}} is the evidence. {RIGHT}',
         '{"score": 90, "reasons": "It is the sky."}',
+        '{"score": 90.0, "reasons": "It is the sky."}',
+        '{"score": " 90 ", "reasons": "It is the sky."}',
+        '{"score": 90, "reasons": "It is the sky.", "colour": {"name": "blue"}}',
     ],
-    ids=["bare", "space", "fenced", "plain fence", "other order"],
 )
 def test_a_filled_form_is_read(text: str) -> None:
     assert parse_form(text, Colour) == Colour(reasons="It is the sky.", score=90)
 
 
+def test_a_line_break_or_a_number_within_a_text_stays() -> None:
+    assert parse_form('{"reasons": "One.\nTwo.", "score": 9}', Colour) == Colour(reasons="One.\nTwo.", score=9)
+    assert parse_form('{"reasons": "70", "score": 9}', Colour) == Colour(reasons="70", score=9)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"Here it is: {RIGHT}", "begins: 'Here it is"),
-        (f"{RIGHT} I hope that helps.", "trailing characters"),
-        (f"Sure!\n```json\n{RIGHT}\n```", "begins: 'Sure!"),
-        (f"{RIGHT}\n{RIGHT}", "trailing"),
-        (f"[{RIGHT}]", "object"),
+        (f"{RIGHT}\n{RIGHT}", "2 JSON objects"),
+        (f'{RIGHT} No: {{"reasons": "It is grey.", "score": 900}}', "2 JSON objects"),
+        ('{"reasons": "It is the sky.", "score": 10, "score": 90}', "a key stands twice"),
+        (f'{{"draft": {RIGHT}, "final": {{"reas', "Unterminated"),
+        (f'{{"draft": {RIGHT}}}', "field reasons: Field required"),
+        ("{'reasons': 'It is the sky.', 'score': 90}", "property name"),
+        ('{"reasons": "It is the sky.", "score": NaN}', "NaN is no number"),
+        ('{"reasons": 3, "score": 90}', "field reasons"),
         ('{"reasons": "It is the sky.", "score": 90.5}', "field score"),
-        ('{"reasons": "It is the sky.", "score": "90"}', "field score"),
+        ('{"reasons": "It is the sky.", "score": "90 %"}', "field score"),
         ('{"reasons": "It is the sky.", "score": true}', "field score"),
         ('{"reasons": "It is the sky.", "score": null}', "field score"),
         ('{"reasons": "It is the sky.", "score": 101}', "field score"),
         ('{"reasons": "It is the sky.", "score": -1}', "field score"),
         ('{"reasons": "It is the sky."}', "field score: Field required"),
-        ('{"reasons": "It is the sky.", "score": 90, "colour": "blue"}', "field colour"),
-        ("90", "object"),
+        ("90", "no JSON object"),
+        ('{"a":' * 100_000, "recursion"),
         ("", "begins: ''"),
     ],
-    ids=range(15),
+    ids=range(18),
 )
 def test_what_is_not_in_form_is_none_with_its_reason(text: str, why: str) -> None:
     problem = parse_form(text, Colour)
@@ -92,12 +117,15 @@ def test_the_instruction_shows_every_field() -> None:
     assert '"score": <whole number from 0 to 100: how blue it is>' in text
 
 
-def heard_by(reply: str | ModelOutput) -> tuple[Model, list[tuple[list[ChatMessage], GenerateConfig]]]:
+def heard_by(
+    reply: str | ModelOutput | Callable[[list[ChatMessage]], str],
+) -> tuple[Model, list[tuple[list[ChatMessage], GenerateConfig]]]:
     heard: list[tuple[list[ChatMessage], GenerateConfig]] = []
 
     def output(messages: list[ChatMessage], tools: Any, choice: Any, config: GenerateConfig) -> ModelOutput:
         heard.append((list(messages), config))
-        result = ModelOutput.from_content("mockllm/model", reply) if isinstance(reply, str) else reply
+        said = reply(messages) if callable(reply) else reply
+        result = ModelOutput.from_content("mockllm/model", said) if isinstance(said, str) else said
         result.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return result
 
@@ -172,6 +200,57 @@ def test_every_model_of_the_role_is_asked(judged: Callable[..., Judged]) -> None
     assert [answer.form is None for answer in answers] == [False, True]
     assert answers[1].raw == "I would rather not."
     assert "not in form" in (answers[1].reason or "")
+
+
+UNREAD = "It is 90 of 100."
+
+
+def repairs(messages: list[ChatMessage]) -> str:
+    return RIGHT if len(messages) > 1 else UNREAD
+
+
+def test_a_reply_that_is_not_in_form_is_asked_for_once_more(judged: Callable[..., Judged]) -> None:
+    model, heard = heard_by(repairs)
+    assert judged(judge=model)[1] == [Answer(Colour(reasons="It is the sky.", score=90), RIGHT, None, repaired=True)]
+    conversation = heard[1][0]
+    assert [(m.role, m.text) for m in conversation[:2]] == [("user", "How blue?"), ("assistant", UNREAD)]
+    assert conversation[2].text.startswith("Your last reply could not be read: it has no JSON object.")
+    assert conversation[2].text.endswith(form_instruction(Colour))
+    assert heard[1][1].response_schema
+    judged(judge=model)
+    assert len(heard) == 2, "both replies are cached"
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls", "reason"),
+    [
+        (UNREAD, 2, "not in form (it has no JSON object)"),
+        ("I'm sorry, but I can't rate 1 of these.", 1, "not in form"),
+        ("I have no view.", 1, "not in form"),
+        ("", 1, "empty reply"),
+    ],
+)
+def test_what_remains_unread_is_asked_for_again_by_the_next_pass(
+    judged: Callable[..., Judged], reply: str, calls: int, reason: str
+) -> None:
+    model, heard = heard_by(reply)
+    for number in (1, 2):
+        _, answers = judged(judge=model)
+        assert len(heard) == number * calls
+        assert answers[0].form is None
+        assert reason in (answers[0].reason or "")
+        assert ((answers[0].reason or "").endswith(" (asked twice)"), answers[0].repaired) == (calls == 2,) * 2
+    model, heard = heard_by(RIGHT)
+    assert judged(judge=model)[1][0].form
+    assert len(heard) == 1
+
+
+def test_a_simulated_judge_that_is_asked_again_answers_the_first_request() -> None:
+    judge, request = get_model("reference/judge"), [user_message(f"Rate it.\n\n{form_instruction(Colour)}", 1)]
+    again = [*request, ChatMessageAssistant(content="90"), ChatMessageUser(content=f"{REPAIR}: it has no JSON object.")]
+    replies = [anyio.run(judge.generate, messages).completion for messages in (request, again)]
+    assert replies[0] == replies[1]
+    assert isinstance(parse_form(replies[0], Colour), Colour)
 
 
 @pytest.mark.parametrize("stop", ["content_filter", "model_length", "stop"])
