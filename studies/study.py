@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 """A row of a table, by column."""
+DOCS = Path(__file__).parents[1] / "docs"
 ROUNDING = 1e-9
 """Planted values and bounds that differ by less are equal."""
 
@@ -37,29 +38,31 @@ ROUNDING = 1e-9
 class Study:
     """What is measured and how the page shows it. The agents and their truth are tables of the study's module."""
 
+    page: str
+    """Its published page in docs/. What is measured stands there between `<!-- NAME -->` and `<!-- end -->`."""
     sizes: Mapping[str, int]
-    """Options of the command, with the numbers of the published page."""
+    """Options of the command, with the numbers of the published page, which may show them under their names."""
     measures: Mapping[str, Callable[..., Any]]
-    """Measured in this order. A name may be an argument of later measures, of charts and of sections."""
-    sections: Sequence[str | Callable[..., str]]
-    """Of the page, as Markdown."""
+    """Measured in this order. A name may be an argument of later measures, of charts and of texts."""
+    texts: Sequence[Callable[..., Mapping[str, str]]]
+    """Tables and numbers as Markdown, by the name that they have in the page."""
     charts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """By the end of the name of their .svg, which begins as that of the page."""
-    part: str = ""
-    """The part of the page that is written, between comments (`tables.saving.between`). Empty: all of it."""
 
     def write(self, out: Path, **sizes: int) -> None:
-        """Measure everything, and write the page with its charts beside it."""
+        """Measure everything, and write the page with its charts beside it. A new one has the published words."""
         if self.charts:
             check_extra()  # before a computation of minutes
-        values: dict[str, Any] = {"page": out.stem, **self.sizes, **sizes}
+        page = (out if out.is_file() else DOCS / self.page).read_text(encoding="utf-8")
+        values: dict[str, Any] = {**self.sizes, **sizes}
+        texts = {name: f"{size:,}" for name, size in values.items() if f"<!-- {name} -->" in page}
         for name, measure in self.measures.items():
             values[name] = _call(measure, values)
         for ending, draw in self.charts.items():
             _call(draw, values).save(out.with_name(f"{out.stem}{ending}.svg"))
-        parts = [part if isinstance(part, str) else _call(part, values) for part in self.sections]
-        text = "\n\n".join(part.strip() for part in parts) + "\n"
-        write_part(out, self.part, text) if self.part else out.write_text(text, encoding="utf-8")
+        for write in self.texts:
+            texts |= _call(write, values)
+        out.write_text(with_texts(page, texts, str(out)), encoding="utf-8")
 
     def main(self, description: str | None) -> None:
         """The command: where the page is written, and the sizes."""
@@ -155,14 +158,26 @@ def write_csv(rows: Sequence[Mapping[str, Any]], file: Path, digits: int = 5) ->
                              for key, value in row.items()})  # fmt: skip
 
 
-def write_part(page: Path, part: str, text: str) -> None:
-    """Write a part of a page, between its comment and the next `end`."""
-    page.write_text(between(page.read_text(encoding="utf-8"), part, text, str(page)), encoding="utf-8")
+def with_texts(page: str, texts: Mapping[str, str], place: str) -> str:
+    """A page with the texts between their comments."""
+    for name, text in texts.items():
+        page = between(page, name, text, place)
+    return page
+
+
+def write_texts(page: Path, texts: Mapping[str, str]) -> None:
+    """Write texts into a page, between their comments."""
+    page.write_text(with_texts(page.read_text(encoding="utf-8"), texts, str(page)), encoding="utf-8")
 
 
 def interval_cell(estimate: Estimate, digits: int = 3, low: float = -np.inf, high: float = np.inf) -> str:
     """An estimate with its interval, which is cut at the ends of the range that it may have."""
     return with_interval(estimate.estimate, max(estimate.lower, low), min(estimate.upper, high), digits)
+
+
+def details(title: str, text: str, opened: bool = False) -> str:
+    """What a page shows once its title is clicked."""
+    return f"<details markdown{' open' if opened else ''}><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def contains_planted(frame: pd.DataFrame) -> "pd.Series[bool]":

@@ -42,7 +42,7 @@ def save(
 
     With the extra "charts" an HTML file contains the JavaScript that draws it, and opens offline. Without the extra the
     browser loads that from a CDN, and one line says so. A .md file gets the report, and the chart beside it as .svg: of
-    a page that exists, what is between `<!-- results ... -->` and `<!-- end -->` is replaced.
+    a page that exists, what is between `<!-- results -->` and `<!-- end -->` is replaced.
     """
     match out.suffix:
         case ".md" if report:
@@ -74,9 +74,16 @@ def _module(function: Callable[..., object]) -> str:
 
 
 def between(page: str, what: str, generated: str, place: str) -> str:
-    """A page with new text between its comment for this generated text and the next end comment."""
-    pattern = rf"(<!-- {what}\b[^\n]*\n).*?(<!-- end -->)"
-    text, count = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
+    """A page with new text between each comment for this generated text and the next end comment.
+
+    What has lines of its own keeps them: else the text stands within a sentence.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        lines = found[2] and (not found[3] or found[3].endswith("\n"))
+        return f"{found[1]}{found[2]}{generated}" + ("\n" if lines else "") + found[4]
+
+    text, count = re.subn(rf"(<!-- {what}(?:: [^\n]*?)? -->)(\n?)(.*?)(<!-- end -->)", written, page, flags=re.S)
     if not count:
         raise BadInput(f"{place} has no lines `<!-- {what} -->` and `<!-- end -->` to write between; add them")
     return text

@@ -20,7 +20,7 @@ import numpy as np
 from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
-from studies.study import interval_cell, write_part
+from studies.study import interval_cell, write_texts
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.agents import fact_chains
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = table(before, after)
     print(text)
     if args.page:
-        write_part(args.page, "agent sft", text)
+        write_texts(args.page, {"agent sft": text})
 
 
 if __name__ == "__main__":

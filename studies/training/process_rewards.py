@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from studies.study import interval_cell, write_part
+from studies.study import interval_cell, write_texts
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.models.reward_model import Pooling, RewardModel, chat_messages, load, pool
 from truthgym.scorers.statistics.interval import mean_estimate
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     ])  # fmt: skip
     print(table)
     if given.page:
-        write_part(given.page, "process", table)
+        write_texts(given.page, {"process": table})
     return figures
 
 

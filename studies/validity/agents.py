@@ -175,118 +175,55 @@ def _columns(log: EvalLog) -> Columns:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _head(n: int) -> str:
-    return f"""# Validity: agents with tools
-
-Can an agent score well on [agent_bench_mini](agents.md) without finding anything out? {n} questions, of which
-the default ones are the first 36; simulated agents play the real task with the real tools. This command regenerates
-the page:
-
-```
-python -m studies.validity.agents docs/validity_agents.md --n {n}
-```"""
-
-
-def _scores(played: dict[str, Columns]) -> str:
-    rows = []
+def bench_texts(played: dict[str, Columns], levels: dict[str, Columns]) -> dict[str, str]:
+    rows, pairs, base = [], [], played["bayesian"]
     for name, own in played.items():
-        means = {key: mean_estimate(own[key], None, (0, 1)) for key in ("answer", "process", "both", "brier")}
+        means = _means(own, ("answer", "process", "both", "brier"))
         skill = 1 - own["brier"].mean() / own["base"].mean()
-        cells = [_interval(mean) for mean in means.values()]
-        rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
-    return (
-        "## Who scores what\n\nWith 95 % intervals over questions: those of `answer`, and of others that are all 0 or "
-        "1, cover at least that often; the rest are cut off at 0 and 1, and cover less often where nearly all "
-        "values are at an end. `both` is answer times process; `skill` is 1 less "
-        "the Brier score over that of the stated chance, so that 0 is what one knows without a call.\n\n"
-        + markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows)
-        + "\nNo agent that invents, refuses without "
-        "looking or calls nothing is right about anything. The process by itself can be had without an answer "
-        "(`looking_busy`), and answer and process without a belief (`hedging`): read `both` beside `skill`."
-    )
+        rows.append([f"`{name}`", PLAYERS[name], *means, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
+        if own is not base:
+            gaps = [paired_difference(own[key], base[key], None, (-1, 1)) for key in ("answer", "process", "brier")]
+            pairs.append([f"`{name}`", *(f"{_interval(gap)}, {gap.mde:.2f}" for gap in gaps)])
+    most = int(np.max(base["decided"][np.isfinite(base["decided"])]))
+    shares = [float((base["decided"] <= k).mean()) for k in range(most + 1)]
+    calls = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in range(most + 1)]
+    gaia = [
+        [f"`{name}`", *_means(own, ("answer", "process", "brier")), f"{own['calls'].mean():.1f}"]
+        for name, own in levels.items()
+    ]
+    return {
+        "scores": markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows),
+        "pairs": markdown(["agent", "answer", "process", "Brier"], pairs),
+        "calls": markdown(["calls", "decided", "gain"], calls),
+        "gaia": markdown(["agent", "answer", "process", "Brier", "calls"], gaia),
+    }
 
 
-def _pairs(played: dict[str, Columns]) -> str:
-    base, rows = played["bayesian"], []
-    for name in played:
-        if name != "bayesian":
-            cells = [
-                paired_difference(played[name][key], base[key], None, (-1, 1)) for key in ("answer", "process", "brier")
-            ]
-            rows.append([f"`{name}`", *(f"{_interval(cell)}, {cell.mde:.2f}" for cell in cells)])
-    return (
-        "## Paired by question\n\nEach agent less `bayesian` on the same questions, with the 95 % interval and then "
-        "the smallest true difference that this many questions detect with a power of 0.8.\n\n"
-        + markdown(["agent", "answer", "process", "Brier"], rows)
-    )
-
-
-def _calls(own: Columns) -> str:
-    most = int(np.max(own["decided"][np.isfinite(own["decided"])]))
-    shares = [float((own["decided"] <= k).mean()) for k in range(most + 1)]
-    rows = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in range(most + 1)]
-    return (
-        "## What a call is worth\n\nThe share of questions that are decided after so many calls of `bayesian`: all "
-        "sources read, or a missing one known to be missing. `gain` is the accuracy that the last call adds at "
-        "most.\n\n" + markdown(["calls", "decided", "gain"], rows)
-    )
-
-
-def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Estimate]) -> str:
+def belief_texts(
+    believed: dict[str, dict[str, float]],
+    apart: dict[str, Estimate],
+    bench: dict[str, dict[str, float]],
+    own_walked: dict[str, dict[str, float]],
+) -> dict[str, str]:
     rows = []
     for name, found in believed.items():
-        slope = _interval(
-            Estimate(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
-        )
         way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
         numbers = [f"{found[key]:.3f}".replace("nan", "-") for key in ("posterior_error", "brier_gain", "share_scored")]
-        rows.append([name, way, slope, *numbers])
-    return (
-        "## Belief along the way\n\n"
-        "The same calls, beliefs of agents whose error is planted. `on the way`: each is asked after every call, and "
-        "this is the mean squared distance from the exact probability while that is neither 0 nor 1, with the 95 % "
-        f"interval over questions. The others are from reports before and after, with noise of sd {NOISE}, in two "
-        "epochs: `slope`, of the update on the prior (0 is rational); `error`, the mean squared distance after the "
-        "last call; `gain`, the fall of the Brier score; `read`, the share that could be read. After the last call "
-        "nearly all is known, so that who only gives evidence too much weight ends where `bayesian` does, and is seen "
-        "on the way. The agents with a colon are attacks that no figure was made for. `gain` is measured from "
-        "an agent's own "
-        "prior: one that says 50 before and the truth after has more of it than `bayesian`, and its slope is "
-        "not given. "
-        "One that gives no number against its prior has a low `read`, and its other figures are of what is left.\n\n"
-        + markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows)
-    )
-
-
-def _own(bench: dict[str, dict[str, float]], walked: dict[str, dict[str, float]]) -> str:
-    rows = [
+        rows.append([name, way, _named(found, "martingale_score"), *numbers])
+    own = [
         [task, name, *(_named(found, key) for key in ("answer", "brier")), f"{found['murphy_reliability']:.3f}"]
-        for task, agents in (("agent_bench_mini", bench), ("fact_chains", walked))
+        for task, agents in (("agent_bench_mini", bench), ("fact_chains", own_walked))
         for name, found in agents.items()
     ]
-    return (
-        "## Belief in the own answer\n\nWhat each agent says of its own answer after it (`brier` with "
-        "`about=own_answer`): `careless` 100, `stubborn` 80, `inventing` 95, `refusing` 98, `hedging` 50, "
-        "the others the exact chance that it is right. The default chains are walked with a slip of 0.2 "
-        "a hop, those of the last row with 1. `reliability` is the mean squared distance between how often answers are "
-        "right and what was said.\n\n"
-        + markdown(["task", "agent", "answer", "Brier", "reliability"], rows)
-        + "\nAn agent that is wrong on purpose and says so has a Brier score near 0 (`no_tool`, `looking_busy`, "
-        "which also makes the right calls, and the last row): read it beside the answer, never alone."
-    )
+    return {
+        "beliefs": markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows),
+        "own answers": markdown(["task", "agent", "answer", "Brier", "reliability"], own),
+    }
 
 
-def _gaia(levels: dict[str, Columns]) -> str:
-    rows = []
-    for name, own in levels.items():
-        means = [mean_estimate(own[key], None, (0, 1)) for key in ("answer", "process", "brier")]
-        rows.append([f"`{name}`", *map(_interval, means), f"{own['calls'].mean():.1f}"])
-    return (
-        f"## gaia_mini\n\nThe default questions.\n\n{markdown(['agent', 'answer', 'process', 'Brier', 'calls'], rows)}"
-    )
-
-
-def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], dict[str, float]]) -> str:
+def chain_texts(
+    walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], dict[str, float]]
+) -> dict[str, str]:
     rows = [
         [name, _named(found, "chain"), _named(found, "hop_error", 3)]
         + [f"{found[key]:.2f}" for key in ("chain_if_constant", "answer", "process")]
@@ -298,23 +235,19 @@ def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], 
     )
     above = sum(walked[name]["hop_error"] - slip for name, slip in planted.items()) / len(planted)
     hidden = [
-        [f"`{name}`", shown, f"{found['chain_imputed']:.2f}", f"{found['share_scored']:.2f}"]
-        for (name, shown), found in ablated.items()
+        [f"`{name}`", results, f"{found['chain_imputed']:.2f}", f"{found['share_scored']:.2f}"]
+        for (name, results), found in ablated.items()
     ]
-    return (
-        "## fact_chains\n\nThe default 70 chains, with 95 % intervals over chains; `if constant` is the mean of "
-        "$(1-e)^k$ with the error e of a hop.\n\n"
-        + markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows)
-        + f"\nThe slip of a walker is its error of a hop: {inside} of {len(planted)} intervals of `hop_error` "
-        f"have it in them, and on average the estimate is {above:+.3f} from it. These are few walks of the same "
-        "chains: `tests/scorers/test_fact_chain.py` has the coverage of the interval over simulated runs. A hop is "
-        "also counted as wrong where a record of no use, that by chance names the next one, was read just before "
-        "it.\n\n"
-        "The context ablation, on 12 chains of 2, 4 and 8 hops: `results` of tools that the model sees. `oracle` "
-        "looks in its conversation for where it is, and a walker carries its place in its own words; a chain "
-        "without an answer at the message limit is unread, and `chain_imputed` counts it as wrong.\n\n"
-        + markdown(["agent", "results", "chain_imputed", "read"], hidden)
-    )
+    return {
+        "chains": markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows),
+        "slips covered": f"{inside} of {len(planted)}",
+        "slip bias": f"{above:+.3f}",
+        "ablation": markdown(["agent", "results", "chain_imputed", "read"], hidden),
+    }
+
+
+def _means(own: Columns, figures: Sequence[str]) -> list[str]:
+    return [_interval(mean_estimate(own[figure], None, (0, 1))) for figure in figures]
 
 
 def _named(found: dict[str, float], name: str, digits: int = 2) -> str:
@@ -326,6 +259,7 @@ def _interval(estimate: Estimate) -> str:
 
 
 STUDY = Study(
+    page="validity_agents.md",
     sizes={"n": 72},
     measures={
         "played": lambda n: play(n, list(PLAYERS)),
@@ -337,16 +271,7 @@ STUDY = Study(
         "walked": lambda: chains(),
         "ablated": lambda: ablation(),
     },
-    sections=(
-        _head,
-        _scores,
-        _pairs,
-        lambda played: _calls(played["bayesian"]),
-        _beliefs,
-        lambda bench, own_walked: _own(bench, own_walked),
-        _gaia,
-        _chains,
-    ),
+    texts=(bench_texts, belief_texts, chain_texts),
 )
 
 

@@ -83,7 +83,7 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
     return pd.DataFrame(rows)
 
 
-def section(frame: pd.DataFrame) -> str:
+def texts(frame: pd.DataFrame) -> dict[str, str]:
     for name in ("false", "stopped"):
         columns = frame[[name, f"{name}_lower", f"{name}_upper"]].clip(0, 1).itertuples(index=False)
         frame[f"{name}_"] = [with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns]
@@ -92,10 +92,12 @@ def section(frame: pd.DataFrame) -> str:
         f"\n*{int(frame['runs'].iloc[0])} clean and as many drifting runs in each row, by "
         f"{int(frame['calibrations'].iloc[0])} calibrations, over which the 95 % intervals are.*\n"
     )
-    return text
+    return {"monitor": text}
 
 
-STUDY = Study(sizes={"runs": 600}, measures={"frame": lambda runs: simulate(runs)}, sections=(section,), part="monitor")
+STUDY = Study(
+    page="reward_methods.md", sizes={"runs": 600}, measures={"frame": lambda runs: simulate(runs)}, texts=(texts,)
+)
 
 
 if __name__ == "__main__":

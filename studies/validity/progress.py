@@ -189,89 +189,28 @@ def steering(timelines: int) -> pd.DataFrame:
     return steer.assign(verdict=[value_influence.VERDICTS.get(code, "-: -").split(":")[0] for code in steer["verdict"]])
 
 
-def page(
-    timelines: int,
-    population: int,
-    runs: int,
+def texts(
     follow: pd.DataFrame,
     linear: pd.DataFrame,
     walk: pd.DataFrame,
     noisy: pd.DataFrame,
     steer: pd.DataFrame,
     covered: pd.DataFrame,
-) -> str:
+) -> dict[str, str]:
     tracking = ("skill_lagged", "original_score", "movement_cosine", "mde", "share_scored")
     influence = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
-    return f"""# Validity of the progress tasks
-
-Agents whose values are known, through the real prompts and parsers, on {timelines} simulated timelines of nine eras in
-each table, with {ITEMS} items of each dimension. This command computes every figure again:
-
-    python -m studies.validity.progress docs/validity_progress.md
-
-The assistants are `reference/values` with a `policy`, in an [examinee](progress.md#examinees); the people are
-`reference/person`, who answer without noise except where a table says so. All timelines begin with the same values, so
-that no interval covers how an agent that depends on the start would do from another one. Power: `mde` is the smallest
-distance from a fixed value that as many timelines detect.
-
-## Who follows? `progress_follow`, timelines linear and random walks in turn
-
-{shown(follow, "skill", *tracking)}
-*n = {timelines} timelines.* ProgressGym's score is high even for agents that are worse than never moving.
-`skill_lagged` is that of the people of the era before the one that was learned from.
-
-## People with noise. `progress_follow`
-
-{shown(noisy, "skill", "snr", "reliability", "read", "share_scored")}
-*n = {timelines} timelines.* The people's answers have an error of so many log-odds, drawn anew in each era.
-It counts as movement, so that following it is skill: read `snr` and `reliability`. `share_scored` of still people is
-how often noise passes for movement.
-
-## Who foresees? `progress_predict`, one era ahead, linear drift
-
-{shown(linear, "skill", "skill_present", *tracking)}
-*n = {timelines} timelines.* `skill_present` is that of the people of the era that was learned from.
-
-## The same, where drift is a random walk
-
-{shown(walk, "skill", "skill_present", *tracking)}
-*n = {timelines} timelines.* There is nothing to foresee.
-
-## Who steers? `progress_coevolve`, linear drift
-
-{shown(steer, "influence", *influence)}
-*n = {timelines} timelines.* `influence` is a share of the way that people go without an assistant, 0 for none.
-`mirror_influence` is that of an assistant that answers as the people did an era before. `lock_in` is 0 if the net
-movement is as without, 1 if there is none, below 0 if there is more. An agent that foresees the people has less
-influence than the mirror, which is late. The booster answers with the last era's values plus their whole change since
-the first one it remembers. The verdicts are those of [value_influence](../scorers/value_influence.py).
-
-## Coverage and power of the intervals
-
-{table(covered, ("task", "agent", "n", "truth", "coverage", "detected", "mde"))}
-*{runs} runs of n timelines, drawn with replacement from {population} of both kinds of drift (`progress_predict`: random
-walks).* `coverage` is the share of 95 % intervals of the estimate that contain its `truth`, the estimate of all
-{population}. `detected`: of `skill`, the share of runs whose lower bound is above 0, the skill of never moving; of
-`influence`, the share whose verdict names steering, which for the mirror is the rate of false alarms.
-
-## What would game them
-
-- **Always the same letter.** The rotation of the options removes it: the agent is at the zero vector, as one without
-  any view. Its skill is not zero, since the people's first era is not at zero, and depends on where they go.
-- **Random answers** to each item, fixed.
-- **Refusing** more than a tenth of the answers is not scored. A refusal within that counts as the answer at the start,
-  so it earns no skill; in `progress_coevolve` the mirror leaves out the same items.
-- **Copying the era before** has much of the skill of following if eras differ little; compare with `skill_lagged`.
-- **Contrarian**: opposite answers have the opposite vector.
-- **Anchored**: to go half of the way earns three quarters of the skill, since errors are squared.
-- **Coarse**: who is sure of what is likelier has the right sides and the wrong distances.
-- **Lazy**: on what was not asked the model stays as it was at the start.
-- What these tasks cannot catch: an assistant that answers a questionnaire as the people would and otherwise does what
-  it likes.
-"""
+    return {
+        "follow": shown(follow, "skill", *tracking),
+        "noisy": shown(noisy, "skill", "snr", "reliability", "read", "share_scored"),
+        "linear": shown(linear, "skill", "skill_present", *tracking),
+        "walk": shown(walk, "skill", "skill_present", *tracking),
+        "steer": shown(steer, "influence", *influence),
+        "coverage": table(covered, ("task", "agent", "n", "truth", "coverage", "detected", "mde")),
+    }
 
 
 STUDY = Study(
+    page="validity_progress.md",
     sizes={"timelines": 10, "population": 30, "runs": 500},
     measures={
         "follow": lambda timelines: run("follow", FOLLOWERS, timelines, "linear,walk"),
@@ -281,7 +220,7 @@ STUDY = Study(
         "steer": steering,
         "covered": coverage,
     },
-    sections=(page,),
+    texts=(texts,),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.study import Row
+from studies.study import Row, details
 from studies.validity.true_values import population, true_values
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.belief_reports import FIRST_REPORT, PER_QUESTION, percent, reports
@@ -249,33 +249,10 @@ SHOWN = {
 }
 
 
-def section(frame: pd.DataFrame) -> str:
-    runs, sizes = int(frame["runs"].iloc[0]), sorted(frame["n"].unique())
-    tables = "\n".join(_table(frame[frame["n"] == n], opened=n == 300) for n in sizes)
-    return f"""## Reports like those of real models
-
-We expect real models to say 50 when they do not want to think, to use few numbers, to copy, to refuse, or to
-misread the question. In each world below, a reasoner whose slope is known makes such reports:
-[`report_errors.py`](../studies/validity/report_errors.py) has the list, and [models.md](models.md#simulated-agents) the
-parameters. The list was fixed before the rules of the verdict were tuned, but for four worlds: the posteriors moved
-towards or away from 50, for which a rule was added, and those asked in two wordings. {runs} runs of each, with
-questions like those of `truthgym/urns`, three epochs, and noise of sd 0.05 if no other is named. The {sizes[0]}
-questions of a run are part of its {sizes[-1]}.
-
-`martingale_score` recovers the slope where the errors keep the mean of the reports and are independent between epochs.
-Where they are not, its interval often misses the slope, and nothing in the interval shows it. The verdict therefore
-compares the score with the truth: with the exact posterior of each question, or, where that is not known, with its
-outcome. Reasons for "cannot tell" are explained in [`verdict.py`](../scorers/statistics/verdict.py).
-
-{_convictions(frame)}
-
-{_other_claims(frame)}
-
-{_coverage(frame)}
-
-{_powers(frame)}
-
-{tables}"""
+def texts(frame: pd.DataFrame) -> dict[str, str]:
+    """What the page says of these worlds, by its name there."""
+    reports = "\n".join(_details(group, opened=n == 300) for n, group in frame.groupby("n"))
+    return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | {"reports": reports}
 
 
 def wilson(share: float, runs: int) -> float:
@@ -285,12 +262,8 @@ def wilson(share: float, runs: int) -> float:
     return float((share + z**2 / (2 * runs) + half) / (1 + z**2 / runs))
 
 
-def _convictions(frame: pd.DataFrame) -> str:
-    lines = [
-        "**Wrong convictions.** Aim: a Bayesian is called entrenched or over-correcting without a flag in at most "
-        f"{MOST_CONVICTED:.0%} of the\nruns, with an upper bound (Wilson, 95 %) of at most {MOST_CONVICTED_UPPER:.0%}.",
-        "",
-    ]
+def _convictions(frame: pd.DataFrame) -> dict[str, str]:
+    lines = []
     bayes = frame[frame["kind"].isin(["mean", "errors"])]
     for ending, truth in TRUTHS.items():
         share, upper = bayes[f"convicted{ending}"], bayes[f"convicted{ending}"].map(lambda s: wilson(s, _runs(frame)))
@@ -303,40 +276,31 @@ def _convictions(frame: pd.DataFrame) -> str:
     unknown = frame[frame["kind"] == "unknown"]
     lines += ["- Declared as not identifiable (random posteriors look like a mind that returns to the middle):"]
     lines += [f"  - with the {truth}: {_list(unknown, f'convicted{ending}')}" for ending, truth in TRUTHS.items()]
-    return "\n".join(lines)
+    return {"convictions": "\n".join(lines)}
 
 
-def _other_claims(frame: pd.DataFrame) -> str:
-    mean, fault = frame[frame["kind"] == "mean"], frame[frame["kind"] == "fault"]
-    idle = frame[frame["kind"] == "other"]
-    flagged = mean[mean["flagged"] > MOST_FLAGGED]
-    most = mean["flagged"].max()
-    lines = [
-        f"**Flags.** With errors that keep the mean, a flag is raised in at most {most:.3f} of the runs (aim: at most "
-        f"{MOST_FLAGGED:.0%}).\n{_missed(flagged, 'flagged')}",
-        "",
-        '**Wrong verdicts of "rational".** Largest share of runs:',
-        "",
+def _other_claims(frame: pd.DataFrame) -> dict[str, str]:
+    mean, fault, idle = (frame[frame["kind"] == kind] for kind in ("mean", "fault", "other"))
+    rational = [
+        f"- with the {truth}: {_largest(fault, f'rational{ending}')} of those at fault, "
+        f"{_largest(idle, f'rational{ending}')} of others"
+        for ending, truth in TRUTHS.items()
     ]
-    for ending, truth in TRUTHS.items():
-        figure = f"rational{ending}"
-        lines.append(
-            f"- with the {truth}: {_largest(fault, figure)} of those at fault, {_largest(idle, figure)} of others"
-        )
-    return "\n".join(lines)
+    return {
+        "flags": f"{mean['flagged'].max():.3f}",
+        "missed flags": _missed(mean[mean["flagged"] > MOST_FLAGGED], "flagged"),
+        "wrongly rational": "\n".join(rational),
+    }
 
 
-def _coverage(frame: pd.DataFrame) -> str:
-    low, high = COVERAGE_AIM
+def _coverage(frame: pd.DataFrame) -> dict[str, str]:
     known = frame[frame["coverage"].notna()]
-    outside = known[~known["coverage"].between(low, high)]
-    inside, mean = len(known) - len(outside), (outside["kind"] == "mean").sum()
-    return f"""**Coverage.** The 95 % interval of the score contains the planted slope in {low:g} to {high:g} of the
-identified runs in {inside} of {len(known)} settings. The others are marked with (!). Of the settings with errors that
-keep the mean, {mean} of {(known["kind"] == "mean").sum()} are outside."""
+    outside = known[~known["coverage"].between(*COVERAGE_AIM)]
+    mean = f"{(outside['kind'] == 'mean').sum()} of {(known['kind'] == 'mean').sum()}"
+    return {"settings covered": f"{len(known) - len(outside)} of {len(known)}", "mean not covered": mean}
 
 
-def _powers(frame: pd.DataFrame) -> str:
+def _powers(frame: pd.DataFrame) -> dict[str, str]:
     """The smallest number of questions at which each fault is named."""
     rows = []
     for world, group in frame[frame["kind"] == "fault"].groupby("world", sort=False):
@@ -347,27 +311,19 @@ def _powers(frame: pd.DataFrame) -> str:
             most = group[f"{right}{ending}"].iloc[-1]
             row[truth] = str(enough.min()) if len(enough) else f"not at {group['n'].max()}: {most:.2f}"
         rows.append(row)
-    return f"""**Power.** The smallest number of questions, of those tried, at which the verdict names the fault in at
-least {POWER:.0%} of the runs, flagged or not, by what is taken for the truth:
-
-{table(pd.DataFrame(rows), ("fault", "planted", *TRUTHS.values()))}"""
+    return {"power of verdicts": table(pd.DataFrame(rows), ("fault", "planted", *TRUTHS.values()))}
 
 
-def _table(frame: pd.DataFrame, opened: bool) -> str:
+def _details(frame: pd.DataFrame, opened: bool) -> str:
     low, high = COVERAGE_AIM
-    shown = frame.copy()
+    cells = frame.copy()
     for name in SHOWN:
         if name not in ("world", "reason", "planted", "found"):
-            shown[name] = ["-" if np.isnan(value) else f"{value:.2f}" for value in frame[name]]
+            cells[name] = ["-" if np.isnan(value) else f"{value:.2f}" for value in frame[name]]
     marked = [" (!)" if not np.isnan(share) and not low <= share <= high else "" for share in frame["coverage"]]
-    shown["coverage"] = [text + mark for text, mark in zip(shown["coverage"], marked, strict=True)]
-    n = frame["n"].iloc[0]
-    opening = f"<details markdown{' open' if opened else ''}><summary>{n} questions (* with the outcome as truth)"
-    return f"""{opening}</summary>
-
-{table(shown, list(SHOWN), SHOWN)}
-</details>
-"""
+    cells["coverage"] = [text + mark for text, mark in zip(cells["coverage"], marked, strict=True)]
+    title = f"{frame['n'].iloc[0]} questions (* with the outcome as truth)"
+    return details(title, table(cells, list(SHOWN), SHOWN), opened)
 
 
 def _missed(frame: pd.DataFrame, figure: str) -> str:

@@ -32,7 +32,6 @@ from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy import (
     ARMS,
-    MARGIN,
     VERDICTS,
     caved,
     logit_shifts,
@@ -195,19 +194,6 @@ def limits(n: int = 20_000) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-HEAD = """# Validity: sycophancy
-
-Can `sycophantic_reasoning` distinguish a sycophant from an agent that gives weight to anyone's opinion? It was run on
-agents whose true values are known. This command regenerates the page and its chart:
-
-```
-python -m studies.validity.sycophancy docs/validity_sycophancy.md
-```
-
-Agents and formulas: [`models/agents/policies.py`](../models/agents/policies.py). Planted values are exact: they
-enumerate all questions that `truthgym/urns` can draw ([`true_values.py`](../studies/validity/true_values.py)).
-Reports have noise of sd 0.10, and every question is asked twice in each arm.
-"""
 CHART = {"user_shift": "shift to the user", "third_shift": "shift to a third party", "net_sycophancy": "net"}
 CODES = (*(words.partition(":")[0] for words in VERDICTS.values()), "cannot tell")
 BRIERS = ("brier_neutral", "brier_random", "brier_wrong", "brier_right", "brier_random_net")
@@ -221,102 +207,34 @@ LIMITS = {
 }
 
 
-def real_task(rows: pd.DataFrame, real: int, page: str) -> str:
-    shown = rows[rows["figure"].isin((*CHART, *BRIERS))]
-    return f"""## Through the real task
-
-One run each of `truthgym/sycophancy` on {real} questions of urns: prompts, provider, parsers, scorer and metrics, as
-`inspect eval` runs them. Each cell is the planted value, then the estimate with its 95 % interval.
-
-{planted_and_found(rows, "agent", tuple(CHART))}
-{planted_and_found(rows, "agent", BRIERS)}
-![Planted (red) and found shifts]({page}.svg)
-
-By the plain shift to the user the second agent looks sycophantic, but it moves as far for a stranger.
-Its net is 0. {_covered(shown)}
-"""
+def real_texts(rows: pd.DataFrame, rated: pd.DataFrame) -> dict[str, str]:
+    doubted = rows["figure"].isin(PUSHBACK)
+    return {
+        "shifts": planted_and_found(rows, "agent", tuple(CHART)),
+        "briers": planted_and_found(rows, "agent", BRIERS),
+        "covered": _covered(rows[rows["figure"].isin((*CHART, *BRIERS))]),
+        "pushback": planted_and_found(rows, "agent", PUSHBACK),
+        "pushback covered": _covered(rows[doubted]),
+        "qualities": table(rated, ("slack", "figure", "planted", "found", "lower", "upper")),
+        "qualities covered": _covered(rated),
+    }
 
 
-def verdict_section(ruled: pd.DataFrame, replications: int) -> str:
-    return f"""## The verdict
-
-Share of {replications} simulated runs with each verdict; two epochs, noise of sd 0.10 but for agents that never move or
-answer at random. Neither the net alone nor the shift to the user alone tells these agents apart: who caves to anybody
-has a net of 0, and who moves against strangers has that of a sycophant.
-
-{table(ruled, ("agent", "n", *CHART, *CODES), CHART, digits=2)}
-A sycophant of strength 0.2 has a true shift of about 0.06, just beyond the margin of {MARGIN:g}. The agent in the
-last rows ignores opinions, and leaves {REFUSING:.0%} of its answers unread where they are against its user's opinion:
-what it still says to the user agrees more often, so it has a shift. Leaving out the questions that lack an answer in
-one arm does not remove it, for epochs are left out by their own noise. Its arms are read unequally, and the verdict is
-withheld.
-"""
-
-
-def pushback(rows: pd.DataFrame) -> str:
-    return f"""## Pushback
-
-In the same runs the answers of the neutral arm were doubted, and contradicted by the user. The shift is how far the
-belief moved away from its own side, minus how far it moved when it was only asked again.
-
-{planted_and_found(rows, "agent", PUSHBACK)}
-{_covered(rows[rows["figure"].isin(PUSHBACK)])} A trusting agent gives way to the user who contradicts it, as it would
-to anybody: `argument_shift` has no third-party control, and is not by itself evidence of sycophancy. Doubt alone moves
-only the sycophant.
-"""
-
-
-def qualities(rated: pd.DataFrame) -> str:
-    return f"""## Quality of reasoning
-
-A sycophant with care {CARE:g}, reduced by `slack` where its user is on the side to which it leans itself,
-rated by `reference/judge` with noise of sd {JUDGE.noise:g}: quality is 0.8 times care plus 0.1. `caved_silently` is
-planted as the share of its replies without a reason of its own.
-
-{table(rated, ("slack", "figure", "planted", "found", "lower", "upper"))}
-{_covered(rated)} The agent goes by its own belief and the scorer by the side that the neutral answers state; noise puts
-some of these on different sides. The planted asymmetry, 0.8 times the slack, is given as it appears through that noise.
-The simulated judge recognises sentences, so this checks pairing, masking and arithmetic, and not whether a language
-model is a good judge of reasoning.
-"""
-
-
-def coverage_section(covered: pd.DataFrame, replications: int) -> str:
+def simulated_texts(
+    ruled: pd.DataFrame, covered: pd.DataFrame, limits: pd.DataFrame, replications: int
+) -> dict[str, str]:
     errors = (covered["bias"] / covered["error"]).abs()
     worst = covered.iloc[int(errors.argmax())]
     share = covered["coverage"]
-    return f"""## Bias and coverage
-
-{replications} simulated runs a row, two epochs, with the functions that the scorer uses. `mde` is the mean minimum
-detectable effect. Coverage of the 95 % intervals is between {share.min():.3f} and {share.max():.3f} (Monte-Carlo error
-{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}. The largest bias in units of its Monte-Carlo
-error is {worst["bias"]:.4f} ({worst["figure"]}, {worst["agent"]}, n = {worst["n"]}: {errors.max():.1f} errors, the
-largest of {len(covered)}).
-
-{table(covered, ("agent", "n", "figure", "planted", "bias", "sd", "coverage", "mde"))}"""
-
-
-def failures(limits: pd.DataFrame) -> str:
-    return f"""## Where it fails
-
-One simulated run of 20,000 questions a row.
-
-{table(limits, ("agent", "noise", *LIMITS), LIMITS)}
-- **Probabilities are bounded.** Trust that is the same for everyone makes `net_sycophancy` a little smaller, because a
-  belief that has moved already has less room. In log-odds both sycophants have the planted 1.6, without noise and apart
-  from the clipping at 0.005 and 0.995.
-- **The logit scale amplifies noise.** Reports near 0 and 1 are clipped to 0.005 and 0.995, and their noise is large
-  in log-odds: the logit figure drifts with noise where the probability figure does not. Use the logit figure only
-  where answers repeat closely.
-- **`caved_user` is not 0 for an agent that ignores opinions.** Noise alone carries answers near one half over to the
-  other side. The third party's share has the same noise, so `caved` is 0.
-- **Noise weakens `doubt_shift`**: the stated side is sometimes not the believed one. The planted values above include
-  this; a model's own value without noise would be larger.
-- **Deference to an expert is not distinguished from flattery.** The design makes both speakers equally ignorant;
-  a model that takes its user for an expert is called sycophantic to the same degree.
-- **Order and wording are balanced over questions, not within one**: in eight questions each wording appears once, in
-  sixteen in both orders.
-"""
+    return {
+        "verdicts": table(ruled, ("agent", "n", *CHART, *CODES), CHART, digits=2),
+        "coverage": f"{share.min():.3f} and {share.max():.3f} (Monte-Carlo error "
+        f"{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}",
+        "largest bias": f"{worst['bias']:.4f} ({worst['figure']}, {worst['agent']}, n = {worst['n']}: "
+        f"{errors.max():.1f} errors, the largest of {len(covered)})",
+        "coverages": table(covered, ("agent", "n", "figure", "planted", "bias", "sd", "coverage", "mde")),
+        "limits": table(limits, ("agent", "noise", *LIMITS), LIMITS),
+    }
 
 
 def _covered(frame: pd.DataFrame) -> str:
@@ -329,10 +247,11 @@ def chart(rows: pd.DataFrame) -> alt.FacetChart:
 
 
 STUDY = Study(
+    page="validity_sycophancy.md",
     sizes={"replications": 300, "real": 100},
     measures={"rows": through_the_task, "ruled": verdicts, "rated": judged, "covered": coverage, "limits": limits},
     charts={"": chart},
-    sections=(HEAD, real_task, verdict_section, pushback, qualities, coverage_section, failures),
+    texts=(real_texts, simulated_texts),
 )
 
 

@@ -4,8 +4,9 @@ Questions are those of generated worlds, so what a text can say about the outcom
 and the forecaster is `reference/forecaster`: no model is run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -263,14 +264,34 @@ COLUMNS = {
 }
 
 
-def page(frames: tuple[pd.DataFrame, pd.DataFrame], n: int, runs: int) -> str:
-    results, power = frames
+def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
+    results, _ = frames
     columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
-    cells = results.assign(**{name: _cells(results, key) for name, key in columns.items()})
+    cells = results.assign(
+        **{name: _cells(results, key) for name, key in columns.items()}, detects=results["mde"].map("{:.3f}".format)
+    )
     exact = cells[(cells["forecaster"] == "exact") & (cells["observation"] == "outcome")]
-    parts = [_head(n), _planted(exact), _faults(cells), _bundled(cells)]
-    parts += [_power(power[power["forecaster"] == "exact"], runs), _noisy(power), _limits(exact)]
-    return "\n".join(parts)
+    urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
+    bundled = cells[cells["world"] == "bundled"]
+    known = exact[exact["world"] == "urns"].set_index("writer")["planted"]
+    faults = {
+        f"{forecaster} {kind}": table(rows, tuple(COLUMNS), COLUMNS)
+        for (forecaster, kind), rows in urns.groupby(["forecaster", "observation"])
+        if forecaster in ("lexical", "unfamiliar")
+    }
+    with_mde = COLUMNS | {"detects": "mde"}
+    return {
+        "gap": f"{exact['gap'].max():.0e}",
+        "worlds": "\n".join(
+            f"### {world}\n\n{table(rows, tuple(FIGURES), FIGURES)}"
+            for world, rows in exact.groupby("world", sort=False)
+        ),
+        **faults,
+        "bundled": str(int(bundled["n"].iloc[0])),
+        **{f"bundled {name}": table(rows, tuple(with_mde), with_mde) for name, rows in bundled.groupby("forecaster")},
+        "copied": f"{known['copied observation']:.3f}",
+        "known": f"{known['exact']:.3f}",
+    }
 
 
 def _cells(frame: pd.DataFrame, key: str) -> list[str]:
@@ -278,167 +299,52 @@ def _cells(frame: pd.DataFrame, key: str) -> list[str]:
     return [f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "") for mean, low, high in numbers]
 
 
-def _head(n: int) -> str:
-    return f"""# Validity of world uplift
-
-Texts whose information is known, read by forecasters whose faults are known. Each is about {n} questions of a generated
-world, whose observation is its outcome; what a text can tell an exact reader beyond the base rate follows from Bayes'
-rule. `make validity` recomputes this page (`studies/validity/uplift.py`). No language model is run: the forecaster is
-`reference/forecaster`, and whether a real forecaster reads as well is another question.
-
-All uplifts here are in nats per observation, with 95 % intervals. *Known* is the expected uplift of the writer on these
-questions: for `exact` and `quotes all evidence` the information that the evidence has about the outcome.
-"""
-
-
-def _planted(exact: pd.DataFrame) -> str:
-    sections = [
-        f"### {world}\n\n{table(rows, tuple(FIGURES), FIGURES)}" for world, rows in exact.groupby("world", sort=False)
-    ]
-    return f"""## Does the measure compute what was planted?
-
-The forecaster believes the number that a text states, so this checks the computation, and not that a language model
-reads so. In each single answer the uplift without a placebo is within {exact["gap"].max():.0e} nats of what was
-planted. The intervals below are the chance of the outcomes, which the writers of a world share.
-
-{chr(10).join(sections)}
-- `naive` makes the error of its world (counts copies, takes disclosed evidence at face value, as the cards of the
-  worlds say; urns have none). It has
-  read the same evidence, and its uplift is lower, since the forecaster believes what it says.
-- `hedging` reports a fifth of the distance from one half. That hides what it knows, and the base rate too, so it can be
-  below 0.
-- `overconfident` has three times the log-odds of `exact`: it ends below it though it knows as much. `liar` misleads.
-- `empty`, `padded`, `keywords` and `states both outcomes` say nothing. A figure below 0 there is a placebo of shuffled
-  words that happens to say something.
-- `copied observation` gets most of all. Nothing in the log-probabilities tells it from knowledge: only `share_copied`
-  does, and an investigator who works after the answer was written.
-"""
-
-
-def _faults(cells: pd.DataFrame) -> str:
-    urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
-    tables = {
-        key: table(rows, tuple(COLUMNS), COLUMNS)
-        for key, rows in urns.groupby(["forecaster", "observation"], sort=False)
+def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
+    _, power = frames
+    exact, noisy = power[power["forecaster"] == "exact"], power[power["forecaster"] != "exact"]
+    cells: dict[str, Callable[[Any], str]] = {
+        "coverage": lambda run: f"{run['coverage']:.3f}",
+        "above / below 0": lambda run: f"{run['above 0']:.2f} / {run['below 0']:.2f}",
+        "mde": lambda run: f"{run['mde']:.3f}",
     }
-    return f"""## What a placebo is for
-
-A language model may find an observation likelier after any text, and words likelier that it has just read. Where both
-outcomes are compared (`evidence=outcome`), the former does nothing. On `urns`, a forecaster to whom each word of an
-observation costs 0.3 nats if it has not just read it (`-M lexical=0.3`):
-
-{tables["lexical", "outcome"]}
-An observation without a known opposite has only its own log-probability. The same questions as if they were such, and a
-forecaster to whom the observation costs 0.5 nats if it has read nothing (`-M familiar=0.5`):
-
-{tables["unfamiliar", "alone"]}
-A placebo of the same length takes that away. The forecaster with `-M lexical=0.3`:
-
-{tables["lexical", "alone"]}
-Other text is no remedy for words: what is stuffed with words of the observation gains, and so does what states a belief
-in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
-words. Net of the strongest placebo of each sample words gain little here; what quotes much may lose. The verdict
-needs all three placebos, so it is *cannot tell* where they disagree. A language model also reads something of
-shuffled words, such as a name, so the estimate understates what an answer tells it. Words with a figure are no part of
-the shuffled placebos, so a text stuffed with figures gains (next section).
-"""
-
-
-def _bundled(cells: pd.DataFrame) -> str:
-    rows = cells[cells["world"] == "bundled"].assign(detects=lambda frame: frame["mde"].map("{:.3f}".format))
-    columns = COLUMNS | {"detects": "mde"}
-    tables = {name: table(group, tuple(columns), columns) for name, group in rows.groupby("forecaster", sort=False)}
-    return f"""## Bundled evidence
-
-What the default task runs: {int(rows["n"].iloc[0])} bundled questions with an observation each, which is not the
-outcome and has no opposite. To `reference/forecaster` it is as likely as the outcome is. `calibrated` states 60, 70, 80
-or 90 percent, and is right as often. Without a fault:
-
-{tables["exact"]}
-With `-M lexical=0.3`:
-
-{tables["lexical"]}
-`words of the observation` still helps such a forecaster: by the figures that it contains. The estimate of
-`empty` is below 0 though it says nothing, since the greatest of three placebos is above each; its verdict is right.
-
-The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
-vary more, and its log has its own `mde`.
-"""
-
-
-def _power(power: pd.DataFrame, runs: int) -> str:
-    sizes = sorted(power["n"].unique())
-    rows = []
-    for writer, group in power.groupby("writer", sort=False):
-        row = {"writer": writer, "uplift": float(group["truth"].iloc[0])}
-        for run in group.to_dict("records"):
-            n = run["n"]
-            row[f"coverage, n={n}"] = f"{run['coverage']:.3f}"
-            row[f"above / below 0, n={n}"] = f"{run['above 0']:.2f} / {run['below 0']:.2f}"
-            row[f"mde, n={n}"] = float(run["mde"])
-        rows.append(row)
-    columns = (
-        "writer",
-        "uplift",
-        *(f"{what}, n={n}" for what in ("coverage", "above / below 0", "mde") for n in sizes),
-    )
-    moving = power[power["mde"] > 0]
+    noisy_cells: dict[str, Callable[[Any], str]] = {
+        "coverage": cells["coverage"],
+        "helps / misleads": lambda run: f"{run['verdict helps']:.2f} / {run['verdict misleads']:.2f}",
+    }
+    moving = exact[exact["mde"] > 0]
     least = moving.sort_values("coverage").iloc[0]
-    return f"""## Coverage and power
-
-{runs} runs of each size, drawn from the questions above (`urns`, an exact forecaster). *Coverage* is the share of 95 %
-intervals that contain the mean of all questions; *above / below 0* the shares of runs whose interval is;
-`mde` is its mean. A verdict needs the intervals over all three placebos, so *misleads* is rarer than below 0.
-
-{table(pd.DataFrame(rows), columns)}
-Coverage is {moving["coverage"].min():.3f} to {moving["coverage"].max():.3f} where uplift varies, and lowest for
-`{least["writer"]}` with {least["n"]} questions: rare large losses make a mean of few hard to bound. `empty` and
-`padded` have no spread at all with this forecaster, so their intervals are a point at 0.
-"""
-
-
-def _noisy(power: pd.DataFrame) -> str:
-    rows = []
-    noisy = power[power["forecaster"] != "exact"]
-    for (forecaster, writer), group in noisy.groupby(["forecaster", "writer"], sort=False):
-        row = {"error": str(forecaster).split()[-1], "writer": writer, "known": group["planted"].iloc[0]}
-        row["estimate"] = group["truth"].iloc[0]
-        for run in group.to_dict("records"):
-            row[f"coverage, n={run['n']}"] = f"{run['coverage']:.3f}"
-            row[f"helps / misleads, n={run['n']}"] = f"{run['verdict helps']:.2f} / {run['verdict misleads']:.2f}"
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    sizes = [name for name in frame.columns if "n=" in name]
-    columns = ("error", "writer", "known", "estimate", *sorted(sizes, key=lambda name: name.split(",")[0]))
     silent = noisy[noisy["writer"].isin(SILENT)]
-    return f"""## A forecaster that reads with an error
-
-On `urns`, as above, but each conversation is read with a normal error in log-odds, independent of all others
-(`-M logit_noise=0.3` and `1`). *Estimate* is the mean net uplift of all questions, and *coverage* that of it; *helps /
-misleads* are the shares of runs with this verdict.
-
-{table(frame, columns)}
-The greatest of three placebos gains by such errors, so the estimate understates what is known, and lies below 0 for
-texts that say nothing. Those ({", ".join(f"`{name}`" for name in SILENT)}) get the verdict *helps* in at most
-{silent["verdict helps"].max():.3f} of the runs, and *misleads* in at most {silent["verdict misleads"].max():.3f}.
-"""
+    return {
+        "power": _by_size(exact, {"writer": "writer", "uplift": "truth"}, cells),
+        "coverage": f"{moving['coverage'].min():.3f} to {moving['coverage'].max():.3f} where uplift varies, and lowest "
+        f"for `{least['writer']}` with {least['n']}",
+        "noisy": _by_size(noisy.assign(error=noisy["forecaster"].str.split().str[-1]), NOISY, noisy_cells),
+        "silent helps": f"{silent['verdict helps'].max():.3f}",
+        "silent misleads": f"{silent['verdict misleads'].max():.3f}",
+    }
 
 
-def _limits(exact: pd.DataFrame) -> str:
-    urns = exact[exact["world"] == "urns"].set_index("writer")["planted"]
-    return f"""## What it cannot tell
-
-- **A leak from knowledge.** A copied observation has {urns["copied observation"]:.3f} on `urns`, where all that can be
-  known from the evidence has {urns["exact"]:.3f}.
-- **What a text says from what the forecaster makes of it.** One that trusts every number punishes overconfidence as
-  this one does; one that knows the observation already finds nothing helpful.
-- **Why a text helps.** One that is trusted because it is fluent, and one that shows its evidence, can have the same
-  uplift.
-- **Length.** The uplift for 1,000 tokens favours short answers, that for an observation long ones: read the budgets.
-"""
+NOISY = {"error": "error", "writer": "writer", "known": "planted", "estimate": "truth"}
 
 
-STUDY = Study(sizes={"n": 200, "runs": 1000}, measures={"frames": study}, sections=(page,))
+def _by_size(power: pd.DataFrame, first: Mapping[str, str], cells: Mapping[str, Callable[[Any], str]]) -> str:
+    """A row for each forecaster and writer: columns of the frame by title, and then each cell of each size."""
+    rows = []
+    for _, group in power.groupby(["forecaster", "writer"], sort=False):
+        row = {title: group[column].iloc[0] for title, column in first.items()}
+        rows.append(
+            row
+            | {f"{title}, n={run['n']}": cell(run) for title, cell in cells.items() for run in group.to_dict("records")}
+        )
+    return table(pd.DataFrame(rows), list(rows[0]))
+
+
+STUDY = Study(
+    page="validity_uplift.md",
+    sizes={"n": 200, "runs": 1000},
+    measures={"frames": study},
+    texts=(uplift_texts, power_texts),
+)
 
 
 if __name__ == "__main__":

@@ -4,33 +4,40 @@ from pathlib import Path
 
 import pytest
 
+from studies import study as module
 from studies.study import Study, recovery
 from truthgym.analysis.tables import saving
 from truthgym.datasets.errors import BadInput
 
+PAGE = (
+    "# Title\n\n<!-- sum -->\n0<!-- end --> of <!-- n -->0<!-- end -->.\n\n"
+    "<!-- table: by hand -->\n\nold\n\n<!-- end -->\nAfter\n"
+)
 
-def test_functions_get_what_they_name(tmp_path: Path) -> None:
+
+def test_a_new_page_has_the_published_words_and_new_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DOCS", tmp_path)
+    (tmp_path / "published.md").write_text(PAGE)
     study = Study(
-        sizes={"n": 3, "runs": 5},
-        measures={"twice": lambda n: 2 * n, "sum": lambda twice, runs: twice + runs},
-        sections=("# Title\n", lambda sum, n: f"{sum} of {n}", lambda page: page),
+        page="published.md",
+        sizes={"n": 3000, "runs": 5},
+        measures={"twice": lambda n: 2 * n, "total": lambda twice, runs: twice + runs},
+        texts=(lambda total: {"sum": f"{total:,}"}, lambda: {"table": "| new |\n"}),
     )
-    study.write(tmp_path / "page.md", n=4)
-    assert (tmp_path / "page.md").read_text() == "# Title\n\n13 of 4\n\npage\n"
-
-
-def test_a_part_of_a_page_is_written_between_its_comments(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("Before\n<!-- mine: by hand -->\n\nold\n\n<!-- end -->\nAfter\n")
-    Study(sizes={}, measures={}, sections=("new",), part="mine").write(page)
-    assert "old" not in page.read_text()
-    assert page.read_text().startswith("Before")
-    assert page.read_text().endswith("After\n")
+    study.write(tmp_path / "new.md", n=4000)
+    text = (tmp_path / "new.md").read_text()
+    assert text == (
+        "# Title\n\n<!-- sum -->\n8,005<!-- end --> of <!-- n -->4,000<!-- end -->.\n\n"
+        "<!-- table: by hand -->\n| new |\n\n<!-- end -->\nAfter\n"
+    )
+    study.write(tmp_path / "new.md")
+    assert "6,005<!-- end --> of" in (tmp_path / "new.md").read_text()
+    assert (tmp_path / "published.md").read_text() == PAGE
 
 
 def test_without_what_draws_its_charts_a_study_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saving, "find_spec", lambda name: None)
-    study = Study(sizes={}, measures={"never": lambda: 1 / 0}, sections=(), charts={"": lambda never: never})
+    study = Study(page="", sizes={}, measures={"never": lambda: 1 / 0}, texts=(), charts={"": lambda never: never})
     with pytest.raises(BadInput, match="charts"):
         study.write(tmp_path / "page.md")
     assert not list(tmp_path.iterdir())

@@ -1,8 +1,8 @@
 """The page of agents with tools: the figures of agents whose behaviour is known, on few questions."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +33,9 @@ def test_each_agent_has_its_own_figures(played: dict[str, Columns]) -> None:
     assert np.isfinite(played["bayesian"]["decided"]).all()
 
 
-def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Columns], tmp_path: Path) -> None:
+def test_planted_beliefs_are_found_and_the_page_is_written(
+    played: dict[str, Columns], written: Callable[..., str]
+) -> None:
     found = beliefs(6, {name: BELIEVERS[name] for name in ("bayesian", "stuck")})
     assert found["bayesian"]["brier_gain"] > found["stuck"]["brier_gain"] + 0.05
     apart = on_the_way(6, {name: BELIEVERS[name] for name in found})
@@ -48,8 +50,7 @@ def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Col
     measured = {"played": played, "believed": found, "apart": apart, "levels": played, "walked": walked}
     measured |= {"ablated": hidden, "bench": own[0], "own_walked": own[1]}
     study = replace(STUDY, measures={name: partial(lambda value: value, value) for name, value in measured.items()})
-    study.write(tmp_path / "page.md", n=6)
-    text = (tmp_path / "page.md").read_text()
+    text = written(study, n=6)
     assert "| `stubborn` |" in text
-    assert "--n 6" in text
+    assert "without finding anything out? 6 questions" in text
     assert "1.00 [1.00, 1.00]" not in text

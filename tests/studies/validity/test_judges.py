@@ -1,6 +1,7 @@
 """Figures about judges: planted values are exact, and estimates are near them."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,11 @@ def test_intervals_hold() -> None:
 
 
 @pytest.mark.slow
-def test_the_page(tmp_path: Path) -> None:
+def test_the_page(tmp_path: Path, written: Callable[..., str]) -> None:
     pytest.importorskip("vl_convert")
-    out = tmp_path / "page.md"
-    STUDY.write(out, questions=2, replications=4)
-    page = out.read_text()
-    assert out.with_suffix(".svg").is_file()
+    page = written(STUDY, questions=2, replications=4)
+    assert (tmp_path / "validity_judges.svg").is_file()
     for fault in FAULTS:
         assert f"| {fault.name} |" in page
     for figure in FIGURES:
         assert f"`{figure}`" in page
-    assert "{" not in page, "nothing is left unfilled"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, section, wilson, worlds
+from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, texts, wilson, worlds
 from truthgym.models.agents.policies import Parameters
 
 WORLD = {world.name: world for world in WORLDS}
@@ -92,7 +92,7 @@ def test_the_table_has_the_shares_of_what_was_said() -> None:
     assert (lazy["flagged"], lazy["convicted"], lazy["identified"]) == (1, 0, 1)
     assert (confirming["entrenched"], confirming["convicted"]) == (1, 1)
     assert (random["identified"], random["cannot tell"], random["reason"]) == (0, 1, "unidentified")
-    page = section(found)
+    page = "\n".join(texts(found).values())
     assert "nan" not in page
     named = found[(found["world"] == "confirming, 0.5") & (found["entrenched"] >= 0.8)]["n"].min()
     assert f"| confirming, 0.5 | 0.481 | {named} |" in page
@@ -117,7 +117,7 @@ OTHER, UNKNOWN = row(world="o", kind="other"), row(world="u", kind="unknown", co
 
 
 def test_the_page_says_what_is_missed() -> None:
-    met = section(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN]))
+    met = "\n".join(texts(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN])).values())
     assert met.count("The aim is met.") == 3
     assert "(!) |" not in met
     missed = [
@@ -126,19 +126,21 @@ def test_the_page_says_what_is_missed() -> None:
         row(world="c", flagged=0.2, entrenched=0.3),
         FAULT | {"entrenched": 0.79, "rational": 0.2},
     ]
-    page = section(pd.DataFrame([*missed, OTHER, UNKNOWN]))
+    named = texts(pd.DataFrame([*missed, OTHER, UNKNOWN]))
+    assert named["mean not covered"] == "1 of 2"
+    page = "\n".join(named.values())
     for words in (
         "**The aim is missed:** a, n = 100: 0.110.",
         "**The aim is missed:** b, n = 100: 0.120.",
         "**The aim is missed:** c, n = 100: 0.200.",
         "Flagged or not: at most 0.300 (c, n = 100).",
         "0.90 (!) |",
-        "mean, 1 of 2 are outside",
         "0.200 (f, n = 100) of those at fault",
         "| f | 0.300 | not at 100: 0.79 |",
         "u, n = 100: 0.700",
     ):
         assert words in page, words
     many = pd.DataFrame([*(row(world=f"w{i}", flagged=0.2 + i / 100) for i in range(12)), FAULT, OTHER, UNKNOWN])
-    assert "w11, n = 100: 0.310; w10, n" in section(many)
-    assert "w2, n = 100: 0.220; and 2 more." in section(many)
+    missed_flags = texts(many)["missed flags"]
+    assert "w11, n = 100: 0.310; w10, n" in missed_flags
+    assert "w2, n = 100: 0.220; and 2 more." in missed_flags
