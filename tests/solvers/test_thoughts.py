@@ -34,7 +34,17 @@ WRITTEN = [
         ("<think>a</think>60%<think>b</think>70%", "a</think>60%b", "70%"),
         ("<think>\nIt is 60%", "It is 60%", None),
         ("<think>a</think>60%. <think>Or 70%", "a</think>60%. Or 70%", None),
-        ("<thinking>a</thinking>b <think", "", "<thinking>a</thinking>b <think"),
+        ("I am thinking of <think", "", "I am thinking of <think"),
+        ("<thinking>a</thinking>b", "a", "b"),
+        ("<thought>a</thought>b", "a", "b"),
+        ("<reasoning>a", "a", None),
+        ("[THINK]a[/THINK]b", "a", "b"),
+        ("[THINK]a", "a", None),
+        ("◁think▷a◁/think▷b", "a", "b"),
+        ("<seed:think>a</seed:think>b", "a", "b"),
+        ("<|START_THINKING|>a<|END_THINKING|>b", "a", "b"),
+        ("<|channel|>analysis<|message|>a<|channel|>final<|message|>b", "a", "b"),
+        ("<|channel|>analysis<|message|>a", "a", None),
     ],
 )
 def test_a_reply_is_what_follows_the_last_thought(text: str, thought: str, reply: str | None) -> None:
@@ -46,6 +56,7 @@ def test_a_reply_is_what_follows_the_last_thought(text: str, thought: str, reply
 def test_a_tag_that_the_template_wrote_is_written_into_the_reply() -> None:
     assert with_opening_tag("It is 60%", "<|assistant|>\n<think>\n") == "<think>\nIt is 60%"
     assert with_opening_tag("<think>\nHm.", "<|assistant|>\n<think>\n") == "<think>\nHm."
+    assert with_opening_tag("Hm.", "<|assistant|>[THINK]") == "[THINK]\nHm."
     assert with_opening_tag("60%", "<|assistant|>\n<think>\n\n</think>\n\n") == "60%"
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from truthgym.evallog.schema import LoggedSample, Message
-from truthgym.solvers.thoughts import split_thought
+from truthgym.solvers.thoughts import TAG_IN_JSON, split_thought
 from truthgym.training.conversion.options import Form, Reasoning
 from truthgym.training.conversion.selection import Candidate, finite_numbers, on_correct_side
 from truthgym.training.conversion.writer import MESSAGES
@@ -83,7 +83,7 @@ def turns_of(sample: LoggedSample) -> list[Turn]:
         else:
             thought = "" if message.id in redacted else _thought(message)
             turn = Turn(trl_message(message), may_train, kind, thought)
-        if message.role == "assistant" and b"think>" in bytes(message.content):
+        if message.role == "assistant" and TAG_IN_JSON.search(bytes(message.content)):
             turn = _with_thought_split_off(turn)
         turns.append(turn)
     return turns
