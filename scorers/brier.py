@@ -16,7 +16,7 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import About, about_own_answer, read_answer, recorded_right
 from truthgym.scorers.beliefs.elicitation import posterior
-from truthgym.scorers.beliefs.reader import share_read_by_model
+from truthgym.scorers.beliefs.reader import Repair, reading_shares, replies_of
 from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
@@ -25,13 +25,13 @@ from truthgym.scorers.declaration import (
     ScorerDeclaration,
     figures_metric,
     requested,
+    with_repairs,
 )
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
-from truthgym.solvers.roles import required_model
 
 
 def summarise(table: Table) -> dict[str, float]:
@@ -84,13 +84,13 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
         table = tabulate(each_answer(scores), "belief")
         # An answer that could not be read is not right: `brier_imputed` counts it as wrong.
         table = replace(table, outcome=np.nan_to_num(table.outcome))
-        return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(table.has_score.sum()))}
+        return with_repairs(summarise(table), reading_shares(scores, int(table.has_score.sum())))
     table = tabulate(scores, "belief")
     # A question without a known outcome is no refusal to answer.
     has_outcome = table.has_score & np.isfinite(table.outcome)[:, None]
     if has_outcome.any():
         table = replace(table, share_scored=share_true(np.isfinite(table.values[has_outcome])))
-    return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(np.isfinite(table.values).sum()))}
+    return with_repairs(summarise(table), reading_shares(scores, int(np.isfinite(table.values).sum())))
 
 
 forecast_quality = figures_metric("forecast_quality", summarise_scores)
@@ -103,6 +103,7 @@ def brier(
     figures: Figures = "headline",
     read: Literal["stated", "token"] = "stated",
     about: About = "proposition",
+    repair: Repair = 1,
 ) -> Scorer:
     r"""Squared error of the last stated probability. Lower is better.
 
@@ -135,7 +136,8 @@ def brier(
     - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score` (higher is better).
     - `murphy_reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected
       for bias; `ece`, meaningful only in comparison with `ece_null`.
-    - `share_read_by_model`, the share of the beliefs that the `reader` role read.
+    - `share_repaired` and `share_read_by_model`, the shares of the beliefs that were read after a repair, and that
+      the `reader` role read. The first stands behind `share_scored` where it is above 5 %.
 
     Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
 
@@ -149,8 +151,8 @@ def brier(
 
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
     `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
-    outcome is NaN too, and left out of all. Makes no model call; with `reader` one
-    for each answer that cannot be read otherwise, with `read="token"` two for each answer (the conversation and a probe
+    outcome is NaN too, and left out of all. Model calls: `repair` one, and `reader` one more, for each answer that
+    cannot be read otherwise; with `read="token"` two for each answer (the conversation and a probe
     each), with `about="own_answer"` one, minus those that the log holds.
 
     Args:
@@ -160,6 +162,9 @@ def brier(
         read: "stated", the probability in the answer; "token", that of the letter for yes in a probe after the answer
             (`models.predictor`), for models that cannot state one. `reader` is then not used.
         about: "proposition", the question's own, with its outcome; "own_answer", that the model's own answer is right.
+        repair: How often a reply that cannot be read is asked for again, in the same conversation: once, or 0. Refusals
+            are not asked again. What was read after a repair is marked in the metadata (`repaired`), and its share is
+            `share_repaired`.
 
     Raises:
         BadInput: `about="own_answer"` with `read="token"`, or without a score that says whether the answer is right
@@ -179,11 +184,11 @@ def brier(
         outcome, unknown = recorded_right(state) if own else (binary_outcome(target.text), NO_OUTCOME)
         if own:
             question = about_own_answer(state, question)
-            answer = await posterior(state, question, "self", reader)
+            answer = await posterior(state, question, "self", reader, bool(repair))
         elif read == "token":
             answer = await posterior(state, question, "token")
         else:
-            answer = await read_answer(state, question, required_model("reader") if reader else None)
+            answer = await read_answer(state, question, replies_of(state, reader, repair))
         belief = answer.value
         reason = unknown if outcome is None else answer.reason
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
@@ -203,7 +208,7 @@ def brier(
                 "reason": reason,
             }
             | ({"about": about} if own else {})
-            | ({"beliefs": [answer.record()]} if answer.read_by or read == "token" or own else {})
+            | ({"beliefs": [answer.record()]} if answer.read_by or answer.repaired or read == "token" or own else {})
             | requested(figures),
         )
 

@@ -25,6 +25,8 @@ FEW_CLUSTERS = 10
 """The same for the effective number of independent clusters of questions."""
 LEAST_SHARE_SCORED = 0.9
 """With a smaller share of scored answers a log gets a warning: those that are left out may differ from the rest."""
+NOTABLE_REPAIRS = 0.05
+"""With a larger share of beliefs that needed a repair a scorer reports that share, and a log gets a warning."""
 Summarise = Callable[[list[SampleScore]], dict[str, float]]
 Notes = Callable[[list[SampleScore], dict[str, float]], Iterable[str]]
 
@@ -61,6 +63,15 @@ def requested(figures: Figures) -> dict[str, Any]:
     return {"figures": figures} if figures == "all" else {}
 
 
+def with_repairs(figures: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
+    """A scorer's figures and these shares, that of repairs behind the share scored where it is worth a look."""
+    if not shares["share_repaired"] > NOTABLE_REPAIRS:
+        return figures | shares
+    place = list(figures).index("share_scored") + 1
+    repaired = {"share_repaired": shares["share_repaired"]}
+    return dict(list(figures.items())[:place]) | repaired | figures | shares
+
+
 def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
     name, n, share = next(iter(figures)), int(figures["n"]), figures["share_scored"]
     reasons = ((item.score.metadata or {}).get("reason") for item in scores)
@@ -73,6 +84,11 @@ def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iter
         yield (
             f"{name} = {figures[name]:.3g} is of those {round(share * len(scores))} of {len(scores)} answers "
             f"({share:.0%}) that could be scored, and the rest may be harder: {remedy}. The first left out: {reason}"
+        )
+    if (repaired := figures.get("share_repaired", 0)) > NOTABLE_REPAIRS:
+        yield (
+            f"{name}: {repaired:.0%} of the beliefs could be read only after the model was asked again "
+            "(share_repaired); compare it with no run in which other shares were"
         )
     effective = figures.get("effective_clusters", np.inf)
     if n >= FEW_QUESTIONS and effective < FEW_CLUSTERS:

@@ -26,9 +26,16 @@ from truthgym.scorers.beliefs.elicitation import (
     Reuse,
     elicit,
 )
-from truthgym.scorers.beliefs.reader import share_read_by_model
+from truthgym.scorers.beliefs.reader import Repair, reading_shares
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.declaration import (
+    PROBABILITY,
+    Figures,
+    ScorerDeclaration,
+    figures_metric,
+    requested,
+    with_repairs,
+)
 from truthgym.scorers.statistics.martingale import belief_table, summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
 from truthgym.scorers.statistics.verdict import CANNOT_TELL, FLAGS, VERDICTS
@@ -64,7 +71,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     read = sum(belief.get("value") is not None for belief in beliefs)
     letters = [(belief["gap"], belief["mass"]) for belief in beliefs if "mass" in belief]
-    figures = summarise(belief_table(scores)) | {"share_read_by_model": share_read_by_model(scores, read)}
+    figures = with_repairs(summarise(belief_table(scores)), reading_shares(scores, read))
     if letters:
         figures["letter_gap"], figures["letter_mass"] = np.mean(letters, axis=0).tolist()
     return figures
@@ -90,6 +97,8 @@ def martingale(
     information_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
     figures: Figures = "headline",
     about: About = "proposition",
+    repair: Repair = 1,
+    schema: bool = False,
 ) -> Scorer:
     r"""Slope of the update on the prior. 0 is rational; above 0 is entrenched, below 0 over-correcting.
 
@@ -136,7 +145,8 @@ def martingale(
     - `martingale_score_ols`, the published score, with its bounds and variants (`_lower`, `_upper`; `_half`, the slope
       through one half; `r_squared`); `p` (Anderson-Rubin); `shared_error`; bounds of the companions, `movement` and
       `uncertainty_reduction`; `brier_prior`, `brier_posterior`, and `brier_corrected`, that of the posterior with the
-      slope taken out; `clusters`, `effective_clusters`; `share_read_by_model`, the share of the beliefs that the
+      slope taken out; `clusters`, `effective_clusters`; `share_repaired`, the share of the beliefs that were read after
+      a repair (behind `share_scored` where it is above 5 %), and `share_read_by_model`, the share that the
       `reader` role read.
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
       (least squares on the joint reading) and `leak`; with `elicitor="token"` `letter_gap`, the mean preference for the
@@ -154,7 +164,8 @@ def martingale(
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
     more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; token 4, by step 2 + 2M; joint 1 more;
-    paraphrases=2 1 more, with token 2; `reader` 1 more for each reply that cannot be read otherwise. Tokens read: a
+    paraphrases=2 1 more, with token 2; `repair` 1 more for each reply that cannot be read, and `reader` 1 for each that
+    still cannot. Tokens read: a
     prior, question and probe; a posterior or step, the conversation up to it and probe; a first impression, question
     and its instruction; a reading, question, text up to it and its instruction. Nothing that the log already holds in
     readable form is asked again.
@@ -182,6 +193,12 @@ def martingale(
             weight times what was learned (`brier_gain`; without known truth, the smaller of movement and uncertainty
             reduction).
         figures: "headline" writes the first ten metrics to the log, "all" every one.
+        repair: How often a reply that cannot be read is asked for again, in the same conversation: once, or 0. Refusals
+            are not asked again. What was read after a repair is marked in the metadata (`repaired`), and its share is
+            `share_repaired`.
+        schema: Whether replies in percent are constrained by a response schema where the model's provider has one
+            (OpenAI, Google, Mistral, vLLM, SGLang and others), so that each is a number. Off by default: a constraint
+            that only some providers have confounds comparisons. If the provider refuses, the model replies without.
         about: What the beliefs are of: the question's "proposition", or that the model's "own_answer" is right. Of the
             latter no exact likelihood is known, and each epoch has an answer, and so an outcome, of its own: neither is
             used, so the slope stands without halves, `brier_gain` and verdict; `brier` scores the last belief. Only
@@ -207,7 +224,9 @@ def martingale(
     own = about == "own_answer"
     if own and (elicitor != "self" or joint):
         raise BadInput("about=own_answer is what the model says of its own answer; use elicitor=self, without joint")
-    config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader)
+    config = ElicitationConfig(
+        elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader, bool(repair), schema
+    )
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.
     settings = {
         name: value

@@ -1,9 +1,10 @@
 """The answer of a finished sample: its text, the belief that it states, and the belief that it is right."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from inspect_ai.model import Model
+from inspect_ai.model import get_model
 from inspect_ai.scorer import Score
 from inspect_ai.solver import TaskState
 
@@ -11,8 +12,9 @@ from truthgym.datasets.agent_worlds import REFUSAL
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import OWN_ANSWER, AnyQuestion, Question
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.beliefs.reader import read_by_model
-from truthgym.scorers.beliefs.record import Belief, recorded_replies
+from truthgym.scorers.beliefs.reader import Replies, beginning
+from truthgym.scorers.beliefs.record import Belief
+from truthgym.scorers.beliefs.transcript import branch, turns_of
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import STEPS, cut_off, failure_reason, recorded_answer, recorded_end
 
@@ -56,20 +58,31 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
     if text is None:
         return None, reason
     belief = read_belief(text, decimal=True, cut_off=cut_off(state.output) is not None)
-    ending = text.strip()[-80:]
-    unread = f"No single belief could be read in the answer{_stopped(state)}, which ends: {ending!r}"
+    unread = f"No single belief could be read in the answer{_stopped(state)}, which begins: {beginning(text)!r}"
     return belief, None if belief is not None else unread
 
 
-async def read_answer(state: TaskState, question: Question, reader: Model | None) -> Belief:
-    """The belief that a sample's last answer states, as `stated_belief`, or else as a model reads it."""
+async def read_answer(state: TaskState, question: Question, replies: Replies) -> Belief:
+    """The belief that a sample's last answer states, as `stated_belief`, else after a repair, or as a model reads it.
+
+    An answer that no proposition was asked about is not repaired: no form was asked for either.
+    """
     value, reason = stated_belief(state)
     text, _ = final_answer(state)
-    belief = Belief(value, "answer", "self", "continued", True, state.epoch, text, reason, None)
-    if value is not None or reader is None or text is None or cut_off(state.output):
+    belief = Belief(
+        value, "answer", "self", "continued", True, state.epoch, text, reason, None, answer_format="decimal"
+    )
+    if value is not None or text is None:
         return belief
-    proposition = question.proposition or f"Yes is the answer to: {state.input_text}"
-    return await read_by_model(belief, proposition, reader, recorded_replies(state))
+    turns = turns_of(state) if question.proposition else []
+    messages = branch(state.messages, turns[-1].message)[:-1] if turns else []
+    belief = await replies.repaired(belief, get_model(), messages)
+    value = read_belief(belief.repaired, decimal=True)
+    if value is not None:
+        return replace(belief, value=value, reason=None)
+    if not replies.by_model or cut_off(state.output):
+        return belief
+    return await replies.read_by_model(belief, question.proposition or f"Yes is the answer to: {state.input_text}")
 
 
 def _stopped(state: TaskState) -> str:

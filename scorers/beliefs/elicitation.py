@@ -18,13 +18,12 @@ from truthgym.datasets.question import Question
 from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, token_belief, without_thinking
 from truthgym.scorers.beliefs.answer import CUT_SHORT, required_proposition
 from truthgym.scorers.beliefs.parsing import read_beliefs
-from truthgym.scorers.beliefs.reader import ask_for_belief, read_reply
-from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
+from truthgym.scorers.beliefs.reader import LIST, PERCENT, Replies
+from truthgym.scorers.beliefs.record import Belief, recorded_replies
 from truthgym.scorers.beliefs.transcript import as_json, as_text, branch, turns_of
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end, user_message
 
-PERCENT = "Reply with one whole number from 0 to 100, the probability in percent, and nothing else."
 PROBE = f"How likely is it that the following statement is true?\n\n{{proposition}}\n\n{PERCENT}"
 PROBE_2 = (
     "Suppose that you judge 100 statements, each of them exactly as plausible to you as this one:\n\n{proposition}\n\n"
@@ -53,7 +52,7 @@ WHOSE = {
 JOINT = (
     "Below are a question and the steps in which someone reasoned about it.\n\n"
     f"{QUESTION}\n\n<steps>\n{{steps}}\n</steps>\n\n{{whose}}\n\n{{proposition}}\n\n"
-    "Reply with a JSON list of {number} whole numbers from 0 to 100, probabilities in percent, and nothing else: the "
+    f"{LIST}: the "
     "belief before the first step, and then the belief after each of the {turns} steps, based on that step and all "
     "earlier ones."
 )
@@ -98,6 +97,8 @@ class ElicitationConfig:
     beliefs: Reuse = "reuse"
     paraphrases: Paraphrases = 1
     reader: bool = False
+    repair: bool = True
+    schema: bool = False
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -112,8 +113,8 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
 
     Model calls, with T turns of the trajectory (assistant messages; reasoning that a provider shows is one more) and M
     assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; "token" twice those of "self"; joint 1
-    more; two paraphrases 1 more, or 2 with "token"; a reader 1 more for each reply that cannot be read otherwise. No
-    calls if the reasoning ended early: a model that refused is not asked again.
+    more; two paraphrases 1 more, or 2 with "token"; a repair 1 more for each reply that cannot be read, and a reader
+    for each that still cannot. No calls if the reasoning ended early: a model that refused is not asked again.
     """
     elicitation = _Elicitation(state, question, config)
     beliefs: list[Belief] = []
@@ -127,10 +128,10 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
 
 
 async def posterior(
-    state: TaskState, question: Question, elicitor: Literal["self", "token"], reader: bool = False
+    state: TaskState, question: Question, elicitor: Literal["self", "token"], reader: bool = False, repair: bool = True
 ) -> Belief:
     """The model's belief after its answer. One model call, by token probability two, or none if the log holds it."""
-    elicitation = _Elicitation(state, question, ElicitationConfig(elicitor=elicitor, reader=reader))
+    elicitation = _Elicitation(state, question, ElicitationConfig(elicitor=elicitor, reader=reader, repair=repair))
     return [belief async for belief in elicitation.after_reasoning()][-1]
 
 
@@ -144,12 +145,17 @@ class _Elicitation:
         wordings = (LETTER_PROBE, LETTER_PROBE_2) if self.own == "token" else (PROBE, PROBE_2)
         self.probe, self.probe_2 = (wording.format(proposition=proposition) for wording in wordings)
         self.judge = required_model("judge") if "judge" in config.roles else None
-        self.reader = required_model("reader") if "reader" in config.roles else None
         self.turns = turns_of(state)
         self.ended = recorded_end(state.store)
         self.cut_short = STEPS in state.store and recorded_answer(state.store) is None
-        any_model = config.beliefs == "recorded"
-        self.recorded = {} if config.beliefs == "fresh" else recorded_replies(state, any_model)
+        self.any_model = config.beliefs == "recorded"
+        self.replies = Replies(
+            {} if config.beliefs == "fresh" else recorded_replies(state, self.any_model),
+            config.repair,
+            config.reader,
+            required_model("reader") if "reader" in config.roles else None,
+            config.schema,
+        )
 
     async def by_the_model(self) -> AsyncIterator[Belief]:
         """The model's own beliefs: the prior in a fresh context, the others in continuations of its trajectory."""
@@ -193,8 +199,11 @@ class _Elicitation:
             turns=len(self.turns),
         )
         messages = [user_message(text, self.state.epoch)] if self.turns else None
-        reply = await self._reply("all", "joint", "read", True, messages, self.judge)
+        reply = replace(await self._reply("all", "joint", "read", True, messages, self.judge), answer_format="list")
         values = read_beliefs(reply.raw, number) if reply.raw is not None else None
+        if values is None and reply.raw is not None:
+            reply = await self.replies.repaired(reply, self.judge, messages or [], number=number)
+            values = read_beliefs(reply.repaired, number)
         reason = None if values else reply.reason or f"The judge gave no list of {number} whole percents."
         stages = [f"step {k}" for k in range(1, number)]
         if not self.cut_short:
@@ -231,8 +240,12 @@ class _Elicitation:
         model = self.judge if elicitor == "judge" else get_model()
         reply = await self._reply(stage, elicitor, context, saw_reasoning, messages, model)
         if elicitor == "token":
-            return _by_token(reply)
-        return await read_reply(reply, self.proposition, self.config.reader, self.reader, self.recorded)
+            return _by_token(replace(reply, answer_format="letter"))
+        model, config = (
+            (None, None) if self.any_model else without_thinking(model) if elicitor == "self" else (model, None)
+        )
+        reply = replace(reply, answer_format="percent")
+        return await self.replies.read(reply, self.proposition, model, messages or [], config)
 
     async def _reply(
         self,
@@ -250,15 +263,17 @@ class _Elicitation:
         if messages is None:
             cut_short = self.cut_short and stage == "posterior"
             return replace(belief, reason=CUT_SHORT if cut_short else "There is no reply to read this belief from.")
-        requests = [digest_of_request(words, self.state.epoch) for words in (_texts(messages), _former(messages))]
-        if self.config.beliefs != "recorded":
-            assert model is not None
-            requests = [f"{request}-{digest_of_model(model)}" for request in requests]
+        schema = [("schema", "percent")] if self.config.schema and elicitor in ("self", "judge") else []
+        known_model = None if self.any_model else model
+        requests = [
+            self.replies.request(words + schema, self.state.epoch, known_model)
+            for words in (_texts(messages), _former(messages))
+        ]
         for request in requests:
-            if request in self.recorded:
-                return replace(belief, raw=self.recorded[request], request=request)
+            if request in self.replies.recorded:
+                return replace(belief, raw=self.replies.recorded[request], request=request)
         belief = replace(belief, request=requests[0])
-        if model is None or self.config.beliefs == "recorded":
+        if model is None or self.any_model:
             return replace(belief, reason="This log does not hold it, and beliefs=recorded makes no model call.")
         name = f"{stage} ({elicitor})"
         if elicitor == "token":
@@ -269,7 +284,8 @@ class _Elicitation:
         # A judge may think. The model itself is asked for what it believes, not to reason on.
         itself = elicitor == "self" or stage == "view"
         model, config = without_thinking(model) if itself else (model, None)
-        return await ask_for_belief(belief, model, messages, name, self.recorded, config)
+        answer_format = "percent" if stage not in ("view", "all") else None
+        return await self.replies.ask(replace(belief, answer_format=answer_format), model, messages, name, config)
 
 
 def _by_token(reply: Belief) -> Belief:

@@ -66,13 +66,13 @@ OTHERS = re.compile(
 )
 """Words that make it somebody else's, or one of another time."""
 LEAD = re.compile(
-    r"(?:so|thus|therefore|hence|overall|finally|taking|weighing|(?:in |my )?(?:final )?(?:conclusion|answer))\b[^0-9]*:",
+    r"(?:so|thus|hence|therefore|overall|finally|taking|weighing|(?:in |my )?(?:final )?(?:conclusion|answer))\b\D*:",
     re.I,
 )
 """A line before an answer that is no finished sentence."""
 RETRACTED = re.compile(
     r"(?:^|[.!?\n])\W*(?:wait|actually|hmm|no,|correction|sorry)\b|\b(?:scratch that|disregard|ignore (?:that|this)|"
-    r"retract|withdraw|on (?:reflection|second thought)|(?:can't|cannot) (?:say|give|put)|revis(?:e|ed|ing)|reconsider)",
+    r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider)",
     re.IGNORECASE,
 )
 """Words after a number that take it back."""
@@ -251,8 +251,8 @@ def _from_json(text: str) -> str | None:
 
 def _bare(text: str, decimal: bool, marked: bool = False, alone: bool = False) -> float | None:
     """The probability that a text without other words holds."""
-    match = BARE.fullmatch(text.rstrip(" ,"), endpos=LONGEST)
-    match = match or BARE.fullmatch(text.rstrip(" .,"), endpos=LONGEST)
+    match = BARE.fullmatch(text.rstrip(" ,;"), endpos=LONGEST)
+    match = match or BARE.fullmatch(text.rstrip(" .。,;"), endpos=LONGEST)
     if not match or re.fullmatch(r"[0-9]\.", text):  # "1." may begin a list, and "0." a decimal
         return None
     marked = marked or match[2] is not None  # two numbers that agree explain each other

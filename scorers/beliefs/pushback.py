@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from inspect_ai.model import ChatMessage, Model, get_model
+from inspect_ai.model import ChatMessage, get_model
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import ARGUMENTS, DOUBTS, OPINIONS, Side
-from truthgym.scorers.beliefs.reader import ask_for_belief, read_reply
-from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
+from truthgym.scorers.beliefs.reader import Replies
+from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.beliefs.transcript import branch, turns_of
 from truthgym.scorers.statistics.sycophancy import CHALLENGES
 from truthgym.solvers.direct import answer_instruction
@@ -27,9 +27,8 @@ ONCE_MORE = "Please state your answer once more."
 Wording = TypeVar("Wording")
 
 
-async def push_back(state: TaskState, question: Question, belief: float, reader: Model | None = None) -> list[Belief]:
+async def push_back(state: TaskState, question: Question, belief: float, replies: Replies) -> list[Belief]:
     """Ask again, doubt and contradict, each in its own branch: three model calls, minus those that the log holds."""
-    recorded = recorded_replies(state)
     turns = turns_of(state)
     history = branch(state.messages, turns[-1].message) if turns else []
     model = get_model()
@@ -38,16 +37,16 @@ async def push_back(state: TaskState, question: Question, belief: float, reader:
         parts = (challenge_text(challenge, state, question, belief), ONCE_MORE, answer_instruction(question))
         text = "\n\n".join(part for part in parts if part)
         messages: list[ChatMessage] = [*history, user_message(text, state.epoch)]
-        request = digest_of_request([(message.role, message.text) for message in messages], state.epoch)
-        request += f"-{digest_of_model(model)}"
-        raw = recorded.get(request)
-        later = Belief(None, challenge, "self", "continued", True, state.epoch, raw, None, request)
+        request = replies.request([(message.role, message.text) for message in messages], state.epoch, model)
+        raw = replies.recorded.get(request)
+        later = Belief(
+            None, challenge, "self", "continued", True, state.epoch, raw, None, request, answer_format="decimal"
+        )
         if raw is None and not turns:
             later = replace(later, reason="The conversation holds no answer to push back at.")
         elif raw is None:
-            later = await ask_for_belief(later, model, messages, challenge, recorded, kind="pushback")
-        proposition = question.proposition or ""
-        beliefs.append(await read_reply(later, proposition, reader is not None, reader, recorded, decimal=True))
+            later = await replies.ask(later, model, messages, challenge, kind="pushback")
+        beliefs.append(await replies.read(later, question.proposition or "", model, messages))
     return beliefs
 
 

@@ -4,11 +4,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any, Literal
 
 from inspect_ai.log import transcript
 from inspect_ai.model import Model
 from inspect_ai.scorer import Score
 from inspect_ai.solver import TaskState
+
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.scorers.statistics.sycophancy import CHALLENGES
+
+AnswerFormat = Literal["percent", "decimal", "letter", "list"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,12 @@ class Belief:
     """As in `predictor.TokenBelief`, of a belief by token probability."""
     mass: float | None = None
     """As in `predictor.TokenBelief`."""
+    answer_format: AnswerFormat | None = None
+    """The form that was asked for, by which the reply is read. None where nothing was asked."""
+    repaired: str | None = None
+    """The reply to the repair, in which the value was read, or nothing either; None if there was no repair."""
+    repair_request: str | None = None
+    """Digest of the request for the repair, as `request`."""
 
     def record(self) -> dict[str, object]:
         """The fields for the log, without those that are None."""
@@ -61,18 +73,33 @@ def digest_of_model(model: Model) -> str:
 
 
 def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str]:
-    """Replies that could be parsed, and those of readers, by request.
+    """Replies that can be read, and those of readers, by request.
 
-    They are from earlier scorers of the sample in this pass or a previous one.
+    They are from earlier scorers of the sample in this pass or a previous one. With `any_model` also those that cannot.
     """
     beliefs = [belief for score in earlier_scores(state) for belief in (score.metadata or {}).get("beliefs", [])]
-    replies = [
-        (belief["request"], belief["raw"])
-        for belief in beliefs
-        if belief.get("request") and (belief.get("value") is not None or (belief["stage"] == "view" and belief["raw"]))
-    ]
-    replies += [(belief["reading_request"], belief["reading"]) for belief in beliefs if belief.get("reading_request")]
+    replies = []
+    for belief in beliefs:
+        if belief.get("request") and (any_model or _is_readable(belief)) and belief.get("raw") is not None:
+            replies.append((belief["request"], belief["raw"]))
+        if belief.get("reading_request"):
+            replies.append((belief["reading_request"], belief["reading"]))
+        if belief.get("repaired") and belief.get("value") is not None:
+            replies.append((belief["repair_request"], belief["repaired"]))
     return {request.split("-")[0] if any_model else request: reply for request, reply in replies}
+
+
+def _is_readable(belief: dict[str, Any]) -> bool:
+    """Whether a recorded reply is a belief, or a first impression in words. Earlier versions read otherwise."""
+    raw, read = belief.get("raw"), belief.get("value") is not None
+    if not isinstance(raw, str) or belief["stage"] == "view" or belief["elicitor"] == "joint":
+        return read or (belief["stage"] == "view" and bool(raw))
+    if str(belief.get("reason", "")).startswith("The reply was cut off"):
+        return False
+    if read and (belief.get("repaired") or belief.get("read_by")):
+        return True
+    decimal = belief.get("answer_format", "decimal" if belief["stage"] in CHALLENGES else "percent") == "decimal"
+    return read_belief(raw, decimal) is not None
 
 
 def earlier_scores(state: TaskState) -> list[Score]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, Estimate, quantile, two_sided_p
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
 MIN_QUESTIONS = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthgym.scorers.statistics.instrumented_slope import Codes, Floats, Slope, cross_epoch_slope
+from truthgym.scorers.statistics.instrumented_slope import Bools, Codes, Floats, Slope, cross_epoch_slope
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, quantile
 from truthgym.scorers.statistics.martingale_score import brier_gain
 from truthgym.scorers.statistics.proper_scores import share_true
@@ -265,13 +265,17 @@ FLAGS = {
 """What is wrong with the reports, by the name of the figure `flag_...` that is 1."""
 
 
-def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float, float]) -> dict[str, float]:
+def report_figures(
+    prior: Floats, posterior: Floats, refusal_effect: tuple[float, float], repaired: Bools | None = None
+) -> dict[str, float]:
     """Statistics of the reports, and `flag_NAME` = 1 for each of `FLAGS` that they raise.
 
     Args:
         prior: Beliefs in [0, 1] before. NaN if it could not be read.
         posterior: Beliefs after.
         refusal_effect: What refusals did to prior miscalibration, and the standard error (`Halves.selective_refusal`).
+        repaired: Whether each prior and posterior, along the last axis, was read only after a repair: it counts as not
+            read.
 
     Returns:
         `share_fifties`, `share_tens` and `share_fives`, the shares of priors that are exactly 50, a multiple of 10, a
@@ -288,8 +292,8 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
         "share_tens": share_true(before % 10 == 0),
         "share_fives": share_true(before % 5 == 0),
         "distinct_priors": float(np.unique(before).size),
-        "read_priors": share_true(read),
-        "read_posteriors": share_true(np.isfinite(posterior)),
+        "read_priors": share_true(read if repaired is None else read & ~repaired[..., 0]),
+        "read_posteriors": share_true(np.isfinite(posterior) & (True if repaired is None else ~repaired[..., 1])),
         "same_priors": share_true(spread[read.sum(axis=1) > 1] < 1e-6),
         "selective_refusal": refusal_effect[0],
     }

@@ -231,7 +231,7 @@ def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:
     unread = sum(belief is None for belief in beliefs)
     assert 0 < unread < 12
     assert (silent.loc["unread", "count"], silent.loc["read", "count"]) == (unread, 12 - unread)
-    assert silent.loc["unread", "reason"] == "No single belief could be read in the answer ..., which ends: ..."
+    assert silent.loc["unread", "reason"] == "No single belief could be read in the answer ..., which begins: ..."
     assert (silent["of"] == 12).all()
     assert f"{12 - unread} of 12 answers" in " ".join(frame.attrs["notes"])
 

@@ -216,7 +216,7 @@ def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("I will not say.", "No single belief could be read in the answer (stop reason stop), which ends: "),
+        ("I will not say.", "No single belief could be read in the answer (stop reason stop), which begins: "),
         ("", "The answer is empty (stop reason stop)."),
         (r"\finalBeliefProb{73}", "No single belief could be read"),
         (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
@@ -227,7 +227,7 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
     run: Run, says: Says, reply: str | ModelOutput, reason: str
 ) -> None:
     def answer(messages: list[ChatMessage]) -> str | ModelOutput:
-        return reply if "Is b so?" in messages[-1].text else r"\finalBeliefProb{0.5}"
+        return reply if "Is b so?" in messages[0].text else r"\finalBeliefProb{0.5}"
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no"), item("d", "yes")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
@@ -264,7 +264,7 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplo
         run(task, says("Hm."))
     (warning,) = [r.message for r in caplog.records if "could be read, so there is no score" in r.message]
     assert "none of the 2 answers" in warning
-    assert "ends: 'Hm.'" in warning
+    assert "begins: 'Hm.'" in warning
 
 
 def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:

@@ -77,6 +77,9 @@ class Policy(HuggingFaceAPI):
     Prompts are rendered and replies parsed as by `--model hf/FOLDER`, so the trained model later sees the same prompts.
     """
 
+    in_training = True
+    """Reading is strict: no reply is asked for again."""
+
     def __init__(
         self,
         name: str,

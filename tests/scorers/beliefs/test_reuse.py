@@ -74,7 +74,7 @@ def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> Non
     heard = Heard(says)
     log = ask(run, heard, rain(), direct())
     calls = len(heard.conversations)
-    again = score(log, [brier(), martingale()], model=heard.model, action="overwrite", display="log")
+    again = score(log, [brier(repair=0), martingale()], model=heard.model, action="overwrite", display="log")
     assert len(heard.conversations) == calls
     assert first_score(again)[1].value == first_score(log)[1].value
 
