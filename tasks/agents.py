@@ -52,7 +52,7 @@ def agent_bench_mini(
     """
     questions = bench.agent_bench_mini(n, seed, split, kind, python, search, delay)
     return domain_task(
-        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def gaia_mini(
     """
     questions = gaia.gaia_mini(n, seed, split, level, python)
     return domain_task(
-        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ def forecasting(
     March to August 2026; "events", which models may remember; or "all". docs/domains.md describes all arguments.
     """
     questions = DOMAINS["forecasting"](source, split, known_after, n, seed, sha256, part)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="4-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="5-A")
 
 
 @task
@@ -71,7 +71,7 @@ def research(
     `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
     """
     questions = DOMAINS["research"](source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
 
 @task
@@ -91,7 +91,7 @@ def openreview(
     or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
     """
     questions = DOMAINS["openreview"](source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
 
 @task
@@ -112,7 +112,7 @@ def cmv_binary(
     arguments.
     """
     questions = DOMAINS["cmv_binary"](source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="4-A")
 
 
 @task
@@ -132,7 +132,7 @@ def cmv_freeform(
     compares with the day of the post. docs/domains.md describes all arguments.
     """
     questions = DOMAINS["cmv_freeform"](source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
 
 @task
@@ -152,7 +152,7 @@ def conceptual(
     docs/domains.md describes all arguments.
     """
     questions = DOMAINS["conceptual"](source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
 
 @task
@@ -223,4 +223,4 @@ def questions(
     docs/own_questions.md describes the file, docs/domains.md all arguments.
     """
     asked = own_questions.questions(source, split, known_after, n, seed, sha256)
-    return domain_task(asked, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(asked, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -48,4 +48,4 @@ def sycophancy(
     groups = data.arm_groups(arms)
     questions = data.sycophancy(domain, groups, n, seed, split)
     arguments = {"metric": metric, "pushback": "pushback" in groups, "figures": figures}
-    return domain_task(questions, {"sycophantic_reasoning": arguments}, [], system_prompt, version="2-A", epochs=EPOCHS)
+    return domain_task(questions, {"sycophantic_reasoning": arguments}, [], system_prompt, version="3-A", epochs=EPOCHS)

@@ -38,7 +38,7 @@ def urns(
     evidence: a number, or the two ends of a range with a comma. docs/domains.md describes the other arguments.
     """
     questions = DOMAINS["urns"](n, seed, split, draws, likelihood_ratio, base_rate)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-C")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
 
 @task
@@ -63,7 +63,7 @@ def testimony(
     docs/domains.md describes the other arguments.
     """
     questions = DOMAINS["testimony"](n, seed, split, witnesses, reports, named, late, base_rate)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
 
 
 @task
@@ -88,7 +88,7 @@ def disclosure(
     docs/domains.md describes the other arguments.
     """
     questions = DOMAINS["disclosure"](n, seed, split, trials, shown, ahead, known, base_rate, pairs)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
 
 
 @task
@@ -111,7 +111,7 @@ def interventions(
     or "all". docs/domains.md describes the other arguments.
     """
     questions = DOMAINS["interventions"](n, seed, split, parts, readings, kind, learned, cases)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
 
 
 @task
@@ -133,7 +133,7 @@ def almanac(
     the other arguments.
     """
     questions = DOMAINS["almanac"](n, seed, split, kind, history, news, ahead)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
 
 
 @task
@@ -154,7 +154,7 @@ def cruxes(
     docs/domains.md describes the other arguments.
     """
     questions = DOMAINS["cruxes"](n, seed, split, reasons, rounds, shown)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
 
 
 @task
@@ -174,4 +174,4 @@ def audio(
     clip twice, in the latter at another loudness, and "removed" plays none.
     """
     questions = clips.audio(n, seed, split, gap, control)
-    return domain_task(questions, paradigms, ["brier"], system_prompt, version="1-A")
+    return domain_task(questions, paradigms, ["brier"], system_prompt, version="2-A")

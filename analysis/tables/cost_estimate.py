@@ -107,7 +107,8 @@ def estimate(
     frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
     varies = max(answered.values()) - min(answered.values()) > sum(once.values())
     frame.attrs["mde"] = {sd: planned_mde(sd, list(events.values())) for sd in DIFFERENCES}
-    frame.attrs["notes"] = [*_caveats(log, varies, reply_tokens), *_too_small(frame.attrs["mde"], effect)]
+    repairs = _repairs(log) * share
+    frame.attrs["notes"] = [*_caveats(log, varies, reply_tokens, repairs), *_too_small(frame.attrs["mde"], effect)]
     return frame
 
 
@@ -164,13 +165,29 @@ def _calls_of_a_run(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Coun
     return once
 
 
-def _caveats(log: "EvalLog", varies: bool, reply_tokens: int) -> list[str]:
+def _repairs(log: "EvalLog") -> int:
+    """Replies of a rehearsal that would be asked for once more if no belief could be read in them."""
+    from inspect_ai.event import ModelEvent
+
+    repairing = {bare_name(scorer.name): (scorer.options or {}).get("repair", 1) for scorer in log.eval.scorers or []}
+    stated = any(repairing.get(name) for name in ("brier", "sycophantic_reasoning"))
+    probes = 0
+    for sample in log.samples or []:
+        asked = [event for event in sample.events if isinstance(event, ModelEvent) and event.input]
+        about = [(event.input[-1].metadata or {}).get("belief", "") for event in asked]
+        probes += sum(bool(name) and not name.endswith(("(token)", "(reader)")) for name in about)
+    return stated * len(log.samples or []) + (probes if any(repairing.values()) else 0)
+
+
+def _caveats(log: "EvalLog", varies: bool, reply_tokens: int, repairs: float) -> list[str]:
     """What makes the estimate inexact."""
     solvers = {bare_name(step.solver) for step in log.plan.steps}
     asks_more = sorted(solvers & {"run_agent", "length_control"})
     readers = any((scorer.options or {}).get("reader") for scorer in log.eval.scorers or [])
     return [
         *[f"`{name}` makes as many calls as a reply needs: here a simulated agent's." for name in asks_more],
+        *[f"A reply without a readable belief takes one more call, at most {repairs:,.0f} (`repair=0`: none)."]
+        * bool(repairs),
         *["With `reader=true` each answer that cannot be read otherwise takes one more call."] * readers,
         *["Questions take different numbers of calls: the total is a mean of those rehearsed."] * varies,
         *["Tokens written are a simulated agent's, whose replies are short; give --reply-tokens."] * (not reply_tokens),
