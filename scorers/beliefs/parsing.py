@@ -18,76 +18,62 @@ ALIKE = (
     | {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
 )
 TAG = re.compile(
-    r"</?(?:answer|probability|final_answer|result|response|belief|s|p)>|<\|[a-z_]{1,20}\|>|<(?:end_of_turn|eos|pad)>"
-    r"|\\(?:text|textbf|mathrm|mathbf|displaystyle|left|right|quad)(?![a-z])|\\[()\[\],;! ]",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?i)</?(?:answer|probability|final_answer|result|response|belief|s|p)>|<\|[a-z_]{1,20}\|>|<(?:end_of_turn|eos|pad)>"
+    r"|\\(?:text|textbf|mathrm|mathbf|displaystyle|left|right|quad)(?![a-z])|\\[()\[\],;! ]"
 )
-"""Tags and LaTeX around an answer."""
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```[^\n]*$", re.MULTILINE | re.DOTALL)
 DIGITS = r"(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:e-?[0-9]{1,2})?"
 NUMBER = rf"{DIGITS}(?:\s?/\s?{DIGITS}| out of 100)?(?:\s?\\?(?:%|percent\b|per ?cent\b|pct\b))?"
 BARE = re.compile(
-    rf"(?:(?:~|≈|about|around|approximately|roughly)\s*)?({NUMBER})"
-    rf"(?:\s*(?:\(|=|≈|,? or|,? i\.e\.,?|\.\.\.|…)\s*({NUMBER})\)?)?",
-    re.IGNORECASE,
+    rf"(?i)(?:(?:~|≈|about|around|approximately|roughly)\s*)?({NUMBER})"
+    rf"(?:\s*(?:\(|=|≈|,? or|,? i\.e\.,?|\.\.\.|…)\s*({NUMBER})\)?)?"
 )
 """A number, or two that may be the same: `0.9 (90%)`."""
-LABEL = re.compile(
+LABEL = (
     r"(?:(?:my|the|final|best|overall|own|revised|updated|estimated|subjective)\s){0,3}"
     r"(?:answer|probability|prob|belief(?: probability)?|credence|estimate|forecast|prediction|likelihood|chance|"
     r"percentage|percent|response|p|wahrscheinlichkeit|probabilité|probabilidad|概率)(?: estimate)?"
-    r"(?:\s?\(?(?:of |for )?(?:yes|true|truth|that (?:it|the statement|this) is true|in percent|in %|%)\)?)?",
-    re.IGNORECASE,
+    r"(?:\s?\(?(?:of |for )?(?:yes|true|truth|that (?:it|the statement|this) is true|in percent|in %|%)\)?)?"
 )
-LABELLED = re.compile(rf"({LABEL.pattern})(?:\s?[:=]|\s(?:is|ist|est|es)\b:?)\s*(.*)", re.IGNORECASE)
+LABELLED = re.compile(rf"(?i)({LABEL})(?:\s?[:=]|\s(?:is|ist|est|es)\b:?)\s*(.*)")
 LEADING = re.compile(rf"(0?\.[0-9]{{1,40}}|{DIGITS}\s?%)\.?(?:\s+(?=[A-Z])|\s[–—-]\s(?=[a-zA-Z]))(?![^.]{{0,40}}:)")
 """A number that a sentence follows on the same line."""
-FINAL_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=the final [a-z ]{1,30} is [0-9.]{1,20}%?$)", re.IGNORECASE)
+FINAL_SENTENCE = re.compile(r"(?i)(?<=[.!?])\s+(?=the final [a-z ]{1,30} is [0-9.]{1,20}%?$)")
 PLACEHOLDERS = frozenset({"", "p", "x", "...", "probability", "your probability", "0-1", "0-100"})
 """What an instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
 MARKER = re.compile(
-    r"belief\\?_?prob(?:ability)?\b[\"'}>]?\s{0,3}[:=]?\s{0,3}"
+    r"(?i)belief\\?_?prob(?:ability)?\b[\"'}>]?\s{0,3}[:=]?\s{0,3}"
     r"(?:\\?(?P<open>[{(\[])(?P<body>(?:[^{}()\[\]\n]|\\?[{(\[][^{}()\[\]\n]{0,80}\\?[})\]]){0,80})\\?(?P<close>[})\]])?"
     rf"|(?P<number>{NUMBER}))"
     # a number that goes on behind the brace is another number
-    r"(?P<more>\.?[0-9]|\s?\\?%|,?\s*(?:-|–|to\b|or\b)\s*\\?\s?[0-9.])?",
-    re.IGNORECASE,
+    r"(?P<more>\.?[0-9]|\s?\\?%|,?\s*(?:-|–|to\b|or\b)\s*\\?\s?[0-9.])?"
 )
-DIGIT = re.compile(r"[0-9]")
 BOXED = re.compile(r"\\boxed\s?\{([^{}]{1,60})\}")
 EXAMPLE = re.compile(
     r"\b(?:i\.e|e\.g|example|such as|for instance|format|form|like|template|instruct\w*|placeholder|written as)\b", re.I
 )
-"""Words before a number on its line, or on the line before, that make it an example."""
 OTHERS = re.compile(
-    r"\b(?:market\w*|crowd\w*|experts?|colleagues?|analysts?|consensus|friends?|someone|polls?|user|prior|"
-    r"base rate|historical\w*|initial\w*|earlier|previous\w*)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:market\w*|crowd\w*|experts?|colleagues?|analysts?|consensus|friends?|someone|polls?|user|prior|"
+    r"base rate|historical\w*|initial\w*|earlier|previous\w*)\b"
 )
-"""Words that make it somebody else's, or one of another time."""
+"""Words before a number, on its line or the line before, that make it an example, somebody else's or an old one."""
 LEAD = re.compile(
     r"(?:so|thus|hence|therefore|overall|finally|taking|weighing|(?:in |my )?(?:final )?(?:conclusion|answer))\b\D*:",
     re.I,
 )
 """A line before an answer that is no finished sentence."""
 RETRACTED = re.compile(
-    r"(?:^|[.!?\n])\W*(?:wait|actually|hmm|no,|correction|sorry)\b|\b(?:scratch that|disregard|ignore (?:that|this)|"
-    r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider)",
-    re.IGNORECASE,
+    r"(?i)(?:^|[.!?\n])\W*(?:wait|actually|hmm|no,|correction|sorry)\b|\b(?:scratch that|disregard|ignore th(?:at|is)|"
+    r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider)"
 )
 """Words after a number that take it back."""
 VERDICT_NO = re.compile(
-    r"^\W*(?:(?:final |my |the )?answer(?: is)?\W{1,9})?(?:no|false|incorrect|untrue)(?=\W{0,9}(?:$|[.,;:(]))",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?im)^\W*(?:(?:final |my |the )?answer(?: is)?\W{1,9})?(?:no|false|incorrect|untrue)(?=\W{0,9}(?:$|[.,;:(]))"
 )
 """An answer "No" in words. It is not clear whether a number with it is the probability of yes or of no."""
-LONGEST = 300
-"""Characters of a line that may hold an answer."""
-SAME = 0.0051
-"""Two numbers that differ by less are the same, one of them rounded: `0.667 (67%)`."""
-LIST = re.compile(
-    r"(?<![-\w.])\[\s*((?:0|[1-9][0-9]{0,2})(?:\s*,\s*(?:0|[1-9][0-9]{0,2}))*)\s*\](?!\w|\.[0-9])", re.ASCII
-)
+LONGEST = 300  # characters of a line that may hold an answer
+WHOLE = "(?:0|[1-9][0-9]{0,2})"
+LIST = re.compile(rf"(?<![-\w.])\[\s*({WHOLE}(?:\s*,\s*{WHOLE})*)\s*\](?!\w|\.[0-9])", re.ASCII)
 
 
 def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> float | None:
@@ -109,9 +95,6 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
         text: What a model wrote. Anything but a string is not read.
         decimal: Whether a decimal from 0 to 1 was asked for, and not a percentage.
         cut_off: Whether the reply ended at the token limit: then its last line and most labels are not read.
-
-    Returns:
-        The probability in [0, 1], or None.
     """
     if not isinstance(text, str):
         return None
@@ -127,9 +110,7 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
 
 def read_beliefs(text: object, number: int) -> list[float] | None:
     """Read a list of so many probabilities, written as whole percents in JSON: `[40, 55, 70]`."""
-    if not isinstance(text, str):
-        return None
-    lists = {tuple(re.findall(r"[0-9]+", digits)) for digits in LIST.findall(text)}
+    lists = {tuple(re.findall(r"[0-9]+", digits)) for digits in LIST.findall(text if isinstance(text, str) else "")}
     values = [int(digits) / 100 for digits in lists.pop()] if len(lists) == 1 else []
     return values if len(values) == number and all(value <= 1 for value in values) else None
 
@@ -139,15 +120,11 @@ def _in_place(text: str, decimal: bool, cut_off: bool) -> float | None:
     lines = _lines(text[marks[-1][0] :] if marks else text)
     if lines and not cut_off:
         lines[-1:] = FINAL_SENTENCE.split(lines[-1])
-    if len(lines) == 1 and not marks and not cut_off:
-        alone = _bare(lines[0], decimal, alone=True)
-        if alone is not None:
-            return alone
+    if len(lines) == 1 and not marks and not cut_off and (alone := _bare(lines[0], decimal, alone=True)) is not None:
+        return alone
     first = _first(lines, decimal, cut_off)
     lines = lines[:-1] if cut_off else lines
-    labels = [
-        (place, match[1].lower(), _bare(match[2].rstrip("."), decimal)) for place, match in _labelled(lines, cut_off)
-    ]
+    labels = list(_labels(lines, decimal, cut_off))
     last = _bare(lines[-1], decimal) if lines and not cut_off else None
     place = 0
     if marks:
@@ -156,18 +133,17 @@ def _in_place(text: str, decimal: bool, cut_off: bool) -> float | None:
         stated = [value for _, name, value in labels if name == labels[-1][1]]
         place = labels[-1][0] + 1
     else:
-        stated = [first] if first is not None else []
-        if last is not None and (len(lines) < 2 or not _follows(lines)):
-            last = None
-    stated += [last] if last is not None else []
+        stated = [] if first is None else [first]
+        last = last if len(lines) > 1 and _follows(lines) else None
+    stated += [] if last is None else [last]
     if not stated or None in stated or RETRACTED.search("\n".join(lines[place:])):
         return None
     return stated[0] if all(same(stated[0], value) for value in stated) else None
 
 
 def same(a: float | None, b: float | None) -> bool:
-    """Whether two probabilities are the same, one of them perhaps rounded."""
-    return a is not None and b is not None and abs(a - b) < SAME
+    """Whether two probabilities are the same, one of them perhaps rounded: `0.667 (67%)`."""
+    return a is not None and b is not None and abs(a - b) < 0.0051
 
 
 def _marks(text: str, decimal: bool) -> Iterator[tuple[int, float | None]]:
@@ -193,11 +169,11 @@ def _lines(text: str) -> list[str]:
     label = ""
     for line in filter(None, map(str.strip, text.split("\n"))):
         plain = _plain(line) if len(line) <= LONGEST else line
-        if LABEL.fullmatch(plain.rstrip(":")) and (plain.endswith(":") or plain != line):
+        if re.fullmatch(LABEL, plain.rstrip(":"), re.I) and (plain.endswith(":") or plain != line):
             label = f"{plain.rstrip(':')}: "
-        else:
-            lines.append(label + plain)
-            label = ""
+            continue
+        lines.append(label + plain)
+        label = ""
     return lines
 
 
@@ -209,13 +185,13 @@ def _plain(line: str) -> str:
     return re.sub(r"^([\"'({\[])(.*?)[\"')}\]]([.,]?)$", r"\2\3", line).strip()
 
 
-def _labelled(lines: list[str], cut_off: bool) -> Iterator[tuple[int, re.Match[str]]]:
-    """The lines that begin with a label and go on with a number, but for those that the line before introduces."""
+def _labels(lines: list[str], decimal: bool, cut_off: bool) -> Iterator[tuple[int, str, float | None]]:
+    """Place, label and number of the lines that begin with a label, but for those that the line before introduces."""
     for place, line in enumerate(lines):
         match = LABELLED.fullmatch(line) if len(line) <= LONGEST else None
         introduced = place and lines[place - 1].endswith(":") and not LEAD.fullmatch(lines[place - 1][-LONGEST:])
-        if match and DIGIT.search(match[2]) and not introduced and (not cut_off or "final" in match[1].lower()):
-            yield place, match
+        if match and re.search("[0-9]", match[2]) and not introduced and (not cut_off or "final" in match[1].lower()):
+            yield place, match[1].lower(), _bare(match[2].rstrip("."), decimal)
 
 
 def _follows(lines: list[str]) -> bool:
@@ -228,8 +204,7 @@ def _follows(lines: list[str]) -> bool:
 def _first(lines: list[str], decimal: bool, cut_off: bool) -> float | None:
     """The number on the first line, or before a sentence on it."""
     leading = LEADING.match(lines[0]) if lines else None
-    if leading and not decimal and not leading[1].endswith("%"):
-        leading = None
+    leading = leading if leading and (decimal or leading[1].endswith("%")) else None
     if not lines or re.fullmatch(r"[0-9]{1,2}\.", lines[0]) or (cut_off and len(lines) == 1 and not leading):
         return None
     if len(lines) > 1 and re.match(r"[a-z–—-]", lines[1]):  # the sentence goes on
@@ -239,20 +214,19 @@ def _first(lines: list[str], decimal: bool, cut_off: bool) -> float | None:
 
 def _from_json(text: str) -> str | None:
     """The value of the one field of a JSON object that has the name of a probability."""
-    if not text.startswith("{"):
-        return None
     try:
-        record = json.loads(text)
+        record = json.loads(text) if text.startswith("{") else None
     except (ValueError, RecursionError):
         return None
-    named = [value for key, value in record.items() if LABEL.fullmatch(key.replace("_", " "))]
+    if record is None:
+        return None
+    named = [value for key, value in record.items() if re.fullmatch(LABEL, key.replace("_", " "), re.I)]
     return str(named[0]) if len(named) == 1 else ""
 
 
 def _bare(text: str, decimal: bool, marked: bool = False, alone: bool = False) -> float | None:
     """The probability that a text without other words holds."""
-    match = BARE.fullmatch(text.rstrip(" ,;"), endpos=LONGEST)
-    match = match or BARE.fullmatch(text.rstrip(" .。,;"), endpos=LONGEST)
+    match = BARE.fullmatch(text.rstrip(" ,;")[:LONGEST]) or BARE.fullmatch(text.rstrip(" .。,;")[:LONGEST])
     if not match or re.fullmatch(r"[0-9]\.", text):  # "1." may begin a list, and "0." a decimal
         return None
     marked = marked or match[2] is not None  # two numbers that agree explain each other
