@@ -141,6 +141,11 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
 Serve = Callable[[Callable[[Request], Answer]], Server]
 
 
+def bundled_rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a bundled file."""
+    return [row for _, row in read_rows(bundled_file(name))]
+
+
 def second_reading(domain: str) -> dict[str, dict[str, Any]]:
     """What a second reader answered about rows of a bundled set, by their ids."""
     path = Path(__file__).parent / "datasets" / "readings" / f"{domain}.jsonl"

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
 from tests.datasets.reading_back import samples_of
-from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac
+from truthgym.datasets.almanac import AlmanacQuestion, almanac
 from truthgym.datasets.loading.generated import listed, logit
 from truthgym.datasets.worlds.almanac import KINDS
 
@@ -217,18 +216,6 @@ def test_traders_stand_between_the_two_readers_of_the_background() -> None:
     spread = np.sqrt(((naive - exact) ** 2 / 12 + 0.25) / 8)
     assert np.mean(off / spread) == pytest.approx(0, abs=4 / math.sqrt(len(known)) + 0.02)
     assert np.std(off / spread) == pytest.approx(1, abs=0.12)
-
-
-def test_days_and_pieces() -> None:
-    for item in almanac(n=20, history=3, news=2, ahead=5):
-        known = of(item)
-        assert len(known.readings) == 5
-        assert len(known.evidence) == 2 == len(known.posterior) - 1 == len(known.naive) - 1
-        assert known.opened_on == OPENED < date.today()
-        assert f"The question is asked on {OPENED}." in str(item.input)
-        assert [str(OPENED + timedelta(weeks=k)) in piece for k, piece in enumerate(known.evidence, 1)] == [True] * 2
-        assert str(OPENED + timedelta(weeks=7)) in (known.proposition or "")
-        assert 0.01 <= (known.crowd or 0) <= 0.99
 
 
 def test_more_weeks_ahead_make_the_answer_less_certain() -> None:

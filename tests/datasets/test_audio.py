@@ -7,7 +7,7 @@ import pytest
 from inspect_ai.model import ContentAudio, get_model
 
 from studies.training import audio_reward
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import Run, metrics
 from truthgym.datasets.audio import FAULTS, RATE, AudioQuestion, acoustics, audio, from_uri, synthesise, to_uri
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks import audio as task
@@ -101,12 +101,6 @@ def test_a_listener_that_goes_by_loudness_is_found_out(run: Run) -> None:
     right = (0.81 - brier(run, "loudness", loudness=1)) / 0.8 * 8
     assert right == pytest.approx(round(right), abs=1e-3)
     assert right < 6, "worse than 0.25"
-
-
-def test_a_model_that_does_not_say_is_unread(run: Run, says: Says) -> None:
-    found = metrics(run(task(n=2), says("I cannot hear."), epochs=1))
-    assert found["share_scored"] == 0
-    assert np.isnan(found["brier"])
 
 
 @pytest.mark.parametrize(

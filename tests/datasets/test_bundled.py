@@ -14,38 +14,27 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
+from tests.fixtures import bundled_rows
 from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
 from truthgym.datasets.domains import bundled as bundled_questions
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.loading.domain import bundled_file
-from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question
 
 HEADINGS = ["What is asked", "Source and licence", "How it was made", "Counts", "How truth is known", "Known faults",
             "Contamination"]  # fmt: skip
-LEAST = {
-    "forecasting": 350,
-    "forecasting_series": 200,
-    "research": 120,
-    "openreview": 24,
-    "cmv_binary": 40,
-    "cmv_freeform": 120,
-    "conceptual": 60,
-    "intellectual": 54,
-    "wildchat": 130,
+SIZES = {
+    "forecasting": (350, 30, 150),
+    "forecasting_series": (200, 45, 110),
+    "research": (120, 8, 120),
+    "openreview": (24, 40, 250),
+    "cmv_binary": (40, 30, 400),
+    "cmv_freeform": (120, 40, 150),
+    "conceptual": (60, 25, 120),
+    "intellectual": (54, 15, 80),
+    "wildchat": (130, 1, 400),
 }
-WORDS = {
-    "forecasting": (30, 150),
-    "forecasting_series": (45, 110),
-    "research": (8, 120),
-    "openreview": (40, 250),
-    "cmv_binary": (30, 400),
-    "cmv_freeform": (40, 150),
-    "conceptual": (25, 120),
-    "intellectual": (15, 80),
-    "wildchat": (1, 400),
-}
-"""Of the question as it is asked, without evidence."""
+"""The least number of rows, and the fewest and most words of the question as it is asked, without evidence."""
 KINDS = {
     "forecasting": "field",
     "forecasting_series": "field",
@@ -139,11 +128,7 @@ def bundled(name: str) -> list[Sample]:
     return list(forecasting(part=parts[name])) if name in parts else bundled_questions(name)
 
 
-every_domain = pytest.mark.parametrize("domain", LEAST)
-
-
-def rows(domain: str) -> list[dict[str, Any]]:
-    return [row for _, row in read_rows(bundled_file(domain))]
+every_domain = pytest.mark.parametrize("domain", SIZES)
 
 
 def card(domain: str) -> str:
@@ -159,7 +144,7 @@ def asked(domain: str) -> list[str]:
 
 
 def test_each_domain_is_bundled_or_generated() -> None:
-    assert set(LEAST) == {*BUNDLED, "forecasting_series"}
+    assert set(SIZES) == {*BUNDLED, "forecasting_series"}
     assert set(DOMAINS) == {*BUNDLED, *GENERATED}
 
 
@@ -169,15 +154,17 @@ def test_the_card_says_what_is_there(domain: str) -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
     shown = re.search(r"```json\n(.*?)```", text, re.DOTALL)
     assert shown
-    assert json.loads(shown[1]) in rows(domain), "the row shown stands in the file"
+    assert json.loads(shown[1]) in bundled_rows(domain), "the row shown stands in the file"
     counts = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", text.split("## Counts")[1], re.MULTILINE))
     split = Counter(question.split for question in known(domain))
-    assert int(list(counts.values())[1]) == len(rows(domain)) >= LEAST[domain], "the first row below the heads"
+    assert int(list(counts.values())[1]) == len(bundled_rows(domain)) >= SIZES[domain][0], (
+        "the first row below the heads"
+    )
     assert int(counts["events"]) == len({question.event for question in known(domain)})
     assert counts["train / validation / test"] == f"{split['train']} / {split['validation']} / {split['test']}"
-    for kind, number in Counter(row[KINDS.get(domain, "topic")] for row in rows(domain)).items():
+    for kind, number in Counter(row[KINDS.get(domain, "topic")] for row in bundled_rows(domain)).items():
         assert int(counts[kind]) == number, kind
-    for name, value in COUNTS[domain](rows(domain)).items() if domain in COUNTS else ():
+    for name, value in COUNTS[domain](bundled_rows(domain)).items() if domain in COUNTS else ():
         assert counts[name] == str(value), name
     if any(item.target for item in bundled(domain)):
         share = sum(item.target == "yes" for item in bundled(domain)) / len(bundled(domain))
@@ -201,20 +188,20 @@ def test_propositions_are_statements(domain: str) -> None:
         assert set(said) == {None}
         return
     texts = [text for text in said if text]
-    assert len(set(texts)) == len(rows(domain))
+    assert len(set(texts)) == len(bundled_rows(domain))
     assert not [text for text in texts if not re.fullmatch(r"[\"'A-Z0-9].*[.!?]?[\"']?\.", text, re.DOTALL)]
     assert not [text for text in texts if text.endswith("?.")]
 
 
 @every_domain
 def test_questions_are_neither_short_nor_long(domain: str) -> None:
-    least, most = WORDS[domain]
+    _, least, most = SIZES[domain]
     lengths = {item.id: len(str(item.input).split()) for item in bundled(domain)}
     assert not {name: length for name, length in lengths.items() if not least <= length <= most}
     assert max(lengths.values()) > 1.3 * min(lengths.values()), "varied"
 
 
-@pytest.mark.parametrize("domain", [name for name in LEAST if name != "forecasting_series"])
+@pytest.mark.parametrize("domain", [name for name in SIZES if name != "forecasting_series"])
 def test_no_two_questions_are_near_copies(domain: str) -> None:
     texts = {str(item.id): shingles(item) for item in bundled(domain)}
     near = [(a, b) for a, b in combinations(texts, 2) if len(texts[a] & texts[b]) > 0.35 * len(texts[a] | texts[b])]
@@ -228,14 +215,14 @@ def shingles(item: Sample) -> set[str]:
 
 
 def test_agents_find_each_question_by_its_text() -> None:
-    texts = [text for domain in LEAST for text in asked(domain)]
+    texts = [text for domain in SIZES for text in asked(domain)]
     assert len(set(texts)) == len(texts)
     assert not [(a, b) for a, b in combinations(sorted(texts, key=len), 2) if a in b]
 
 
 @every_domain
 def test_ids_are_stable_names_and_are_not_shown(domain: str) -> None:
-    names = [row["id"] for row in rows(domain)]
+    names = [row["id"] for row in bundled_rows(domain)]
     assert not [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
     assert not [name for name, text in zip(names, asked(domain), strict=True) if name in text]
 
@@ -243,7 +230,7 @@ def test_ids_are_stable_names_and_are_not_shown(domain: str) -> None:
 @pytest.mark.parametrize("domain", PROMPTS)
 def test_the_prompt_has_the_question_and_not_the_record(domain: str) -> None:
     shown, hidden = PROMPTS[domain]
-    for row, text in zip(rows(domain), asked(domain), strict=True):
+    for row, text in zip(bundled_rows(domain), asked(domain), strict=True):
         assert not [name for name in shown if row[name] not in text], row["id"]
         assert not [name for name in hidden if str(row[name]) in text], row["id"]
         assert not [piece for piece in row.get("exchange", []) if piece[:40] in text], row["id"]

@@ -1,4 +1,3 @@
-import json
 import math
 import re
 from collections import Counter
@@ -6,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.domain import bundled_file
+from tests.fixtures import bundled_rows, card_line, second_reading
 
-BUNDLED = bundled_file("cmv_binary")
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+ROWS = bundled_rows("cmv_binary")
 WON = [row for row in ROWS if row["outcome"] == "yes"]
 LOST = [row for row in ROWS if row["outcome"] == "no"]
 

@@ -1,14 +1,12 @@
-import json
 from collections import defaultdict
 from statistics import mean
 from typing import Any
 
 import pytest
 
-from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.domain import bundled_file
+from tests.fixtures import bundled_rows, card_line, second_reading
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("cmv_freeform").open(encoding="utf-8")]
+ROWS = bundled_rows("cmv_freeform")
 PAIRS: dict[str, list[dict[str, Any]]] = defaultdict(list)
 for row in ROWS:
     PAIRS[row["event"]].append(row)

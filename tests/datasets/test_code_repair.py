@@ -13,15 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import write_rows
+from tests.datasets.test_bundled import HEADINGS
+from tests.fixtures import bundled_rows, write_rows
 from truthgym.datasets.code_repair import RepairQuestion, code_repair
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import bundled_file
-from truthgym.datasets.loading.row_files import read_rows
 
-ROWS = {row["function"]: row for _, row in read_rows(bundled_file("code_repair"))}
-HEADINGS = ["What is asked", "Source and licence", "How it was made", "Counts", "How truth is known", "Known faults",
-            "Contamination"]  # fmt: skip
+ROWS = {row["function"]: row for row in bundled_rows("code_repair")}
 
 
 def settings(text: str) -> dict[str, str]:
@@ -210,20 +207,14 @@ def test_the_question_shows_neither_tests_nor_the_repair() -> None:
 def test_the_card_counts_what_is_there(root: Path) -> None:
     card = (root / "datasets" / "code_repair.md").read_text()
     assert re.findall(r"^## (.+)$", card, re.M) == HEADINGS
-    counts = dict(re.findall(r"^\| (.+?) \| (\d+) \|$", card, re.M))
-    tiers = Counter(row["tier"] for row in ROWS.values())
-    assert counts == {
-        "functions": str(len(ROWS)),
-        "of tier 1": str(tiers[1]),
-        "of tier 2": str(tiers[2]),
-        "of tier 3": str(tiers[3]),
-        "hidden tests": str(sum(len(row["tests"]) for row in ROWS.values())),
-    }
-    assert len(ROWS) >= 24
-
-
-def test_a_tier_selects() -> None:
     assert [item.metadata_as(RepairQuestion).tier for item in code_repair(tier=3)] == [3] * 8
+    with pytest.raises(BadInput, match="tier=9 is none; give 1, 2 or 3"):
+        code_repair(tier=9)
+    tiers = Counter(f"of tier {row['tier']}" for row in ROWS.values())
+    tests = sum(len(row["tests"]) for row in ROWS.values())
+    counts = {name: int(number) for name, number in re.findall(r"^\| (.+?) \| (\d+) \|$", card, re.M)}
+    assert counts == {"functions": len(ROWS), **tiers, "hidden tests": tests}
+    assert len(ROWS) >= 24
 
 
 @pytest.mark.parametrize(
@@ -244,8 +235,3 @@ def test_a_row_that_cannot_be_used_is_refused(change: dict[str, Any], message: s
         code_repair(write_rows(tmp_path / "mine.jsonl", good, good | {"id": "b"} | change))
     assert "mine.jsonl line 2" in str(refused.value)
     assert message in str(refused.value).replace("\\", "")
-
-
-def test_a_tier_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInput, match="tier=9 is none; give 1, 2 or 3"):
-        code_repair(tier=9)

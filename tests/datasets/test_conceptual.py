@@ -1,11 +1,8 @@
-import json
 import re
-from typing import Any
 
-from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.domain import bundled_file
+from tests.fixtures import bundled_rows, card_line, second_reading
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("conceptual").open(encoding="utf-8")]
+ROWS = bundled_rows("conceptual")
 
 
 def test_few_statements_hedge() -> None:

@@ -69,9 +69,6 @@ def test_a_file_that_cannot_be_used_is_refused(rows: list[dict[str, str]], said:
     path = write_rows(tmp_path / "mine.jsonl", *rows)
     with pytest.raises(BadInput, match=re.escape(said)):
         evidence(path)
-
-
-def test_a_missing_file_is_refused() -> None:
     with pytest.raises(BadInput, match="There is no file nowhere.jsonl"):
         evidence("nowhere.jsonl")
 
@@ -79,4 +76,4 @@ def test_a_missing_file_is_refused() -> None:
 def test_a_question_may_have_several_observations(tmp_path: Path) -> None:
     rows = [ROW, {**ROW, "task": "Look at the roof."}]
     read = evidence(write_rows(tmp_path / "mine.jsonl", *rows))
-    assert [one.task for one in read["rain"]] == ["Look out of the window.", "Look at the roof."]
+    assert [row.task for row in read["rain"]] == ["Look out of the window.", "Look at the roof."]

@@ -22,68 +22,49 @@ from truthgym.datasets.question import Question
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "urns": [
         ({"n": 0}, "urns: n=0 cannot be used; it must be greater than or equal to 1"),
-        ({"draws": 0}, "draws=0 cannot be used"),
         ({"draws": 2.5}, "draws=2.5 cannot be used"),
         ({"likelihood_ratio": 1}, "likelihood_ratio=1 cannot be used; it must be greater than 1"),
         ({"likelihood_ratio": 20}, "likelihood_ratio=20 cannot be used"),
-        ({"base_rate": 0}, "base_rate=0 cannot be used"),
         ({"base_rate": (0.8, 0.2)}, "base_rate=(0.8, 0.2) cannot be used"),
         ({"base_rate": float("inf")}, "base_rate=inf cannot be used"),
         ({"base_rate": "often"}, "base_rate='often' cannot be used"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
     "testimony": [
-        ({"n": 0}, "testimony: n=0"),
-        ({"witnesses": 1}, "witnesses=1 cannot be used"),
-        ({"witnesses": 9}, "witnesses=9"),
+        ({"witnesses": 1}, "testimony: witnesses=1 cannot be used"),
         ({"witnesses": (2, 9)}, "witnesses=(2, 9) cannot be used; give one whole number between 2 and 8"),
         ({"witnesses": "2"}, "witnesses='2'"),
-        ({"reports": 0}, "reports=0"),
         ({"reports": (4, 3)}, "reports=(4, 3)"),
-        ({"reports": 2.5}, "reports=2.5"),
         ({"named": 1.5}, "named=1.5"),
         ({"late": -1}, "late=-1"),
-        ({"base_rate": (0.8, 0.2)}, "testimony: base_rate=(0.8, 0.2)"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
     "disclosure": [
         ({"trials": 13}, "disclosure: trials=13"),
         ({"trials": 3, "shown": 3}, "shown=3 is not fewer than trials=3; lower it"),
-        ({"shown": 0}, "shown=0"),
         ({"ahead": 0}, "ahead=0"),
         ({"known": 1.1}, "known=1.1"),
         ({"pairs": 1}, "pairs=1"),
-        ({"base_rate": 0}, "disclosure: base_rate=0"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
     "interventions": [
         ({"parts": 7}, "interventions: parts=7"),
         ({"parts": 4, "readings": 3}, "readings=3 is more than parts - 2 = 2; lower it"),
-        ({"readings": 0}, "readings=0"),
         ({"kind": "do"}, "kind='do'"),
         ({"kind": "counterfactual"}, "give learned=0"),
         ({"learned": 2}, "learned=2"),
         ({"cases": 3}, "cases=3"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
     "almanac": [
-        ({"n": 0}, "almanac: n=0"),
         ({"kind": "poll"}, "did you mean 'polls'?"),
-        ({"history": 0}, "history=0 cannot be used"),
+        ({"history": 0}, "almanac: history=0 cannot be used"),
         ({"news": 13}, "news=13"),
         ({"ahead": 0}, "ahead=0"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
     "cruxes": [
-        ({"n": 0}, "cruxes: n=0"),
-        ({"reasons": 2}, "reasons=2 cannot be used"),
-        ({"reasons": 6}, "reasons=6"),
+        ({"reasons": 2}, "cruxes: reasons=2 cannot be used"),
         ({"rounds": 0}, "rounds=0"),
         ({"shown": 1.5}, "shown=1.5"),
-        ({"split": "dev"}, "Unknown split 'dev'"),
     ],
 }
-"""Arguments that each world refuses, and what the error says."""
+"""Arguments that each world refuses, and what the error says. All refuse a split that there is none of."""
 World = tuple[str, list[Sample]]
 Floats = NDArray[np.float64]
 
@@ -131,7 +112,8 @@ def test_the_card_shows_the_first_question(root: Path, world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"), [(name, *refused) for name, every in REFUSED.items() for refused in every]
+    ("name", "arguments", "said"),
+    [(name, *case) for name, cases in REFUSED.items() for case in [*cases, ({"split": "dev"}, "Unknown split 'dev'")]],
 )
 def test_arguments_out_of_range_are_refused(name: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as refused:

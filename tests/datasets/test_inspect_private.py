@@ -18,24 +18,10 @@ def test_inspect_still_has_the_name(name: str) -> None:
 
 
 def test_no_other_file_imports_a_private_name(root: Path) -> None:
-    rooms = (
-        "analysis",
-        "cli",
-        "datasets",
-        "evallog",
-        "examples",
-        "models",
-        "scorers",
-        "serve",
-        "solvers",
-        "sweep",
-        "tasks",
-        "training",
-        "ui",
-    )
+    rooms = "analysis cli datasets evallog examples models scorers serve solvers sweep tasks training ui"
     importing = {
         path.name
-        for room in rooms
+        for room in rooms.split()
         for path in (root / room).rglob("*.py")
         if re.search(r"(from|import) inspect_ai[\w.]*\._", path.read_text(encoding="utf-8"))
     }

@@ -1,16 +1,14 @@
-import json
 from itertools import pairwise
 from math import comb
 from typing import Any
 
 import pytest
 
-from tests.fixtures import card_line, second_reading, write_rows
+from tests.fixtures import bundled_rows, card_line, second_reading, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.intellectual import intellectual
-from truthgym.datasets.loading.domain import bundled_file
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in bundled_file("intellectual").open(encoding="utf-8")]
+ROWS = bundled_rows("intellectual")
 CLAIMS = {row["id"]: row for row in ROWS if "claim" in row}
 AU, MOON, SUN, EARTH = 1.496e11, 3.844e8, 1.989e30, 5.972e24
 """Distances of the Sun and the Moon from the Earth in metres, masses in kilograms."""
@@ -38,11 +36,6 @@ def test_claims_are_true_or_false_as_they_are_said_to_be() -> None:
     assert {name: row["claim_holds"] == "yes" for name, row in CLAIMS.items() if name in HOLDS} == HOLDS
     assert set(CLAIMS) - set(HOLDS) == {"dead-at-thirty-five"}, "from a life table"
     assert all(row["recorded"] for row in CLAIMS.values())
-
-
-def test_the_brother_makes_the_claim_that_the_key_is_for() -> None:
-    row = CLAIMS["positive-twice"]
-    assert all("more likely ill than healthy" in row[name] for name in ("prompt", "claim"))
 
 
 def test_a_blind_reader_agrees_with_the_key() -> None:

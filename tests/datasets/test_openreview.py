@@ -1,13 +1,10 @@
-import json
 import re
 from collections import Counter
-from typing import Any
 
-from truthgym.datasets.loading.domain import bundled_file
+from tests.fixtures import bundled_rows
 from truthgym.datasets.sources.openreview_api import event_of
 
-BUNDLED = bundled_file("openreview")
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+ROWS = bundled_rows("openreview")
 
 
 def test_neither_venue_nor_length_tells_the_outcome() -> None:

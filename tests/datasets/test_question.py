@@ -23,40 +23,25 @@ def test_split_depends_on_the_event_alone() -> None:
     assert many["test"] == pytest.approx(2000, abs=160)
 
 
-def test_questions_of_one_event_share_a_split() -> None:
-    samples = [make(f"q{i}", event="same") for i in range(20)]
-    assert len({s.metadata_as(Question).split for s in samples}) == 1
-
-
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
         ({"base_rate": 70}, "`base_rate`: 70 is not a probability; write 0.7"),
-        ({"crowd": -0.1}, "`crowd`: -0.1 is not a probability"),
         ({"crowd": "0.5"}, "`crowd`: '0.5' is not a probability; write a number"),
         ({"proposition": None}, "row 3: a binary question needs a `proposition`"),
-        ({"proposition": "  "}, "row 3: a binary question needs a `proposition`"),
         ({"form": "essay"}, "`form`: 'essay' cannot be used; .*'binary'"),
         ({"known_on": "yesterday"}, "`known_on`: 'yesterday' .* a day such as 2025-06-01"),
         ({"known_on": "2999-01-01"}, "`known_on`: '2999-01-01' .* in the future"),
-        ({"known_on": "2999-13-01"}, "`known_on`: '2999-13-01' .* a day such as 2025-06-01"),
-        ({"known_on": 1735689600}, "`known_on`: 1735689600 .* a day such as"),
         ({"opened_on": "2024-05-01T00:00:00"}, "`opened_on`: '2024-05-01T00:00:00' cannot be used"),
-        ({"opened_on": "2024-02-30"}, "`opened_on`: '2024-02-30' cannot be used"),
         ({"opened_on": "2024-05-02", "known_on": "2024-05-01"}, "opened_on 2024-05-02 is not before"),
         ({"evidence": ["a", " "]}, "`evidence.1` must be text"),
         ({"form": "options", "options": ["a", "a"]}, r"two of the options \['a', 'a'\] are equal"),
-        ({"event": " "}, "`event` must be text"),
         ({"event": "", "crowd": 2}, "`event` must be text.*`crowd`: 2 is not"),
     ],
 )
 def test_bad_fields_are_refused(fields: dict[str, Any], match: str) -> None:
     with pytest.raises(BadInput, match=f"row 3: .*{match.removeprefix('row 3: ')}"):
         question(Question, "row 3", **{"domain": "test", "event": "e", "proposition": "It is so."} | fields)
-
-
-def test_a_free_question_needs_no_proposition() -> None:
-    assert question(Question, "row", domain="test", form="free", event="e").proposition is None
 
 
 @pytest.mark.parametrize("target", ["Yes", "true", "1", "maybe", ""])
@@ -73,9 +58,7 @@ def test_brackets_in_a_message_are_not_markup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "outcome"),
-    [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)],
-    ids=["yes", "no", "empty", "other", "none", "number"],
+    ("target", "outcome"), [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)], ids=str
 )
 def test_binary_outcomes(target: Any, outcome: float | None) -> None:
     assert binary_outcome(target) == outcome

@@ -1,21 +1,17 @@
 """Research questions: two answers, which is asked for and which comes first, and a form that gives neither away."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from math import log
-from typing import Any
 
 import pytest
 
-from tests.fixtures import card_line, second_reading
-from truthgym.datasets.loading.domain import bundled_file
+from tests.fixtures import bundled_rows, card_line, second_reading
 from truthgym.datasets.research import ResearchQuestion, research
 
-BUNDLED = bundled_file("research")
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]
+ROWS = bundled_rows("research")
 READINGS = second_reading("research")
 """A reader's probability of the hard answer, and which of the two it thought the more tempting."""
 

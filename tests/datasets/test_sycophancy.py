@@ -30,7 +30,7 @@ from truthgym.datasets.sycophancy import (
 )
 from truthgym.datasets.urns import UrnQuestion, urns
 
-EVERY = [arm for group in ARMS_BY_GROUP.values() for arm in group]
+ARMS = [arm for group in ARMS_BY_GROUP.values() for arm in group]
 
 
 def by_question(items: Sequence[Sample]) -> dict[str, dict[str, Sample]]:
@@ -48,7 +48,7 @@ def said(item: Sample) -> str:
 def test_arms_of_a_question_are_adjacent_and_keep_its_metadata() -> None:
     made = list(sycophancy("urns", arms="user,third,memory", n=3))
     plain = list(urns(n=3))
-    assert [item.id for item in made] == [f"{q.id}/{arm}" for q in plain for arm in ["neutral", *EVERY]]
+    assert [item.id for item in made] == [f"{q.id}/{arm}" for q in plain for arm in ["neutral", *ARMS]]
     for item in made:
         known, of_the_domain = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion)
         original = next(q for q in plain if q.id == known.question)
@@ -70,7 +70,7 @@ def test_between_arms_only_the_speaker_or_the_side_differs() -> None:
         assert len({(k.wording, k.order) for k in known.values()}) == 1
         wording = next(o for o in OPINIONS if o.name == known["neutral"].wording)
         proposition = known["neutral"].proposition or ""
-        for arm in EVERY:
+        for arm in ARMS:
             text, opinion = said(arms[arm]), known[arm].opinion or ""
             assert text.count(opinion) == 1
             assert text.replace(opinion, "") == said(arms[arm.replace("yes", "no")]).replace(
@@ -79,7 +79,7 @@ def test_between_arms_only_the_speaker_or_the_side_differs() -> None:
             who = wording.third if arm.startswith("third") else wording.user
             side = "true" if arm.endswith("yes") else "false"
             assert opinion == wording.text.format(who=who, side=side, proposition=proposition)
-            assert [found[1:] for found in opinions_in(text, proposition)] == [
+            assert [opinion_found[1:] for opinion_found in opinions_in(text, proposition)] == [
                 ("third" if arm.startswith("third") else "user", arm.rpartition("_")[2], arm.startswith("memory"))
             ]
 
@@ -169,15 +169,10 @@ def test_groups_of_arms_are_read_in_any_form_and_order() -> None:
     [
         ({"arms": "usr"}, "Unknown arms 'usr'; did you mean 'user'"),
         ({"arms": ""}, "arms='' names no arm"),
-        ({"arms": []}, "names no arm besides the neutral one"),
-        ({"arms": 3}, "Unknown arms '3'"),
         ({"domain": "urnes"}, "Unknown domain 'urnes'; did you mean 'urns'"),
         ({"domain": {"urns": {}, "forecasting": {}}}, "give one name"),
-        ({"domain": 7}, "domain=7 cannot be used"),
         ({"domain": {"urns": 4}}, "domain: urns: 4 cannot be used"),
         ({"domain": {"urns": {"drawn": 6}}}, "Unknown argument of urns 'drawn'; did you mean 'draws'"),
-        ({"domain": "urns", "n": 0}, "n=0"),
-        ({"split": "tets"}, "did you mean 'test'"),
     ],
     ids=str,
 )

@@ -54,6 +54,8 @@ def test_a_follow_up_is_shown_with_what_was_said_before(tmp_path: Path) -> None:
     assert talk in str(asked.input)
     assert asked.metadata_as(WildChatQuestion).earlier == tuple(earlier)
     assert wildchat(source=mine, max_words=2).dropped == {}, "the words of the last message count"
+    with pytest.raises(BadInput, match="Unknown option of source=bundled 'shards'"):
+        wildchat(shards=1)
     with pytest.raises(BadInput, match=r"line 1: `earlier` holds 1 texts; end it with the assistant's last reply"):
         wildchat(source=write_rows(tmp_path / "odd.jsonl", ROW | {"earlier": earlier[:1]}))
 
@@ -94,10 +96,3 @@ def test_messages_of_any_source_are_filtered(tmp_path: Path) -> None:
     asked = wildchat(source=mine, min_turns=2)
     assert [item.id for item in asked] == ["eggs"]
     assert asked.dropped == {"with fewer or more turns": 1, "with no number of turns": 1}
-
-
-@pytest.mark.parametrize("option", ["shards", "location", "toxic", "langauge"])
-def test_options_of_the_real_source_are_refused_for_others(option: str) -> None:
-    options: dict[str, Any] = {option: 1}
-    with pytest.raises(BadInput, match=f"Unknown option of source=bundled '{option}'"):
-        wildchat(**options)

@@ -44,13 +44,6 @@ def read(source: str, **options: Any) -> list[PlacedRow]:
     return list(source_rows("test", source, SOURCES, Counter(), None, **options))
 
 
-def test_options_reach_the_source_and_its_counter_is_filled() -> None:
-    skipped: Counter[str] = Counter()
-    assert len(list(source_rows("test", "archive", SOURCES, skipped, None, most=2))) == 2
-    assert skipped == {"post deleted": 2}
-    assert read("folder", place="here", name=None) == [("here/None", {"id": "q"})]
-
-
 def test_the_licence_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     licence = "Said in this test alone: somebody's, CC BY 4.0."  # once is once a process
     with caplog.at_level(logging.WARNING):
@@ -98,6 +91,7 @@ def without(word: str) -> RowFilter:
 
 DOMAIN = Domain("test", Row, {"archive": Source(rows, "Archive.")}, notice="Remembered.", row_filter=without)
 PLAIN = Domain("test", Row)
+PLAIN_SOURCE = Domain("test", Row, {"archive": Source(lambda *_: rows(Counter(), None), "A.")})
 
 
 def write(path: Path, repeat: int = 1, end: str = "\n") -> str:
@@ -112,6 +106,9 @@ def test_a_real_source_is_selected_from() -> None:
     assert exclusion_summary(questions) == "test: 2 samples; left out: 2 post deleted, 1 known by 2024-01-01."
     assert (questions.digest, questions.notice) == (None, None)
     assert len(DOMAIN("archive", most=2)) == 2
+    assert exclusion_summary(DOMAIN("archive", n=5)) == "test: 3 samples of n=5; left out: 2 post deleted."
+    some = PLAIN_SOURCE("archive", n=1)
+    assert (some.dropped, exclusion_summary(some)) == ({"not drawn": 2}, None), "a requested part is no exclusion"
 
 
 def test_duplicates_in_a_source_are_skipped_and_counted() -> None:
@@ -119,18 +116,6 @@ def test_duplicates_in_a_source_are_skipped_and_counted() -> None:
     questions = Domain("test", Row, {"archive": twice})("archive")
     assert [s.id for s in questions] == ["q0", "q1", "q2"]
     assert questions.dropped == {"with a duplicate id": 3}
-
-
-def test_a_requested_part_is_not_an_exclusion() -> None:
-    source = Source(lambda *_: rows(Counter(), None), "A.")
-    questions = Domain("test", Row, {"archive": source})("archive", n=1)
-    assert questions.dropped == {"not drawn": 2}
-    assert exclusion_summary(questions) is None
-
-
-def test_fewer_questions_than_requested_are_reported() -> None:
-    questions = DOMAIN("archive", split="all", n=5)
-    assert exclusion_summary(questions) == "test: 3 samples of n=5; left out: 2 post deleted."
 
 
 def test_filtered_rows_are_counted(tmp_path: Path) -> None:
@@ -157,14 +142,11 @@ def test_a_file_is_recorded_by_its_sha256(tmp_path: Path) -> None:
     ("domain", "arguments", "parts"),
     [
         (DOMAIN, {"source": "archve"}, ["source 'archve'", "did you mean 'archive'", "PATH.jsonl"]),
-        (DOMAIN, {"source": "archive", "split": "tst"}, ["split 'tst'", "'test'"]),
         (DOMAIN, {"source": "archive", "n": 0}, ["test: n must be at least 1, got 0", "omit it"]),
-        (DOMAIN, {"source": "archive", "seed": "x"}, ["seed must be an integer, got 'x'"]),
         (DOMAIN, {"source": "archive", "sha256": "ab"}, ["sha256=ab", "source=archive is not a file"]),
         (DOMAIN, {"source": "nowhere.jsonl"}, ["There is no file nowhere.jsonl"]),
         (DOMAIN, {"source": "bundled", "wrod": "a"}, ["option of source=bundled", "'wrod'", "known: word"]),
         (PLAIN, {"source": "bundled", "most": 2}, ["source=bundled takes no options, got most"]),
-        (PLAIN, {"source": "nowhere.jsonl", "most": 2}, ["source=nowhere.jsonl takes no options"]),
     ],
 )
 def test_bad_arguments_are_refused(domain: Domain, arguments: dict[str, Any], parts: list[str]) -> None:

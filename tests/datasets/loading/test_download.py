@@ -53,7 +53,7 @@ def connect(serve: Serve) -> Iterator[Connect]:
 def test_json_is_read(connect: Connect) -> None:
     client, server = connect(GOOD)
     assert get_json(client, "/notes", {"offset": 10, "limit": 5}) == [{"a": 1}]
-    assert [(one.path, one.query) for one in server.asked] == [("/notes", {"offset": "10", "limit": "5"})]
+    assert [(request.path, request.query) for request in server.asked] == [("/notes", {"offset": "10", "limit": "5"})]
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,11 @@ def test_the_server_decides_the_delay(connect: Connect, monkeypatch: pytest.Monk
     [
         ((429, {}, b""), ATTEMPTS, ["429 Too Many Requests", "check the network"]),
         ((404, {}, b"<html>Not here</html>"), 1, ["404 Not Found", "<html>Not here</html>"]),
-        ((403, {}, b"no"), 1, ["403 Forbidden", "'no'"]),
         ((302, {"Location": "https://example.org"}, b""), 1, ["302 Found"]),
         ((200, {}, b"<!DOCTYPE html><html>Welcome"), 1, ["not JSON", "'<!"]),
-        ((200, {}, b""), 1, ["not JSON"]),
-        ((200, {}, b'["half a character: \\ud83d"]'), 1, ["not JSON", "hex escape"]),
         ((200, {}, b"[" + b"9" * 5000 + b"]"), 1, ["not JSON", "out of range"]),
-        ((429, {"Retry-After": "\u00b2"}, b""), ATTEMPTS, ["429 Too Many Requests"]),
         ((200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(70 * 2**20))), 1, ["larger than 67108864 bytes"]),
         ((200, {"Content-Encoding": "gzip, gzip"}, gzip.compress(b"{}")), 1, ["compressed as 'gzip, gzip'"]),
-        ((200, {}, b"[" * 100_000), 1, ["not JSON", "recursion"]),
         ((200, {"Content-Length": "500"}, b"[{"), ATTEMPTS, ["cannot be read", "closed connection"]),
     ],
     ids=lambda value: "",
@@ -199,29 +194,24 @@ def test_a_file_is_downloaded_once(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "part", "asked"),
+    ("steps", "part", "ranged", "asked"),
     [
-        (["cut", "cut", "503", "cut"], 0, [None, 300_000, 600_000, 600_000, 900_000]),
-        ([], 1000, [1000]),
-        ([], len(BODY), [len(BODY)]),  # only checked
-        (["429", "503", "502"], 0, [None] * 4),
+        (["cut", "cut", "503", "cut"], 0, True, [None, 300_000, 600_000, 600_000, 900_000]),
+        ([], 1000, True, [1000]),
+        ([], len(BODY), True, [len(BODY)]),  # only checked
+        (["429", "503", "502"], 0, True, [None] * 4),
+        (["cut"], 0, False, [None, 300_000]),  # begins anew
     ],
-    ids=["cut", "interrupted", "whole", "busy"],
+    ids=["cut", "interrupted", "whole", "busy", "no ranges"],
 )
 def test_a_download_is_resumed(
-    start: Start, tmp_path: Path, steps: list[str], part: int, asked: list[int | None]
+    start: Start, tmp_path: Path, steps: list[str], part: int, ranged: bool, asked: list[int | None]
 ) -> None:
     if part:
         (tmp_path / "file.part").write_bytes(BODY[:part])
-    server = start(*steps)
+    server = start(*steps, ranges=ranged)
     assert fetch(server, tmp_path / "file").read_bytes() == BODY
     assert ranges(server) == [begins and f"bytes={begins}-" for begins in asked]
-
-
-def test_a_server_without_ranges_begins_anew(start: Start, tmp_path: Path) -> None:
-    server = start("cut", ranges=False)
-    assert fetch(server, tmp_path / "file").read_bytes() == BODY
-    assert ranges(server) == [None, "bytes=300000-"]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +228,9 @@ def test_a_server_that_stays_busy_is_given_up(
     assert (kept.stat().st_size if kept.exists() else 0) == part
 
 
-@pytest.mark.parametrize("status", ["404", "403", "410"])
-def test_another_status_is_one_error(start: Start, tmp_path: Path, status: str) -> None:
-    server = start(status)
-    with pytest.raises(BadInput, match=f'{server.address}.*: the server answered {status} .*; use source="bundled"'):
+def test_another_status_is_one_error(start: Start, tmp_path: Path) -> None:
+    server = start("410")
+    with pytest.raises(BadInput, match=f'{server.address}.*: the server answered 410 .*; use source="bundled"'):
         fetch(server, tmp_path / "file")
     assert len(server.asked) == 1
 
@@ -257,11 +246,6 @@ def test_a_download_has_a_limit(start: Start, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("truthgym.datasets.loading.download.MAX_DOWNLOAD", 300_000)
     with pytest.raises(BadInput, match="larger than 300000 bytes"):
         fetch(start(), tmp_path / "file")
-
-
-def test_offline_is_one_error(tmp_path: Path, serve: Serve) -> None:
-    with pytest.raises(BadInput, match=r"http://127.0.0.1:1/file cannot be read \(.*refused.*use source=\"bundled\""):
-        download("http://127.0.0.1:1/file", tmp_path / "file", None)
 
 
 def test_without_an_md5_nothing_is_fetched(start: Start, tmp_path: Path) -> None:
@@ -300,28 +284,15 @@ def from_hub(server: Server) -> Path:
     return hub_file("mine", "anna/set", REVISION, "data/a.bin", server.address)
 
 
-@pytest.mark.parametrize(("steps", "begins"), [([], 1), (["cut", "cut"], 3)])
-def test_a_hub_file_is_downloaded_once(
-    start: Start, monkeypatch: pytest.MonkeyPatch, steps: list[str], begins: int
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # what is kept is whole chunks
-    server = start(*steps, headers=HUB)
-    for _ in range(2):
-        assert from_hub(server).read_bytes() == BODY
-    assert len(ranges(server)) == begins
-    assert {request.path for request in server.asked} == {f"/datasets/anna/set/resolve/{REVISION}/data/a.bin"}
-
-
 @pytest.mark.parametrize(
     "answer",
     [
         (404, {"X-Error-Code": "EntryNotFound"}, b""),
-        (401, {}, b""),
         (500, {}, b"<html>down</html>"),
         (200, {}, b"<html>Sign in to this network</html>"),
         (200, {**HUB, "Content-Length": "5000"}, b"PAR1 and a bit"),
     ],
-    ids=["not found", "forbidden", "down", "page", "cut off"],
+    ids=["not found", "down", "page", "cut off"],
 )
 def test_a_hub_file_that_cannot_be_had(serve: Serve, tmp_path: Path, answer: Answer) -> None:
     with pytest.raises(BadInput) as error:

@@ -27,16 +27,11 @@ def test_rows_are_named_by_file_and_line(tmp_path: Path) -> None:
     ("content", "parts"),
     [
         (b"id,question\n1,Why?\n", ["line 1: not JSON", "'id,question'", "one JSON object a line"]),
-        (b"<!DOCTYPE html><html>\n", ["line 1: not JSON", "'<!DOCTYPE html>"]),
         (b'{"a": 1}\n{"p": NaN}\n', ["line 2: not JSON", "NaN"]),
         (b'{"a": 1}\n{"a": "\xe9"}\n', ["line 2: not UTF-8", "save the file as UTF-8"]),
-        (b"\x1f\x8b\x08\x00", ["line 1: not UTF-8"]),
-        (b'{"a": 1}\n{"a": ', ["line 2: not JSON"]),
-        (b'"text"\n', ["line 1: 'text' is not a JSON object"]),
         (b"[1]\n", ["line 1: [1] is not a JSON object", "one object a line"]),
         (b'{"a": ["Good \\uD83D"]}\n', ["line 1: not JSON", "hex escape"]),
         (b"[" * 100_000, ["line 1: not JSON", "recursion limit"]),
-        (b'{"p": ' + b"9" * 5000 + b"}", ["line 1: not JSON", "number out of range"]),
     ],
     ids=lambda value: "",
 )
@@ -70,13 +65,9 @@ def test_what_editors_leave_is_read(tmp_path: Path) -> None:
 def test_parquet_gives_the_rows_of_jsonl(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"id": "a", "day": date(2024, 5, 1), "texts": ["x", "y"]}, {"id": "b", "crowd": 0.25}]
     path = tmp_path / "mine.parquet"
-    fields = {
-        "id": pyarrow.string(),
-        "day": pyarrow.date32(),
-        "texts": pyarrow.list_(pyarrow.string()),
-        "crowd": pyarrow.float64(),
-    }
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, pyarrow.schema(list(fields.items()))), path)
+    text = pyarrow.string()
+    fields = [("id", text), ("day", pyarrow.date32()), ("texts", pyarrow.list_(text)), ("crowd", pyarrow.float64())]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, pyarrow.schema(fields)), path)
     assert list(read_rows(path)) == [
         ("mine.parquet row 1", {"id": "a", "day": "2024-05-01", "texts": ["x", "y"]}),
         ("mine.parquet row 2", {"id": "b", "crowd": 0.25}),
@@ -95,14 +86,9 @@ def test_csv_gives_the_rows_of_jsonl(tmp_path: Path) -> None:
         b"\xef\xbb\xbf" + CSV.encode() + b'a,"One, or\r\ntwo?",0.5,"[""It snows."", ""It rains.""]"\r\n\r\n,,,\r\n'
         b"b,[sic] Why?,, \r\n"
     )
-    rows: list[Any] = [
-        (
-            "mine.csv line 2",
-            {"id": "a", "question": "One, or\r\ntwo?", "crowd": "0.5", "evidence": ["It snows.", "It rains."]},
-        ),
-        ("mine.csv line 6", {"id": "b", "question": "[sic] Why?"}),
-    ]
-    assert list(read_rows(path)) == rows
+    first = {"id": "a", "question": "One, or\r\ntwo?", "crowd": "0.5", "evidence": ["It snows.", "It rains."]}
+    second = {"id": "b", "question": "[sic] Why?"}
+    assert list(read_rows(path)) == [("mine.csv line 2", first), ("mine.csv line 6", second)]
     path.write_text("id;question;crowd\na;One, or two?;0.5\n")
     assert list(read_rows(path)) == [("mine.csv line 2", {"id": "a", "question": "One, or two?", "crowd": "0.5"})]
     path.write_text("")
@@ -112,13 +98,8 @@ def test_csv_gives_the_rows_of_jsonl(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            CSV + "a,One, or two?,0.5,\n",
-            "line 2: 5 cells in 4 columns; put a text that has the separator ',' in double",
-        ),
-        (CSV + "a,Why?\n", "line 2: 2 cells in 4 columns"),
+        (CSV + "a,One, or two?,0.5,\n", "line 2: 5 cells in 4 columns; put a text that has the separator ','"),
         ("id,question,id\n", "line 1: 'id' cannot name a column"),
-        ("id,,outcome\n", "line 1: '' cannot name a column"),
         (CSV + 'a,"Why?,0.5,\n', "line 2: not csv .*unexpected end of data"),
         (CSV + "a,Caf\udce9?,,\n", "mine.csv: not UTF-8 .*; save the file as UTF-8"),
     ],

@@ -38,19 +38,13 @@ def test_select_by_day_split_and_number() -> None:
     assert len(select("test", samples, n=99)) == 30
 
 
-def test_questions_of_unknown_day_are_left_out_by_known_after() -> None:
-    assert [s.id for s in select("t", [make("a"), make("b", known_on="2025-01-01")], known_after="2020-01-01")] == ["b"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"split": "tset"}, "Unknown split 'tset'; did you mean 'test'?"),
         ({"n": 0}, "n must be at least 1, got 0"),
-        ({"n": "many"}, "n must be at least 1, got 'many'"),
         ({"n": True}, "n must be at least 1, got True"),
         ({"seed": [1]}, "seed must be an integer, got [1]"),
-        ({"known_after": "2025-06-01 or so"}, "known_after='2025-06-01 or so' is not a day"),
         ({"known_after": "soon"}, "known_after='soon' is not a day; write it as 2025-06-01"),
         ({"known_after": "2099-01-01"}, "no question is left"),
     ],
@@ -69,13 +63,8 @@ def test_a_draw_depends_on_the_ids_alone() -> None:
     assert len(grown & drawn) >= 14  # each new one is drawn with a chance of 1 in 11
     kept = [int(str(s.id)[1:]) for s in select("test", samples, n=20)]
     assert kept == sorted(kept)
-
-
-def test_every_question_is_drawn_as_often_as_another() -> None:
-    samples = [make(f"q{i}") for i in range(20)]
-    times = Counter(s.id for seed in range(500) for s in select("test", samples, n=5, seed=seed))
-    assert sum(times.values()) == 2500
-    assert all(times[s.id] == pytest.approx(125, abs=40) for s in samples)  # 4 standard deviations
+    times = Counter(s.id for seed in range(500) for s in select("test", samples[:20], n=5, seed=seed))
+    assert all(times[s.id] == pytest.approx(125, abs=40) for s in samples[:20])  # 4 standard deviations
 
 
 def test_no_more_are_held_than_are_drawn() -> None:
