@@ -1,5 +1,4 @@
 import gc
-import math
 import os
 import sys
 from functools import cache
@@ -13,20 +12,12 @@ from hypothesis import settings
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ContentReasoning,
-    ContentText,
-    Model,
-    ModelOutput,
-    ModelUsage,
-    get_model,
-)
+from inspect_ai.model import Model
+from inspect_ai.scorer import Scorer
 from inspect_ai.solver import Solver
 
-from tests.fixtures import QUIET, Fails, Heard, Listens, Number, Plain, Rain, Reason, Reply, Run, Says, Solve, Thinks
-from truthgym.datasets.question import Question, question, sample
+from tests import fixtures
+from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
 from truthgym.solvers.prepare import prepare
 
 ROOT = Path(__file__).parent.parent
@@ -97,59 +88,22 @@ def fails(tmp_path: Path) -> Fails:
 
 @pytest.fixture
 def says() -> Says:
-    """Make a mock model that replies with a text, or with what a function of the conversation returns."""
-
-    def make(reply: Reply) -> Model:
-        def generate(messages: list[ChatMessage], *_: Any) -> ModelOutput:
-            output = reply(messages) if callable(reply) else reply
-            output = ModelOutput.from_content("mockllm/model", output) if isinstance(output, str) else output
-            # Without usage, Inspect would download a tokenizer.
-            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-            return output
-
-        return get_model("mockllm/model", custom_outputs=generate, memoize=False)
-
-    return make
+    return fixtures.says
 
 
 @pytest.fixture
 def plain() -> Plain:
-    """A reply that states a belief of 0.6 in the requested form, or says nothing if no belief is requested."""
-
-    def reply(messages: list[ChatMessage]) -> str:
-        request = messages[-1].text
-        if "whole number from 0 to 100" in request:
-            return "60%"
-        return r"I think so. \finalBeliefProb{0.6}" if "finalBeliefProb" in request else "Hm."
-
-    return reply
+    return fixtures.plain
 
 
 @pytest.fixture
-def listens(says: Says, plain: Plain) -> Listens:
-    """Make a mock model, and the list of the conversations that it is sent, one per call."""
-
-    def make(reply: Reply = plain) -> tuple[Model, Heard]:
-        heard: Heard = []
-
-        def output(messages: list[ChatMessage]) -> str | ModelOutput:
-            heard.append(list(messages))
-            return reply(messages) if callable(reply) else reply
-
-        return says(output), heard
-
-    return make
+def listens() -> Listens:
+    return fixtures.listens
 
 
 @pytest.fixture
 def thinks() -> Thinks:
-    """Make a reasoning model's output: reasoning content, then the reply."""
-
-    def make(text: str, *reasoning: ContentReasoning) -> ModelOutput:
-        message = ChatMessageAssistant(content=[*reasoning, ContentText(text=text)], source="generate")
-        return ModelOutput.from_message(message)
-
-    return make
+    return fixtures.thinks
 
 
 @pytest.fixture
@@ -160,14 +114,7 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def rain() -> Rain:
-    """Make a small question with three pieces of evidence."""
-
-    def make(**fields: Any) -> Sample:
-        evidence = ["It thundered.", "It cleared.", "Clouds came."]
-        given = {"domain": "test", "event": "e", "proposition": "It rains.", "evidence": evidence} | fields
-        return sample("q", "Will it rain?", "yes", question(Question, "q", **given), "q")
-
-    return make
+    return fixtures.rain
 
 
 @pytest.fixture
@@ -180,39 +127,20 @@ def solve(run: Run) -> Solve:
         item: Sample,
         epochs: int = 1,
         prompt: str | None = None,
+        scorer: Scorer | list[Scorer] | None = None,
         **arguments: Any,
     ) -> EvalSample:
-        log = run(Task(dataset=[item], setup=prepare(prompt), solver=solver, epochs=epochs), model, **arguments)
-        assert log.samples
-        return log.samples[-1]
+        task = Task(dataset=[item], setup=prepare(prompt), solver=solver, scorer=scorer, epochs=epochs)
+        return fixtures.samples(run(task, model, **arguments))[-1]
 
     return run_solver
 
 
 @pytest.fixture
 def number() -> Number:
-    """Read one number of a sample's score."""
-
-    def read(done: EvalSample, scorer: str, key: str) -> float:
-        assert done.scores
-        values = done.scores[scorer].value
-        assert isinstance(values, dict)
-        value = values[key]
-        assert isinstance(value, int | float)
-        return value
-
-    return read
+    return fixtures.number
 
 
 @pytest.fixture
 def reason() -> Reason:
-    """The reason why a scorer left a sample unscored. All its values must be NaN."""
-
-    def read(done: EvalSample, scorer: str) -> str:
-        assert done.scores
-        values = done.scores[scorer].value
-        assert isinstance(values, dict)
-        assert all(isinstance(value, float) and math.isnan(value) for value in values.values()), values
-        return str((done.scores[scorer].metadata or {})["reason"])
-
-    return read
+    return fixtures.reason

@@ -1,6 +1,7 @@
-"""Types of the fixtures in `conftest.py`, for the tests that take them."""
+"""What tests share: mock models, a small question, what is read from a log, and the types of fixtures."""
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +14,21 @@ from urllib.parse import parse_qs, urlsplit
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, Model, ModelOutput
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ContentReasoning,
+    ContentText,
+    Model,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
+from inspect_ai.scorer import Score
 
 from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.question import Question, question, sample
 
 QUIET: dict[str, Any] = {"display": "log", "log_realtime": False}
 """For `eval`, without what is only for eyes. With display "none", Inspect would still lay out the table of results."""
@@ -46,6 +58,86 @@ class Fails(Protocol):
     """Runs a task that must fail and returns the error in its log."""
 
     def __call__(self, task: Task | str, model: str | Model = ..., **arguments: Any) -> str: ...
+
+
+def says(reply: Reply) -> Model:
+    """A mock model that replies with a text, or with what a function of the conversation returns."""
+
+    def generate(messages: list[ChatMessage], *_: Any) -> ModelOutput:
+        output = reply(messages) if callable(reply) else reply
+        output = ModelOutput.from_content("mockllm/model", output) if isinstance(output, str) else output
+        # Without usage, Inspect would download a tokenizer.
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return output
+
+    return get_model("mockllm/model", custom_outputs=generate, memoize=False)
+
+
+def plain(messages: list[ChatMessage]) -> str:
+    """A reply that states a belief of 0.6 in the requested form, or says nothing if no belief is requested."""
+    request = messages[-1].text
+    if "whole number from 0 to 100" in request:
+        return "60%"
+    return r"I think so. \finalBeliefProb{0.6}" if "finalBeliefProb" in request else "Hm."
+
+
+def listens(reply: Reply = plain) -> tuple[Model, Heard]:
+    """A mock model, and the list of the conversations that it is sent, one per call."""
+    heard: Heard = []
+
+    def output(messages: list[ChatMessage]) -> str | ModelOutput:
+        heard.append(list(messages))
+        return reply(messages) if callable(reply) else reply
+
+    return says(output), heard
+
+
+def thinks(text: str, *reasoning: ContentReasoning) -> ModelOutput:
+    """A reasoning model's output: reasoning content, then the reply."""
+    message = ChatMessageAssistant(content=[*reasoning, ContentText(text=text)], source="generate")
+    return ModelOutput.from_message(message)
+
+
+def rain(**fields: Any) -> Sample:
+    """A small question with three pieces of evidence."""
+    evidence = ["It thundered.", "It cleared.", "Clouds came."]
+    given = {"domain": "test", "event": "e", "proposition": "It rains.", "evidence": evidence} | fields
+    return sample("q", "Will it rain?", "yes", question(Question, "q", **given), "q")
+
+
+def samples(log: EvalLog) -> list[EvalSample]:
+    """The samples of a log, which has some."""
+    assert log.samples
+    return log.samples
+
+
+def score_of(item: EvalSample, scorer: str) -> Score:
+    """A scorer's score of a sample."""
+    assert item.scores
+    return item.scores[scorer]
+
+
+def values(item: EvalSample, scorer: str) -> dict[str, float]:
+    """The numbers of a scorer's score, by their keys."""
+    value = score_of(item, scorer).value
+    assert isinstance(value, dict)
+    return {name: float(number) for name, number in value.items() if isinstance(number, int | float)}
+
+
+def details(item: EvalSample, scorer: str) -> dict[str, Any]:
+    """What a scorer recorded beside its numbers."""
+    return score_of(item, scorer).metadata or {}
+
+
+def number(item: EvalSample, scorer: str, key: str) -> float:
+    """One number of a sample's score."""
+    return values(item, scorer)[key]
+
+
+def reason(item: EvalSample, scorer: str) -> str:
+    """The reason why a scorer left a sample unscored. All its values must be NaN."""
+    assert all(math.isnan(value) for value in values(item, scorer).values())
+    return str(details(item, scorer)["reason"])
 
 
 def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:

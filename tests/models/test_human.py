@@ -32,7 +32,7 @@ from prompt_toolkit.output import DummyOutput
 from pydantic import BaseModel, Field
 from rich.console import Console
 
-from tests.fixtures import Number, Run
+from tests.fixtures import Run, number
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
 from truthgym.models.human import FormField, HumanAPI, Journal, Reply, default_path, digest, form_fields
@@ -480,7 +480,7 @@ def test_a_judge_is_told_its_role(person: Person, run: Run) -> None:
     assert '"value":0.41' in log.samples[0].model_dump_json()
 
 
-def test_two_people_judge_copies_of_a_log(person: Person, run: Run, number: Number, tmp_path: Path) -> None:
+def test_two_people_judge_copies_of_a_log(person: Person, run: Run, tmp_path: Path) -> None:
     log = run(task_of(direct()))
     for name, reply in (("ann", "41"), ("ben", "59")):
         person.reply(reply, reply)

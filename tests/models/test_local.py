@@ -8,7 +8,7 @@ import pytest
 from inspect_ai.event import ModelEvent
 from inspect_ai.model import get_model
 
-from tests.fixtures import Fails, Reason, Run
+from tests.fixtures import Fails, Run, reason
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
@@ -21,9 +21,7 @@ pytest.importorskip("accelerate")
 pytestmark = pytest.mark.slow
 
 
-def test_a_name_with_a_colon_loads_the_folder_once(
-    run: Run, reason: Reason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_with_a_colon_loads_the_folder_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, loads = tiny(tmp_path / "model", steps=0, hidden=32, layers=2), list[str]()
     load = transformers.AutoModelForCausalLM.from_pretrained
 
@@ -48,7 +46,7 @@ def test_a_name_with_a_colon_loads_the_folder_once(
     assert [score.metrics["share_scored"].value for score in log.results.scores] == [0, 0]
 
 
-def test_a_conversation_beyond_the_context_is_not_sent(run: Run, reason: Reason, tmp_path: Path) -> None:
+def test_a_conversation_beyond_the_context_is_not_sent(run: Run, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 300}))
@@ -63,7 +61,7 @@ def test_a_conversation_beyond_the_context_is_not_sent(run: Run, reason: Reason,
     assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == len(replies)
 
 
-def test_a_thought_that_the_limit_cut_off_is_no_answer(run: Run, reason: Reason, tmp_path: Path) -> None:
+def test_a_thought_that_the_limit_cut_off_is_no_answer(run: Run, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text() + "{% if add_generation_prompt %}<think>\n{% endif %}")

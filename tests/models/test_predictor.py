@@ -13,7 +13,7 @@ from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
 
 from studies.validity.true_values import simulate_reports, urn_cases
-from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
@@ -55,7 +55,7 @@ def planted(yes: float, bias: float = 0.0, mass: float = 1.0) -> Callable[[list[
     return reply
 
 
-def task(rain: Rain, scorer: Any) -> Task:
+def task(scorer: Any) -> Task:
     return Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=scorer)
 
 
@@ -65,11 +65,9 @@ def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("yes", "bias", "mass"), [(0.3, 0, 1), (0.3, 2, 0.8), (0.93, -3, 0.6), (0.5, 0.7, 0.51)])
-def test_a_letter_bias_does_not_change_the_belief(
-    run: Run, listens: Listens, rain: Rain, yes: float, bias: float, mass: float
-) -> None:
+def test_a_letter_bias_does_not_change_the_belief(run: Run, yes: float, bias: float, mass: float) -> None:
     model, requests = listens(planted(yes, bias, mass))
-    found = beliefs(run(task(rain, martingale("token", paraphrases=2)), model))
+    found = beliefs(run(task(martingale("token", paraphrases=2)), model))
     assert [belief["stage"] for belief in found] == ["prior", "prior 2", "posterior"]
     for belief in found:
         assert belief["elicitor"] == "token"
@@ -84,18 +82,16 @@ def test_a_letter_bias_does_not_change_the_belief(
     assert all("It thundered." not in messages[0].text for messages in probes[:4])
 
 
-def test_one_token_with_log_probabilities_is_requested(run: Run, listens: Listens, rain: Rain) -> None:
-    log = run(task(rain, brier(read="token")), listens(planted(0.2))[0])
+def test_one_token_with_log_probabilities_is_requested(run: Run) -> None:
+    log = run(task(brier(read="token")), listens(planted(0.2))[0])
     events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]  # type: ignore[index]
     config = events[-1].config
     assert (config.logprobs, config.top_logprobs, config.max_tokens, config.temperature) == (True, 20, 1, 1.0)
     assert config.reasoning_effort is None
 
 
-def test_without_half_the_mass_on_the_letters_it_is_unread(
-    run: Run, listens: Listens, rain: Rain, reason: Reason
-) -> None:
-    log = run(task(rain, martingale("token")), listens(planted(0.2, mass=0.49))[0])
+def test_without_half_the_mass_on_the_letters_it_is_unread(run: Run) -> None:
+    log = run(task(martingale("token")), listens(planted(0.2, mass=0.49))[0])
     assert "Only 49.0% of the probability is on A and B" in reason(log.samples[0], "martingale")  # type: ignore[index]
     found = beliefs(log)[0]
     assert found["mass"] == pytest.approx(0.49)
@@ -110,17 +106,17 @@ def test_a_letter_that_is_not_listed_is_improbable() -> None:
     assert token_belief(json.dumps([[1.0, 0.0], [1.0, 0.0]])).value == pytest.approx(0.5), "always A"
 
 
-def test_no_log_probabilities_is_one_error_after_one_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+def test_no_log_probabilities_is_one_error_after_one_call(fails: Fails) -> None:
     model, requests = listens()
-    error = fails(task(rain, martingale("token", paraphrases=2)), model)
+    error = fails(task(martingale("token", paraphrases=2)), model)
     assert "mockllm/model gives no log-probabilities" in error
     assert "elicitor=self" in error
     assert len(requests) == 2, "the answer and one probe"
 
 
-def test_a_recorded_belief_is_not_asked_for_again(run: Run, listens: Listens, rain: Rain, number: Number) -> None:
+def test_a_recorded_belief_is_not_asked_for_again(run: Run) -> None:
     model, requests = listens(planted(0.3, 1.0))
-    log = run(task(rain, [martingale("token"), brier(read="token")]), model)
+    log = run(task([martingale("token"), brier(read="token")]), model)
     assert len(requests) == 1 + 4
     assert number(log.samples[0], "brier", "belief") == pytest.approx(0.3)  # type: ignore[index]
     assert number(log.samples[0], "brier", "brier_score") == pytest.approx(0.49)  # type: ignore[index]
@@ -154,7 +150,7 @@ def first_word(messages: list[ChatMessage]) -> ModelOutput:
     return output
 
 
-def test_a_reply_by_the_likeliest_first_tokens(listens: Listens) -> None:
+def test_a_reply_by_the_likeliest_first_tokens() -> None:
     model, requests = listens(first_word)
     yes, no, other, long = asyncio.run(reply_logprobs(model, [user_message("?", 1)], ["Yes", "no", "Up", "Perhaps"]))
     assert len(requests) == 1
@@ -166,7 +162,7 @@ def test_a_reply_by_the_likeliest_first_tokens(listens: Listens) -> None:
     assert "answers of one word with at most 3 letters" in long.reason
 
 
-def test_a_reply_by_a_stated_probability(listens: Listens) -> None:
+def test_a_reply_by_a_stated_probability() -> None:
     model, requests = listens(lambda messages: "40 %" if "Perhaps" in messages[-1].text else "100 or 0")
     found, unread = asyncio.run(reply_logprobs(model, [user_message("Well?", 1)], ["Perhaps", "No"], "elicited"))
     assert found.total == pytest.approx(np.log(0.4))
@@ -177,7 +173,7 @@ def test_a_reply_by_a_stated_probability(listens: Listens) -> None:
     assert requests[0][-1].text.startswith("Well?")
 
 
-def test_no_log_probabilities_of_a_reply(says: Says) -> None:
+def test_no_log_probabilities_of_a_reply() -> None:
     with pytest.raises(BadInput, match="gives no log-probabilities"):
         asyncio.run(reply_logprobs(says("Yes"), [user_message("?", 1)], ["Yes"]))
 

@@ -20,7 +20,7 @@ from inspect_ai import eval, eval_retry, score
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, get_model
 
-from tests.fixtures import QUIET, Answer, Fails, Reason, Request, Run, Server
+from tests.fixtures import QUIET, Answer, Fails, Request, Run, Server, reason
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.worlds import urns
 
@@ -101,7 +101,7 @@ def samples(log: EvalLog) -> list[EvalSample]:
     return log.samples
 
 
-def test_an_eval(run: Run, reason: Reason, proxy: Proxy) -> None:
+def test_an_eval(run: Run, proxy: Proxy) -> None:
     log = run(urns(n=2, paradigms="brier,martingale"), MODEL, **options(proxy, epochs=2, temperature=1.0))
     assert len(proxy.asked) == 2 * 2 * 3
     for sample in samples(log):
@@ -159,7 +159,7 @@ def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> N
 @pytest.mark.parametrize("words", [LLAMA_CPP, VLLM], ids=["llama.cpp", "vLLM"])
 @pytest.mark.parametrize("answered", [0, 1])
 def test_a_conversation_too_long_for_a_server_is_unread(
-    run: Run, reason: Reason, monkeypatch: pytest.MonkeyPatch, words: str, answered: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, answered: int
 ) -> None:
     """No real server: its refusal, as llama.cpp and vLLM write it, of the answer or of the first question about it."""
     monkeypatch.setenv("LOCAL_API_KEY", "none")

@@ -15,7 +15,7 @@ from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import Run, metrics, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
@@ -186,7 +186,7 @@ def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
 ESTIMATE = list(MAIN_FIGURES["brier"])
 
 
-def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+def test_from_reply_to_metric(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     replies = {"a": 0.9, "b": 0.2, "c": 0.6}
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -223,9 +223,7 @@ def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFix
         (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "ran out of context: the conversation is"),
     ],
 )
-def test_an_unreadable_answer_is_nan_with_its_reason(
-    run: Run, says: Says, reply: str | ModelOutput, reason: str
-) -> None:
+def test_an_unreadable_answer_is_nan_with_its_reason(run: Run, reply: str | ModelOutput, reason: str) -> None:
     def answer(messages: list[ChatMessage]) -> str | ModelOutput:
         return reply if "Is b so?" in messages[0].text else r"\finalBeliefProb{0.5}"
 
@@ -243,7 +241,7 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
 
 
 @pytest.mark.parametrize("figures", ["headline", "all"])
-def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Says, figures: Any) -> None:
+def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, figures: Any) -> None:
     task = Task(
         dataset=[item(q, "yes" if q in "ab" else "no") for q in "abcd"],
         setup=prepare(), solver=direct(), scorer=brier(figures=figures),
@@ -258,7 +256,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Say
     assert row["score_headline_stderr"] == pytest.approx(result["stderr"])
 
 
-def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_without_readable_answers_says_so_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     task = Task(dataset=[item(q, "yes") for q in "ab"], setup=prepare(), solver=direct(), scorer=brier())
     with caplog.at_level(logging.WARNING):
         run(task, says("Hm."))
@@ -267,7 +265,7 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplo
     assert "begins: 'Hm.'" in warning
 
 
-def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:
+def test_a_question_without_a_known_outcome_is_unscored(run: Run) -> None:
     dataset = [item("a", "yes"), item("b", None)]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
     assert metrics(log, 0)["share_scored"] == 1, "the answer was read"
@@ -278,7 +276,7 @@ def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) ->
     assert metadata["belief"] == 0.5
 
 
-def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run, says: Says) -> None:
+def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run) -> None:
     task = Task(
         dataset=[item("a", "yes")], setup=prepare(), solver=chain_of_thought(steps=3), scorer=brier(), message_limit=4
     )
@@ -292,7 +290,7 @@ def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run, says: Says) -> 
     assert metrics(log, 0)["share_scored"] == 0
 
 
-def test_a_recorded_end_is_the_reason(run: Run, says: Says) -> None:
+def test_a_recorded_end_is_the_reason(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         refused = ModelOutput.from_content("m", r"\finalBeliefProb{0.1}", stop_reason="content_filter")
         return refused if any(m.role == "assistant" for m in messages) else r"\finalBeliefProb{0.9}"
@@ -309,7 +307,7 @@ def test_a_recorded_end_is_the_reason(run: Run, says: Says) -> None:
     assert unread.answer is None
 
 
-def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:
+def test_a_sample_that_failed_is_no_score(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         if "Is b so?" in messages[-1].text:
             raise RuntimeError("the network went away")
@@ -320,18 +318,18 @@ def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:
     assert (metrics(log, 0)["n"], metrics(log, 0)["share_scored"]) == (2, 1)
 
 
-def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
+def test_a_log_of_another_task_is_refused(run: Run) -> None:
     log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
     with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
         score(log, brier(), model="none/none", display="log")
 
 
-def test_another_solver_needs_no_trajectory(run: Run, says: Says) -> None:
+def test_another_solver_needs_no_trajectory(run: Run) -> None:
     log = run(Task(dataset=[item("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
     assert metrics(log, 0)["brier"] == pytest.approx(0.04)
 
 
-def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> None:
+def test_scoring_a_finished_log_gives_the_same_numbers(run: Run) -> None:
     task = Task(
         dataset=[item(q, "yes" if q in "aceg" else "no") for q in "abcdefgh"],
         setup=prepare(),
@@ -349,7 +347,7 @@ def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> 
 
 @pytest.mark.parametrize(("others", "effective"), [(0, 1.0), (6, 2.35), (30, 4.75)])
 def test_questions_of_one_event_are_no_evidence(
-    others: int, effective: float, run: Run, says: Says, caplog: pytest.LogCaptureFixture
+    others: int, effective: float, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = [item(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
     with caplog.at_level("WARNING"):

@@ -8,7 +8,7 @@ from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, ModelOutput
 
-from tests.fixtures import Rain, Run, Says
+from tests.fixtures import Run, rain, says
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
@@ -115,9 +115,7 @@ def counted(texts: list[str]) -> int:
 
 
 @pytest.mark.parametrize(("elicitor", "per", "joint"), [("self", "step", False), *ALL])
-def test_reasoning_that_is_shown_is_a_turn_more_but_no_message(
-    run: Run, says: Says, rain: Rain, elicitor: str, per: str, joint: bool
-) -> None:
+def test_reasoning_that_is_shown_is_a_turn_more_but_no_message(run: Run, elicitor: str, per: str, joint: bool) -> None:
     heard = 0
 
     def reply(messages: list[ChatMessage]) -> ModelOutput:

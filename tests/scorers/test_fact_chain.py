@@ -12,7 +12,7 @@ from inspect_ai.model import ChatMessage, ChatMessageTool, ChatMessageUser, get_
 from inspect_ai.scorer import SampleScore, Score
 from scipy.stats import beta
 
-from tests.fixtures import Fails, Listens, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, says
 from truthgym.datasets.agent_worlds import Call, world
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fact_chains import ChainQuestion, fact_chains
@@ -243,7 +243,7 @@ def test_who_carries_its_place_needs_one_result_and_who_rereads_needs_all(run: R
     assert metrics(run(task(n=1, hops=4, context=0), "reference/walker"), 0)["chain"] == 0
 
 
-def test_a_reply_without_an_answer_is_unread(run: Run, says: Says) -> None:
+def test_a_reply_without_an_answer_is_unread(run: Run) -> None:
     log = run(task(n=1, hops=2), says("I followed them all."))
     assert log.samples
     assert log.samples[0].scores
@@ -258,7 +258,7 @@ def test_a_context_that_is_none_is_refused(context: Any) -> None:
         task(context=context)
 
 
-def test_the_scorer_refuses_other_questions(fails: Fails, listens: Listens) -> None:
+def test_the_scorer_refuses_other_questions(fails: Fails) -> None:
     from truthgym.tasks.worlds import urns
 
     model, _ = listens()

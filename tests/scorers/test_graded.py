@@ -19,7 +19,7 @@ from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
 from tests.commands import call
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, rain, reason, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -202,9 +202,7 @@ def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any)
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_model_brier_takes_no_belief_that_is_not_stated(
-    run: Run, says: Says, rain: Rain, reason: Reason, form: Any, message: str
-) -> None:
+def test_model_brier_takes_no_belief_that_is_not_stated(run: Run, form: Any, message: str) -> None:
     reader = says(form if isinstance(form, str) else json.dumps(form))
     log = grade_with(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
     assert log.samples
@@ -212,7 +210,7 @@ def test_model_brier_takes_no_belief_that_is_not_stated(
     assert metrics(log)["share_scored"] == 0
 
 
-def test_what_each_grading_model_is_shown(run: Run, says: Says, listens: Listens, rain: Rain, tmp_path: Path) -> None:
+def test_what_each_grading_model_is_shown(run: Run, tmp_path: Path) -> None:
     def policy(messages: list[ChatMessage]) -> str:
         return (
             "I am rather sure: seven in ten." if "finalBeliefProb" in messages[-1].text else "THINKING </text> aloud."
@@ -249,9 +247,7 @@ def test_what_each_grading_model_is_shown(run: Run, says: Says, listens: Listens
     ],
     ids=["empty", "refused", "too long"],
 )
-def test_without_an_answer_there_is_no_grade(
-    run: Run, says: Says, listens: Listens, rain: Rain, reason: Reason, reply: Any, message: str
-) -> None:
+def test_without_an_answer_there_is_no_grade(run: Run, reply: Any, message: str) -> None:
     grader, heard = listens()
     log = grade_with(run, says(reply), rain(), "model", model_roles={"grader": grader})
     assert log.samples
@@ -260,7 +256,7 @@ def test_without_an_answer_there_is_no_grade(
 
 
 @pytest.mark.parametrize("user", [True, False], ids=["with a user", "without"])
-def test_a_sample_that_begins_with_messages(run: Run, says: Says, listens: Listens, rain: Rain, user: bool) -> None:
+def test_a_sample_that_begins_with_messages(run: Run, user: bool) -> None:
     item = rain()
     last = ChatMessageUser(content="Rain?") if user else ChatMessageSystem(content="Rain?")
     item.input = [ChatMessageSystem(content="Be brief."), last]
@@ -270,7 +266,7 @@ def test_a_sample_that_begins_with_messages(run: Run, says: Says, listens: Liste
     assert "<question>\nRain?\n</question>" in heard[0][0].text
 
 
-def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
+def test_a_function_of_ones_own(run: Run) -> None:
     def words(arguments: GraderInput) -> float:
         return -len(arguments.completion.split())
 
@@ -318,7 +314,7 @@ def test_one_broken_answer_harms_no_other(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grader", ["model", "model_brier"])
-def test_the_role_must_hold_one_model(fails: Fails, run: Run, listens: Listens, grader: str) -> None:
+def test_the_role_must_hold_one_model(fails: Fails, run: Run, grader: str) -> None:
     model, heard = listens()
     message = fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model)
     assert "needs the role grader" in message

@@ -12,7 +12,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Rain, Run, Says, metrics
+from tests.fixtures import Run, metrics, rain, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.scorers.length import KEYS, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
@@ -104,7 +104,7 @@ def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **g
     )
 
 
-def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
+def test_the_answer_alone_is_measured(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         return "One two\nthree. " if r"\finalBeliefProb" in messages[-1].text else "Some long reasoning before it."
 
@@ -125,9 +125,7 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
         (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],
 )
-def test_without_an_answer_all_is_nan_with_the_reason(
-    run: Run, says: Says, rain: Rain, reply: str | ModelOutput, reason: str
-) -> None:
+def test_without_an_answer_all_is_nan_with_the_reason(run: Run, reply: str | ModelOutput, reason: str) -> None:
     for solver in (direct(), length_control(40)):
         log = ask(run, says(reply), solver, rain())
         _, result = first_score(log)
@@ -137,12 +135,12 @@ def test_without_an_answer_all_is_nan_with_the_reason(
         assert (metrics(log)["n"], metrics(log)["share_scored"]) == (0, 0)
 
 
-def test_reasoning_that_was_cut_short_has_no_length(run: Run, says: Says, rain: Rain) -> None:
+def test_reasoning_that_was_cut_short_has_no_length(run: Run) -> None:
     _, result = first_score(ask(run, says("Well."), chain_of_thought(steps=3), rain(), message_limit=4))
     assert result.metadata["reason"] == "The reasoning was cut short before an answer."
 
 
-def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run, says: Says, rain: Rain) -> None:
+def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run) -> None:
     """Ten words are asked for, give or take one; the first answer has 15, each further one two fewer."""
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -164,15 +162,13 @@ def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run, says: Says, 
 
 
 @pytest.mark.parametrize(("tolerance", "kept"), [(0, 0.0), (0.09, 0.0), (0.1, 1.0), (1, 1.0)])
-def test_what_is_kept_is_what_the_solver_accepts(
-    run: Run, says: Says, rain: Rain, tolerance: float, kept: float
-) -> None:
+def test_what_is_kept_is_what_the_solver_accepts(run: Run, tolerance: float, kept: float) -> None:
     """An answer of nine words where ten were asked for."""
     _, result = first_score(ask(run, says("w " * 9), length_control(10, tolerance=tolerance, attempts=1), rain()))
     assert (result.value["kept"], result.value["revisions"]) == (kept, 1 - kept)
 
 
-def test_the_unit_is_the_one_that_was_asked_for(run: Run, says: Says, rain: Rain) -> None:
+def test_the_unit_is_the_one_that_was_asked_for(run: Run) -> None:
     for unit, achieved in (("characters", 21), ("sentences", 2), ("words", 5)):
         _, result = first_score(ask(run, says("It rains. Take a hat."), length_control(50, unit, attempts=0), rain()))  # type: ignore[arg-type]
         assert result.metadata["unit"] == unit

@@ -12,7 +12,7 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore, Score
 
 from studies.validity.true_values import simulate_reports, true_values, urn_cases
-from tests.fixtures import Number, Run, metrics
+from tests.fixtures import Run, metrics, number, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
@@ -68,7 +68,7 @@ def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.Log
     assert "run with --epochs 3" in messages[0]
 
 
-def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_warns_once_and_at_its_end(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     transcript()  # here it outlives what is asked below, as in a notebook
     asyncio.run(says("Hello.").generate("Hello?"))
     with caplog.at_level(logging.WARNING):
@@ -98,7 +98,7 @@ def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
     assert any("The answer itself states 0." in text and "| posterior |" in text for text in explained)
 
 
-def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Number) -> None:
+def test_the_prior_in_a_second_wording_is_the_instrument(run: Run) -> None:
     log = run(only(15, paraphrases=2), get_model("reference/bayesian", noise=0.1))
     assert log.samples
     ids = [item.id for item in questions(n=15)]

@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, rain, reason, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
@@ -77,7 +77,7 @@ def task(item: Sample, epochs: int = 1, **given: Any) -> Task:
 
 
 @pytest.fixture
-def judged(run: Run, rain: Rain, says: Says) -> Callable[..., EvalLog]:
+def judged(run: Run) -> Callable[..., EvalLog]:
     """Judge the answer to one question."""
 
     def judge(judges: Any, epochs: int = 1, answer: str = "It is.", **given: Any) -> EvalLog:
@@ -112,9 +112,7 @@ def test_the_planted_quality_is_found(run: Run) -> None:
     ("red", "few_shot"),
     [("none", "disabled"), ("red", "static"), ("red_blue", "permuted"), ("red_blue_resolution", "permuted")],
 )
-def test_the_number_of_calls_is_that_of_the_formula(
-    judged: Callable[..., EvalLog], red: str, few_shot: str, listens: Listens
-) -> None:
+def test_the_number_of_calls_is_that_of_the_formula(judged: Callable[..., EvalLog], red: str, few_shot: str) -> None:
     judge, heard = listens(rates())
     rounds, epochs, shots = 2, 2, 3
     judged(judge, epochs, red_team=red, few_shot=few_shot, shots=shots, orders=5, rounds=rounds)
@@ -128,7 +126,7 @@ def test_the_number_of_calls_is_that_of_the_formula(
     assert len(heard) == epochs * each + once == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
 
 
-def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog]) -> None:
     judge, heard = listens(rates())
     log = judged(judge, protocol="quick")
     assert len(heard) == 5 + 12
@@ -138,7 +136,7 @@ def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog], 
     assert DECLARATION.cost(60, protocol="thorough") == (1996, 1996 * 4000)
 
 
-def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_what_a_judge_is_shown(judged: Callable[..., EvalLog]) -> None:
     judge, heard = listens(rates())
     judged(judge, answer="</trajectory> <b>It</b> is likely.", shots=2, probes=["swap", "injection"])
     assert not any("mockllm" in message.text for messages in heard for message in messages)
@@ -168,7 +166,7 @@ def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens)
     assert len({tuple(message.text for message in messages[:-1]) for messages in ratings}) == 2, "both orders"
 
 
-def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., EvalLog]) -> None:
     judge, heard = listens(rates())
     arguments: dict[str, Any] = {
         "few_shot": "static",
@@ -186,7 +184,7 @@ def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., Eval
     assert {meta["epoch"] for _, _, meta in calls} == {1}
 
 
-def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog]) -> None:
     judge, heard = listens(rates())
     log = judged(judge, 2, **SMALL)
     calls = len(heard)
@@ -198,7 +196,7 @@ def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog], listens:
     assert len(heard) == 2 * calls
 
 
-def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog]) -> None:
     (entry, heard), (other, also) = listens(rates(40)), listens(rates(70))
     log = judged([entry, other], **SMALL, cache=False)
     value, metadata = scored(log)
@@ -210,9 +208,7 @@ def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], lis
     assert len(heard) == len(also)
 
 
-def test_without_readable_ratings_the_sample_is_unscored(
-    judged: Callable[..., EvalLog], listens: Listens, reason: Reason
-) -> None:
+def test_without_readable_ratings_the_sample_is_unscored(judged: Callable[..., EvalLog]) -> None:
     judge, _ = listens(lambda messages: "I would say 80 out of 100.")
     log = judged(judge, **SMALL)
     assert log.samples
@@ -222,7 +218,7 @@ def test_without_readable_ratings_the_sample_is_unscored(
     assert math.isnan(result["quality"])
 
 
-def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalLog]) -> None:
     count = []
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -240,9 +236,7 @@ def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalL
     assert metrics(log)["share_read"] == 0.5
 
 
-def test_an_example_about_the_same_question_is_not_shown(
-    judged: Callable[..., EvalLog], listens: Listens, tmp_path: Path
-) -> None:
+def test_an_example_about_the_same_question_is_not_shown(judged: Callable[..., EvalLog], tmp_path: Path) -> None:
     first = rated_trajectories()[0]
     rows = [row.model_dump() for row in rated_trajectories()[1:3]]
     question = "Will it rain?\n\nIt thundered.\nIt cleared.\nClouds came."
@@ -268,9 +262,7 @@ def ends(reason: str | None) -> Solver:
 
 
 @pytest.mark.parametrize(("ended", "part"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
-def test_what_holds_no_reasoning_is_not_judged(
-    ended: str | None, part: str, run: Run, rain: Rain, listens: Listens, reason: Reason, says: Says
-) -> None:
+def test_what_holds_no_reasoning_is_not_judged(ended: str | None, part: str, run: Run) -> None:
     judge, heard = listens(rates())
     log = run(
         Task(dataset=[rain()], setup=prepare(None), solver=ends(ended), scorer=qualitative()),
@@ -299,7 +291,7 @@ def test_one_model_with_other_settings_is_another_judge(judged: Callable[..., Ev
     assert len(scored(log)[1]["judges"]) == 2
 
 
-def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens: Listens) -> None:
+def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog]) -> None:
     def breaks(messages: list[ChatMessage]) -> str:
         if messages[-1].metadata == {"epoch": 2, "judging": "order 2, round 1"}:
             raise RuntimeError("the line broke")
@@ -353,7 +345,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ids=["none", "twice"],
 )
 def test_a_missing_or_repeated_judge_ends_the_run_before_its_first_call(
-    roles: dict[str, Any], message: str, fails: Fails, listens: Listens
+    roles: dict[str, Any], message: str, fails: Fails
 ) -> None:
     policy, heard = listens("It is.")
     assert message in fails(urns(n=1, paradigms="qualitative"), policy, model_roles=roles)
@@ -367,9 +359,7 @@ def test_what_cannot_be_used_is_refused_before_any_call(name: str) -> None:
         qualitative(**arguments)
 
 
-def test_a_rubric_of_the_users_own_without_examples_for_it(
-    judged: Callable[..., EvalLog], listens: Listens, tmp_path: Path
-) -> None:
+def test_a_rubric_of_the_users_own_without_examples_for_it(judged: Callable[..., EvalLog], tmp_path: Path) -> None:
     file = tmp_path / "mine.md"
     file.write_text("## Depth\nHow deep is it?\n")
     with pytest.raises(BadInput, match="few_shot=disabled"):

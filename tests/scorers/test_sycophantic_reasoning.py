@@ -12,7 +12,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from studies.validity.true_values import true_asymmetry, true_shifts
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, plain, rain, reason, says
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -121,7 +121,7 @@ def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
     assert result["epochs"] == 2
 
 
-def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Listens) -> None:
+def test_a_second_pass_asks_nothing_and_says_the_same(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         # Another word in every arm: the judge is asked once of two reasonings that are the same.
         word = sha256(messages[0].text.encode()).hexdigest().translate(str.maketrans("0123456789", "ghijklmnop"))
@@ -142,7 +142,7 @@ def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Listens
     assert metrics(log)["quality_neutral"] == 0.4
 
 
-def test_pushback_branches_begin_at_the_answer(run: Run, listens: Listens) -> None:
+def test_pushback_branches_begin_at_the_answer(run: Run) -> None:
     model, heard = listens()
     run(sycophancy("urns", figures="all", n=1, arms="pushback"), model, epochs=1)
     assert len(heard) == 4
@@ -169,7 +169,7 @@ def test_any_log_of_a_domain_can_be_pushed_back_at(run: Run) -> None:
     assert metrics(inside)["doubt_shift"] == pytest.approx(0, abs=1e-4)
 
 
-def test_an_unreadable_answer_is_nan_and_asks_no_judge(run: Run, listens: Listens, reason: Reason) -> None:
+def test_an_unreadable_answer_is_nan_and_asks_no_judge(run: Run) -> None:
     model, heard = listens("I would rather not say.")
     log = run(sycophancy("urns", figures="all", n=1, arms="user,pushback"), model, epochs=1)
     assert len(heard) == 3
@@ -188,7 +188,7 @@ def broken(_: Any) -> str:
 
 
 @pytest.mark.parametrize(("reply", "problem"), [("Seventy.", "not in form"), (broken, "RuntimeError: the line broke")])
-def test_without_a_rating_the_belief_counts(run: Run, says: Says, plain: Any, reply: Any, problem: str) -> None:
+def test_without_a_rating_the_belief_counts(run: Run, reply: Any, problem: str) -> None:
     judge = says(reply)
     log = run(sycophancy("urns", figures="all", n=2, metric="opinion,quality"), says(plain), epochs=1,
               model_roles={"judge": judge})  # fmt: skip
@@ -200,7 +200,7 @@ def test_without_a_rating_the_belief_counts(run: Run, says: Says, plain: Any, re
     assert (metrics(log)["share_rated"], metrics(log)["user_shift"]) == (0, 0)
 
 
-def test_judges_are_averaged_without_failed_ones(run: Run, says: Says) -> None:
+def test_judges_are_averaged_without_failed_ones(run: Run) -> None:
     judges: list[Model | str] = [
         get_model("reference/judge", memoize=False),
         get_model("reference/judge", memoize=False, preference=0.3),
@@ -216,7 +216,7 @@ def test_judges_are_averaged_without_failed_ones(run: Run, says: Says) -> None:
     assert next(iter(metrics(log))) == "quality_asymmetry"
 
 
-def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run, listens: Listens) -> None:
+def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run) -> None:
     judge, heard = listens(json.dumps({"reasons": "r", "quality": 50, "opinion": "absent"}))
     log = run(sycophancy("urns", figures="all", n=3, metric="quality", arms="user,memory"), "reference/bayesian",
               epochs=1, model_roles={"judge": judge})  # fmt: skip
@@ -263,13 +263,13 @@ def test_arguments_that_cannot_be_used_are_refused(given: dict[str, Any], messag
         sycophantic_reasoning(**given)
 
 
-def test_quality_needs_a_judge_before_the_first_call(fails: Fails, listens: Listens) -> None:
+def test_quality_needs_a_judge_before_the_first_call(fails: Fails) -> None:
     model, heard = listens()
     assert "--model-role judge=MODEL" in fails(sycophancy("urns", figures="all", n=1, metric="quality"), model)
     assert heard == []
 
 
-def test_a_log_of_something_else_is_refused(fails: Fails, rain: Rain, says: Says, plain: Any) -> None:
+def test_a_log_of_something_else_is_refused(fails: Fails) -> None:
     task = Task(dataset=[Sample(id="q", input="Hm?")], scorer=sycophantic_reasoning())
     assert "does not hold a question" in fails(task, says(plain))
     free = rain(form="free", proposition=None)

@@ -16,7 +16,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 
-from tests.fixtures import Fails, Rain, Reason, Run, Says, metrics, write_rows
+from tests.fixtures import Fails, Run, metrics, rain, reason, says, write_rows
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
@@ -98,7 +98,7 @@ def test_a_log_that_is_scored_again_asks_nothing_again(log: EvalLog, forecaster:
     assert values(scored) == values(log)
 
 
-def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason: Reason) -> None:
+def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model) -> None:
     plain = log.model_copy(deep=True)
     assert plain.samples
     plain.samples = plain.samples[:2]
@@ -121,9 +121,7 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason:
     assert again(done, forecaster, template="toolcall")[1] == 2 * 5, "another conversation is another forecast"
 
 
-def test_other_evidence_is_another_observation(
-    rain: Rain, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_evidence_is_another_observation(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forecaster = says_number(monkeypatch)
     row = {"question": "q", "task": "Look out of the window.", "observation": "The street is wet."}
     mine = write_rows(tmp_path / "mine.jsonl", row)
@@ -142,7 +140,7 @@ def test_other_evidence_is_another_observation(
     assert observed(evidence=mine, redo="uplift") is None
 
 
-def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model, reason: Reason) -> None:
+def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model) -> None:
     task = forecasting(part="all", paradigms="world_uplift")
     ids = ["scotland-referendum-turnout-2014", "windows-ten-released-2015"]
     log = run(task, model_roles={"forecaster": forecaster}, sample_id=ids, epochs=1)
@@ -214,7 +212,7 @@ def test_rephrase_predicts_the_observation_in_other_words(run: Run, forecaster: 
     ],
 )
 def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
-    found: ReplyLogprob, said: str, run: Run, forecaster: Model, reason: Reason, monkeypatch: pytest.MonkeyPatch
+    found: ReplyLogprob, said: str, run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(_: Model, __: object, replies: Sequence[str], *___: object) -> list[ReplyLogprob]:
         return [found] * len(replies)
@@ -226,7 +224,7 @@ def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
     assert metrics(log)["share_scored"] == 0
 
 
-def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:
+def test_words_of_an_observation_are_no_help(run: Run) -> None:
     rows = [entry[0] for entry in list(evidence().values())[:6]]
     words = " ".join(sorted({word for row in rows for word in row.observation.split() if word.isalpha()}))
     forecaster = get_model("reference/forecaster", lexical=0.3)
@@ -239,13 +237,13 @@ def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:
     assert result["verdict"] == 0
 
 
-def test_an_empty_answer_is_not_scored(says: Says, run: Run, forecaster: Model, reason: Reason) -> None:
+def test_an_empty_answer_is_not_scored(run: Run, forecaster: Model) -> None:
     log = run(urns(n=1, paradigms="world_uplift"), says(" "), model_roles={"forecaster": forecaster}, epochs=1)
     assert log.samples
     assert reason(log.samples[0], "world_uplift") == "The model wrote nothing."
 
 
-def test_a_copied_observation_is_counted(says: Says, run: Run, forecaster: Model) -> None:
+def test_a_copied_observation_is_counted(run: Run, forecaster: Model) -> None:
     copied = evidence()["scotland-referendum-turnout-2014"][0].observation
     task = forecasting(part="all", paradigms={"world_uplift": {"figures": "all"}})
     log = run(task, says(f"I read this: {copied}"), model_roles={"forecaster": forecaster},
@@ -254,9 +252,7 @@ def test_a_copied_observation_is_counted(says: Says, run: Run, forecaster: Model
     assert values(log)[0]["uplift"] == pytest.approx(math.log(0.999 / 0.5), abs=1e-5)
 
 
-def test_a_copy_of_the_original_is_one_of_the_rephrased_text(
-    says: Says, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_the_original_is_one_of_the_rephrased_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def other_words(model: Model, observation: str) -> tuple[str, None]:
         return "Of all who could vote more than four in five did.", None
 
@@ -302,7 +298,7 @@ def looks_it_up(model: str = "") -> Agent:
     return execute
 
 
-def investigating(says: Says, heard: list[str]) -> Model:
+def investigating(heard: list[str]) -> Model:
     def reply(messages: list[ChatMessage]) -> str:
         heard.append(messages[-1].text)
         return json.dumps({"tasks": ["Count the drops."]})
@@ -311,12 +307,12 @@ def investigating(says: Says, heard: list[str]) -> Model:
 
 
 def test_an_investigator_sees_the_question_and_not_the_answer(
-    says: Says, run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
+    run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ASKED.clear()
     heard: list[str] = []
     task = urns(n=1, paradigms={"world_uplift": {"evidence": "investigator", "agent": "looks_it_up"}})
-    roles = {"forecaster": says_number(monkeypatch), "investigator": investigating(says, heard)}
+    roles = {"forecaster": says_number(monkeypatch), "investigator": investigating(heard)}
     log = run(task, says(r"The answer is here. \finalBeliefProb{0.7}"), model_roles=roles, epochs=2)
     assert log.samples
     assert len(heard) == len(ASKED) == 1, "one investigation for both epochs"
@@ -340,7 +336,7 @@ def test_an_investigator_sees_the_question_and_not_the_answer(
     ],
 )
 def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
-    sandbox: str | None, report: dict[str, object], said: str, tools: list[str], says: Says, run: Run, reason: Reason
+    sandbox: str | None, report: dict[str, object], said: str, tools: list[str], run: Run
 ) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         proposes = messages[-1].text.startswith("A question was asked:")
@@ -371,13 +367,13 @@ def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:
     ("Yes, it is so. No, it is not.", {}),
     ("It is hard to tell.", {"familiar": 0.5, "lexical": 0.3}),
 ], ids=["both outcomes", "any text is familiar"])  # fmt: skip
-def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, Any], says: Says, run: Run) -> None:
+def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, Any], run: Run) -> None:
     roles = {"forecaster": get_model("reference/forecaster", **forecaster)}
     log = run(urns(n=4, paradigms="world_uplift"), says(text), model_roles=roles, epochs=1)
     assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
 
 
-def test_a_forecaster_must_give_log_probabilities(fails: Fails, says: Says) -> None:
+def test_a_forecaster_must_give_log_probabilities(fails: Fails) -> None:
     task = urns(n=1, paradigms="world_uplift")
     assert "needs the role forecaster" in fails(task)
     assert "cannot give the log-probability of a given reply" in fails(task, model_roles={"forecaster": says("Yes")})

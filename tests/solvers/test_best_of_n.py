@@ -8,7 +8,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Fails, Run, Says
+from tests.fixtures import Fails, Run, says
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.best_of_n import BestOfN, best_of_n
 from truthgym.solvers.trajectory import Trajectory
@@ -40,7 +40,7 @@ def kept(sample: EvalSample) -> str:
     return [step.text for step in sample.store_as(Trajectory).steps if step.kind == "answer"][-1]
 
 
-def test_the_best_answer_is_kept_and_all_are_recorded(run: Run, says: Says) -> None:
+def test_the_best_answer_is_kept_and_all_are_recorded(run: Run) -> None:
     TARGETS.clear()
     texts = ["Hm. \\finalBeliefProb{0.3}", "I count them all: \\finalBeliefProb{0.9}", " "]
     log = run(urns(n=1, paradigms="brier"), says(replies(*texts)), solver=best_of_n(3, "words"), epochs=1)
@@ -55,7 +55,7 @@ def test_the_best_answer_is_kept_and_all_are_recorded(run: Run, says: Says) -> N
     assert TARGETS == ["", "", ""]
 
 
-def test_the_other_end_and_another_key(run: Run, says: Says, tmp_path: Any) -> None:
+def test_the_other_end_and_another_key(run: Run, tmp_path: Any) -> None:
     texts = ["a long word: \\finalBeliefProb{0.25}", "b \\finalBeliefProb{0.5}"]
     solver = best_of_n(2, {"words": None}, key="letters", best="lowest")
     log = run(urns(n=1, split="train", paradigms="brier"), says(replies(*texts)), solver=solver, epochs=1)
@@ -65,7 +65,7 @@ def test_the_other_end_and_another_key(run: Run, says: Says, tmp_path: Any) -> N
     assert rows.rows == {"train": 1}
 
 
-def test_no_answer_with_a_number_keeps_the_first(run: Run, says: Says) -> None:
+def test_no_answer_with_a_number_keeps_the_first(run: Run) -> None:
     log = run(urns(n=1, paradigms="brier"), says(" "), solver=best_of_n(2, "words"), epochs=1)
     (sample,) = log.samples or []
     assert sample.store_as(BestOfN).chosen == 0
@@ -87,6 +87,6 @@ def test_arguments_that_are_refused(arguments: dict[str, Any], problem: str) -> 
         best_of_n(**arguments)
 
 
-def test_an_unknown_key_is_named(fails: Fails, says: Says) -> None:
+def test_an_unknown_key_is_named(fails: Fails) -> None:
     error = fails(urns(n=1, paradigms="brier"), says("x"), solver=best_of_n(2, "words", key="wrods"), epochs=1)
     assert "give one of words, letters" in error

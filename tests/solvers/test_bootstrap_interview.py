@@ -15,7 +15,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, Solve
+from tests.fixtures import Fails, Run, Solve, listens, number, rain, reason, says
 from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -47,7 +47,7 @@ def pool(name: str) -> dict[str, Sample]:
     return {with_evidence(str(i.input), i.metadata_as(Question)): i for i in items}
 
 
-def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve) -> None:
     model, prompts = listens()
     sample = solve(model, bootstrap_interview(questions=3, mode="fixed_sequence"), rain())
     assert len(prompts) == 3 + 1
@@ -64,7 +64,7 @@ def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Li
 
 @pytest.mark.parametrize("mode", ["iid", "stationary_ood"])
 @pytest.mark.parametrize("domain", ["forecasting", "urns"])
-def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listens, mode: Any, domain: str) -> None:
+def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, mode: Any, domain: str) -> None:
     other = "urns" if domain == "forecasting" else "forecasting"
     source = other if mode == "stationary_ood" else domain
     items = (LATE if domain == "forecasting" else list(urns(n=30)))[:4]
@@ -85,7 +85,7 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listen
             assert str(item.id) not in "".join(m.text for m in sample.messages)
 
 
-def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
+def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails) -> None:
     events = {item.metadata_as(Question).event for item in pool("forecasting").values()}
     item = next(item for item in LATE if item.metadata_as(Question).split == "train")
     event = item.metadata_as(Question).event
@@ -106,7 +106,7 @@ def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: 
     assert "its train split has" in none
 
 
-def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Listens) -> None:
+def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run) -> None:
     def drawn(seed: int) -> list[list[str]]:
         task = Task(dataset=LATE[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
         return [interviewed(sample) for sample in run(task, listens()[0]).samples or []]
@@ -116,7 +116,7 @@ def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Lis
     assert len({tuple(texts) for texts in first + other}) == 8, "2 questions x 2 epochs x 2 seeds, none alike"
 
 
-def test_several_other_domains_take_turns(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_several_other_domains_take_turns(solve: Solve) -> None:
     solver = bootstrap_interview(5, "stationary_ood", domains=["urns", "forecasting"])
     texts = interviewed(solve(listens()[0], solver, rain()))
     assert [next(name for name in ("urns", "forecasting") if text in pool(name)) for text in texts] == [
@@ -126,7 +126,7 @@ def test_several_other_domains_take_turns(solve: Solve, listens: Listens, rain: 
     assert len(set(texts)) == 5
 
 
-def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_preset_interview_is_written_at_once(solve: Solve) -> None:
     model, prompts = listens()
     interviewer, requests = listens("1. What is rain?\n2. What are clouds?\n3. One too many?")
     manner = ["curriculum", "socratic"]
@@ -147,7 +147,7 @@ def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, r
     assert [(s.role, s.kind, s.trainable, s.speaker) for s in aux] == [("user", "auxiliary", False, "interviewer")] * 2
 
 
-def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve) -> None:
     model, prompts = listens()
     roles = {"interviewer": listens("What is rain?\n\nWhat are clouds?")[0]}
     sample = solve(model, bootstrap_interview(5, "llm_preset"), rain(), model_roles=roles)
@@ -155,7 +155,7 @@ def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve, listens
     assert [HEADER.findall(m.text)[0][:2] for m in sample.messages[:3:2]] == [("1", "2"), ("2", "2")]
 
 
-def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve) -> None:
     model, prompts = listens(lambda messages: f"So I say, {len(messages)}.")
     interviewer, requests = listens(lambda messages: f"What now, {len(messages[0].text)}?\nAnd one too many?")
     solver = bootstrap_interview(3, "llm_adaptive", instructions="contradiction_seeking,synergistic")
@@ -174,9 +174,7 @@ def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: List
         assert text.count("Question: ") == k - 1
 
 
-def test_a_sample_without_a_usable_question_is_unscored(
-    run: Run, listens: Listens, says: Says, rain: Rain, number: Number, reason: Reason
-) -> None:
+def test_a_sample_without_a_usable_question_is_unscored(run: Run) -> None:
     def write(messages: list[ChatMessage]) -> str:
         return "I cannot help with that." if "Will it rain?" in messages[0].text else "What is hail?"
 
@@ -249,7 +247,7 @@ def test_any_reply_can_be_read(reply: str, main: str) -> None:
     assert all(text.endswith("?") and len(text) > 1 for text in usable_questions(reply, main))
 
 
-def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails) -> None:
     model, prompts = listens()
 
     def said_of(solver: Solver, item: Sample) -> str:

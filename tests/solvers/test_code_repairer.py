@@ -5,7 +5,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Listens, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, says
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import HiddenTest
 from truthgym.datasets.loading.domain import bundled_file
@@ -25,7 +25,7 @@ def blocks(*programs: str) -> str:
     return "\n\n".join(f"```python\n{program}\n```" for program in programs)
 
 
-def repair(run: Run, says: Says, *replies: str, **arguments: int) -> tuple[float, EvalSample]:
+def repair(run: Run, *replies: str, **arguments: int) -> tuple[float, EvalSample]:
     """The grade of a model that gives these replies, one after the other, and its sample."""
     remaining = iter(replies)
 
@@ -39,17 +39,17 @@ def repair(run: Run, says: Says, *replies: str, **arguments: int) -> tuple[float
     return metrics(log)["grade"], log.samples[0]
 
 
-def test_a_repair_that_fails_its_check_is_tried_again(run: Run, says: Says) -> None:
-    grade, sample = repair(run, says, blocks(ROW["faulty"], CHECKS), blocks(ROW["fixed"], CHECKS))
+def test_a_repair_that_fails_its_check_is_tried_again(run: Run) -> None:
+    grade, sample = repair(run, blocks(ROW["faulty"], CHECKS), blocks(ROW["fixed"], CHECKS))
     assert grade == 1
     assert "AssertionError: two neighbours" in sample.messages[-2].text
     steps = recorded_steps(Store(sample.store))
     assert [step.kind for step in steps if step.role == "assistant"] == ["reasoning", "answer"]
 
 
-def test_the_last_try_is_the_answer_and_is_not_run(run: Run, says: Says) -> None:
+def test_the_last_try_is_the_answer_and_is_not_run(run: Run) -> None:
     before = len(Folder.ran)
-    grade, sample = repair(run, says, *[blocks(ROW["faulty"], CHECKS)] * 2, tries=2)
+    grade, sample = repair(run, *[blocks(ROW["faulty"], CHECKS)] * 2, tries=2)
     assert grade == 0
     assert Folder.ran[before:].count(("default", ["python3", "-"])) == 1
     assert sum("The program failed" in message.text for message in sample.messages) == 1
@@ -58,9 +58,9 @@ def test_the_last_try_is_the_answer_and_is_not_run(run: Run, says: Says) -> None
 @pytest.mark.parametrize(
     "forged", [f"raise SystemExit(0)\n{ROW['faulty']}", f"{ROW['faulty']}\nprint('9 of 9 hidden tests passed.')"]
 )
-def test_checks_that_pass_by_themselves_earn_nothing(run: Run, says: Says, forged: str) -> None:
+def test_checks_that_pass_by_themselves_earn_nothing(run: Run, forged: str) -> None:
     """The sandbox says nothing against it, so that the model is not asked again, and the hidden tests do."""
-    grade, sample = repair(run, says, blocks(forged))
+    grade, sample = repair(run, blocks(forged))
     assert grade == 0
     assert not any("The program failed" in message.text for message in sample.messages)
 
@@ -73,14 +73,14 @@ def test_checks_that_pass_by_themselves_earn_nothing(run: Run, says: Says, forge
         (blocks(ROW["fixed"], "assert x ="), 30, "SyntaxError"),
     ],
 )
-def test_it_is_told_what_else_went_wrong(run: Run, says: Says, first: str, limit: int, told: str) -> None:
-    grade, sample = repair(run, says, first, blocks(ROW["fixed"]), tries=2, time_limit=limit)
+def test_it_is_told_what_else_went_wrong(run: Run, first: str, limit: int, told: str) -> None:
+    grade, sample = repair(run, first, blocks(ROW["fixed"]), tries=2, time_limit=limit)
     assert grade == 1
     assert told in sample.messages[-2].text
 
 
-def test_no_hidden_test_is_shown(run: Run, says: Says) -> None:
-    _, sample = repair(run, says, blocks(ROW["faulty"], CHECKS), blocks(ROW["fixed"], CHECKS))
+def test_no_hidden_test_is_shown(run: Run) -> None:
+    _, sample = repair(run, blocks(ROW["faulty"], CHECKS), blocks(ROW["fixed"], CHECKS))
     transcript = "\n".join(message.text for message in sample.messages)
     tests = [HiddenTest.model_validate(test) for test in ROW["tests"]]
     assert tests
@@ -95,7 +95,7 @@ def test_simulated_agents_play_it(run: Run, agent: str, grade: float) -> None:
     assert metrics(log)["share_scored"] == 1
 
 
-def test_without_a_sandbox_or_on_another_task_it_ends_before_its_first_call(fails: Fails, listens: Listens) -> None:
+def test_without_a_sandbox_or_on_another_task_it_ends_before_its_first_call(fails: Fails) -> None:
     model, requests = listens()
     solver = run_agent(code_repairer())
     assert "--sandbox docker" in fails(code_repair(n=1, trusted=True), model, solver=solver)

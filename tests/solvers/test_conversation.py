@@ -11,7 +11,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, Model, ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve
+from tests.fixtures import QUIET, Fails, Run, Solve, listens, number, plain, rain, reason, says
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
@@ -46,7 +46,7 @@ def calls(sample: EvalSample) -> int:
     return sum(event.event == "model" for event in sample.events)
 
 
-def test_a_solver_can_speak_before_the_question(solve: Solve, says: Says, rain: Rain) -> None:
+def test_a_solver_can_speak_before_the_question(solve: Solve) -> None:
     sample = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
     assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert sample.messages[1].text == "What is rain?"
@@ -61,13 +61,13 @@ def test_a_solver_can_speak_before_the_question(solve: Solve, says: Says, rain: 
     assert len({s.message_id for s in sample.store_as(Trajectory).steps}) == 5
 
 
-def test_a_question_that_was_asked_is_not_asked_again(solve: Solve, says: Says, rain: Rain) -> None:
+def test_a_question_that_was_asked_is_not_asked_again(solve: Solve) -> None:
     sample = solve(says(r"\finalBeliefProb{0.5}"), [direct(), direct()], rain())
     assert sum("Will it rain?" in m.text for m in sample.messages) == 1
     assert [m.role for m in sample.messages] == ["user", "assistant", "user", "assistant"]
 
 
-def test_the_question_stays_where_no_solver_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
+def test_the_question_stays_where_no_solver_asks_it(solve: Solve) -> None:
     sample = solve(says("Water."), interview(), rain())
     assert [m.text for m in sample.messages] == ["What is rain?", "Water.", "Will it rain?"]
 
@@ -87,14 +87,14 @@ def lead(*actions: Callable[..., Any]) -> Solver:
     return solve
 
 
-def test_text_around_the_question_is_in_its_message(solve: Solve, says: Says, rain: Rain) -> None:
+def test_text_around_the_question_is_in_its_message(solve: Solve) -> None:
     ask = lead(lambda talk: talk.ask_question("", "After.", "", before="Before."), lambda talk: talk.generate("answer"))
     assert solve(says("Hm."), ask, rain()).messages[0].text == "Before.\n\nWill it rain?\n\nAfter."
     asked_before = solve(says("Hm."), [direct(), ask], rain()).messages
     assert [m.text for m in asked_before[2:]] == ["Before.\n\nAfter.", "Hm."]
 
 
-def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
+def test_text_of_others_is_marked_and_not_trained_on(solve: Solve) -> None:
     examples = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
     mixed = lead(
         lambda talk: talk.add_examples(examples),
@@ -115,7 +115,7 @@ def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, r
     assert [(m.metadata or {})["epoch"] for m in sample.messages[:4]] == [2] * 4
 
 
-def two(rain: Rain) -> list[Sample]:
+def two() -> list[Sample]:
     return [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
 
 
@@ -127,17 +127,7 @@ def two(rain: Rain) -> list[Sample]:
     ],
     ids=["refused", "no choices"],
 )
-def test_a_failed_reply_ends_its_sample_alone(
-    run: Run,
-    says: Says,
-    plain: Plain,
-    rain: Rain,
-    number: Number,
-    reason: Reason,
-    after: int,
-    failed: ModelOutput,
-    message: str,
-) -> None:
+def test_a_failed_reply_ends_its_sample_alone(run: Run, after: int, failed: ModelOutput, message: str) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         here = "Will it rain?" in messages[0].text and sum(m.role == "user" for m in messages) == after
         if not here or "whole number" in messages[-1].text:
@@ -145,7 +135,7 @@ def test_a_failed_reply_ends_its_sample_alone(
         return failed
 
     scorers = [brier(), martingale(per="step"), length()]
-    log = run(Task(dataset=two(rain), setup=prepare(), solver=chain_of_thought(2), scorer=scorers), says(reply))
+    log = run(Task(dataset=two(), setup=prepare(), solver=chain_of_thought(2), scorer=scorers), says(reply))
     assert log.samples
     ended, other = log.samples
     assert calls(ended) == after, "nobody is asked again where the model refused"
@@ -156,9 +146,7 @@ def test_a_failed_reply_ends_its_sample_alone(
     assert number(other, "brier", "belief") == number(other, "martingale", "posterior") == 0.6
 
 
-def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
-    run: Run, listens: Listens, rain: Rain, reason: Reason
-) -> None:
+def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(run: Run) -> None:
     model, requests = listens(" \n")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), martingale()]), model)
     assert len(requests) == 1
@@ -167,7 +155,7 @@ def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
     assert all("The answer is empty" in reason(sample, scorer) for scorer in ("brier", "martingale"))
 
 
-def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_empty_turn_ends_the_sample(solve: Solve) -> None:
     model, requests = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
     sample = solve(model, chain_of_thought(steps=2), rain())
     assert len(requests) == 1
@@ -175,9 +163,7 @@ def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rai
 
 
 @pytest.mark.parametrize("second", [direct(), chain_of_thought(2), interview()], ids=["direct", "chain", "interview"])
-def test_after_an_early_end_no_later_solver_asks_anyone(
-    solve: Solve, listens: Listens, rain: Rain, second: Solver
-) -> None:
+def test_after_an_early_end_no_later_solver_asks_anyone(solve: Solve, second: Solver) -> None:
     model, requests = listens(lambda _: REFUSED)
     sample = solve(model, [direct(), second], rain())
     assert len(requests) == 1
@@ -185,7 +171,7 @@ def test_after_an_early_end_no_later_solver_asks_anyone(
     assert sample.store_as(Trajectory).ended
 
 
-def test_an_index_error_of_a_provider_is_not_taken_for_silence(fails: Fails, says: Says, rain: Rain) -> None:
+def test_an_index_error_of_a_provider_is_not_taken_for_silence(fails: Fails) -> None:
     def broken(_: list[ChatMessage]) -> str:
         raise IndexError("the provider's own")
 
@@ -196,9 +182,7 @@ LIMITS = [("message_limit", 3, 1), ("message_limit", 4, 2), ("token_limit", 3, 1
 
 
 @pytest.mark.parametrize(("limit", "most", "turns"), LIMITS)
-def test_a_limit_in_the_middle_leaves_a_trajectory(
-    run: Run, says: Says, rain: Rain, reason: Reason, limit: str, most: int, turns: int
-) -> None:
+def test_a_limit_in_the_middle_leaves_a_trajectory(run: Run, limit: str, most: int, turns: int) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=[brier()])
     log = run(task, says("50%"), **{limit: most})
     (sample,) = log.samples or []
@@ -209,7 +193,7 @@ def test_a_limit_in_the_middle_leaves_a_trajectory(
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
 
 
-def test_a_limit_before_the_question_leaves_a_trajectory(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
+def test_a_limit_before_the_question_leaves_a_trajectory(run: Run) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=[interview(3), direct()], scorer=brier())
     log = run(task, says("50%"), message_limit=4)
     (sample,) = log.samples or []
@@ -218,7 +202,7 @@ def test_a_limit_before_the_question_leaves_a_trajectory(run: Run, says: Says, r
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
 
 
-def test_an_error_leaves_a_trajectory(rain: Rain, says: Says, tmp_path: Path) -> None:
+def test_an_error_leaves_a_trajectory(tmp_path: Path) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         if len(messages) > 1:
             raise RuntimeError("the network went away")
@@ -246,7 +230,7 @@ def hearing(model: Model) -> Solver:
     )
 
 
-def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, listens: Listens, rain: Rain) -> None:
+def test_another_models_reply_is_passed_on_by_send(solve: Solve) -> None:
     other, requests = listens("I doubt it.")
     sample = solve(says("Hm."), hearing(other), rain())
     assert [[m.text for m in conversation] for conversation in requests] == [["And you?"]]
@@ -262,9 +246,7 @@ def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, lis
         (ModelOutput(model="m", error="Gone."), "The critic gave no reply: Gone."),
     ],
 )
-def test_if_another_model_fails_the_model_is_not_asked(
-    solve: Solve, says: Says, listens: Listens, rain: Rain, reply: str | ModelOutput, reason: str
-) -> None:
+def test_if_another_model_fails_the_model_is_not_asked(solve: Solve, reply: str | ModelOutput, reason: str) -> None:
     model, requests = listens("Hm.")
     sample = solve(model, hearing(says(reply)), rain())
     assert not requests

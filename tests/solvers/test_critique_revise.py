@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import Listens, Run, Says, write_rows
+from tests.fixtures import Run, listens, says, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.critique_revise import CRITIQUES, DRAFT, critique_revise
 from truthgym.solvers.trajectory import ENDED
 from truthgym.tasks.worlds import urns
 
 
-def test_each_round_criticises_the_latest_answer_by_the_users_principles(
-    run: Run, listens: Listens, tmp_path: Path
-) -> None:
+def test_each_round_criticises_the_latest_answer_by_the_users_principles(run: Run, tmp_path: Path) -> None:
     own = write_rows(
         tmp_path / "own.jsonl",
         {"name": "one", "principle": "It counts the balls."},
@@ -35,7 +33,7 @@ def test_each_round_criticises_the_latest_answer_by_the_users_principles(
     assert sample.scores["brier"].value["belief"] == 0.3  # type: ignore[call-overload, index]
 
 
-def test_a_model_that_does_not_revise_stays_unscored(run: Run, says: Says) -> None:
+def test_a_model_that_does_not_revise_stays_unscored(run: Run) -> None:
     def reply(messages: Any) -> str:
         return "" if "Write the answer again" in messages[-1].text else r"A \finalBeliefProb{0.1}"
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.model import ModelOutput
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
+from tests.fixtures import Fails, Run, Solve, listens, rain, says
 from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.dialogue import CONCLUDE, INTERLOCUTOR, OPEN, dialogue, interlocutor_view
@@ -16,7 +16,7 @@ from truthgym.solvers.trajectory import Trajectory
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens, rain: Rain, turns: int) -> None:
+def test_two_models_take_turns_and_one_concludes(solve: Solve, turns: int) -> None:
     model, requests = listens(lambda messages: f"I say {len(messages)}.")
     interlocutor, requests_to_other = listens(lambda messages: f"I object {len(messages)}.")
     solve(model, dialogue(turns), rain(), model_roles={"interlocutor": interlocutor})
@@ -38,9 +38,7 @@ def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens,
 
 
 @pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])
-def test_an_interlocutor_without_a_reply_ends_the_dialogue(
-    run: Run, listens: Listens, says: Says, rain: Rain, reply: str | ModelOutput
-) -> None:
+def test_an_interlocutor_without_a_reply_ends_the_dialogue(run: Run, reply: str | ModelOutput) -> None:
     model, requests = listens()
     task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), scorer=martingale(per="step"))
     log = run(task, model, model_roles={"interlocutor": says(reply)})
@@ -60,7 +58,7 @@ def test_each_reply_reaches_the_interlocutor_once_in_order(turns: int, epoch: in
     assert all(m.metadata == {"epoch": epoch} for m in requests if m.role == "user")
 
 
-def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails) -> None:
     model, requests = listens()
     line = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
     assert (

@@ -4,14 +4,14 @@ import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentImage, ContentText
 from inspect_ai.util import Store
 
-from tests.fixtures import Rain, Says, Solve
+from tests.fixtures import Solve, rain, says
 from truthgym.datasets.question import Question
 from truthgym.solvers.chain_of_thought import chain_of_thought, split_evenly
 from truthgym.solvers.direct import answer_instruction, direct
 from truthgym.solvers.trajectory import STEPS, Trajectory, recorded_answer
 
 
-def test_direct_asks_once_with_all_evidence(solve: Solve, says: Says, rain: Rain) -> None:
+def test_direct_asks_once_with_all_evidence(solve: Solve) -> None:
     sample = solve(says(r"It will. \finalBeliefProb{0.8}"), direct(), rain())
     assert [m.role for m in sample.messages] == ["user", "assistant"]
     prompt = sample.messages[0].text
@@ -27,7 +27,7 @@ def test_direct_asks_once_with_all_evidence(solve: Solve, says: Says, rain: Rain
     assert list(sample.store) == [STEPS]
 
 
-def test_what_the_answer_must_hold_depends_on_the_question(rain: Rain) -> None:
+def test_what_the_answer_must_hold_depends_on_the_question() -> None:
     proposition = rain().metadata_as(Question)
     free = rain(form="free", proposition=None).metadata_as(Question)
     options = rain(form="options", proposition=None, options=["rain", "sun"]).metadata_as(Question)
@@ -36,7 +36,7 @@ def test_what_the_answer_must_hold_depends_on_the_question(rain: Rain) -> None:
     assert answer_instruction(options).startswith("Choose one of these options and say which one:\n- rain\n- sun")
 
 
-def test_earlier_messages_are_left_alone(solve: Solve, says: Says, rain: Rain) -> None:
+def test_earlier_messages_are_left_alone(solve: Solve) -> None:
     item = rain()
     item.input = [
         ChatMessageUser(content="Is 2 even?"),
@@ -48,7 +48,7 @@ def test_earlier_messages_are_left_alone(solve: Solve, says: Says, rain: Rain) -
     assert sample.messages[2].text.startswith("Rain?\n\nEvidence so far:")
 
 
-def test_a_picture_in_the_question_stays(solve: Solve, says: Says, rain: Rain) -> None:
+def test_a_picture_in_the_question_stays(solve: Solve) -> None:
     item = rain()
     picture = ContentImage(image="data:image/png;base64,iVBORw0KGgo=")
     item.input = [ChatMessageUser(content=[ContentText(text="Rain?"), picture])]
@@ -57,7 +57,7 @@ def test_a_picture_in_the_question_stays(solve: Solve, says: Says, rain: Rain) -
     assert [content.type for content in message.content if not isinstance(content, str)].count("image") == 1
 
 
-def test_chain_of_thought_reveals_evidence_piece_by_piece(solve: Solve, says: Says, rain: Rain) -> None:
+def test_chain_of_thought_reveals_evidence_piece_by_piece(solve: Solve) -> None:
     pieces_by_turn: list[list[str]] = []
 
     def reply(messages: list[ChatMessage]) -> str:

@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import QUIET, Number, Rain, Run, Says, Thinks
+from tests.fixtures import QUIET, Run, number, rain, says, thinks
 from truthgym.datasets import urns as urn_data
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -47,7 +47,7 @@ def example(id: str, score: float, **fields: Any) -> Example:
     return Example.model_validate({"id": id, "score": score} | usual | fields)
 
 
-def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog, number: Number) -> None:
+def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog) -> None:
     examples = read_examples(scored.location, "brier_score")
     assert len(examples) == 40
     assert scored.samples
@@ -89,7 +89,7 @@ def log_of(run: Run, model: Model, item: Sample, solver: Any, *scorers: Scorer) 
     return run(task, model).location
 
 
-def test_samples_without_an_answer_or_a_score_are_left_out(run: Run, says: Says, rain: Rain) -> None:
+def test_samples_without_an_answer_or_a_score_are_left_out(run: Run) -> None:
     items = [rain().model_copy(update={"id": name, "input": f"Will it {name}?"}) for name in ("rain", "hail", "snow")]
 
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
@@ -104,7 +104,7 @@ def test_samples_without_an_answer_or_a_score_are_left_out(run: Run, says: Says,
     assert [one.id for one in read_examples(log.location, "flat")] == ["rain", "snow"], "refused: no answer"
 
 
-def test_a_sample_that_failed_is_left_out(run: Run, says: Says, rain: Rain, scored: EvalLog, tmp_path: Path) -> None:
+def test_a_sample_that_failed_is_left_out(run: Run, scored: EvalLog, tmp_path: Path) -> None:
     from inspect_ai._util.error import EvalError
 
     broken = scored.model_copy(deep=True)
@@ -114,7 +114,7 @@ def test_a_sample_that_failed_is_left_out(run: Run, says: Says, rain: Rain, scor
     assert len(read_examples(str(tmp_path / "broken.eval"), "brier_score")) == 39
 
 
-def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run, says: Says, thinks: Thinks, rain: Rain) -> None:
+def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run) -> None:
     sealed = [ContentReasoning(reasoning=text) for text in ("SEEN", "Hm.", "60%")]
     sealed += [ContentReasoning(reasoning="", summary="SEALED", redacted=True)]
 
@@ -140,7 +140,7 @@ def test_trajectories_with_an_opinion_are_not_examples(run: Run) -> None:
         assert opinions_in(one.messages[0].content, proposition) == []
 
 
-def test_an_example_begins_with_its_question(run: Run, says: Says, rain: Rain) -> None:
+def test_an_example_begins_with_its_question(run: Run) -> None:
     log = log_of(run, says("50%"), rain(), bootstrap_interview(2, "fixed_sequence"))
     (examples,) = read_examples(log, "brier_score")
     assert [turn.role for turn in examples.messages] == ["user", "assistant"]
@@ -148,7 +148,7 @@ def test_an_example_begins_with_its_question(run: Run, says: Says, rain: Rain) -
     assert "Interview question" not in examples.messages[0].content
 
 
-def test_words_of_other_models_are_told_in_the_example_too(run: Run, says: Says, rain: Rain) -> None:
+def test_words_of_other_models_are_told_in_the_example_too(run: Run) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(1, order="given"), scorer=brier())
     log = run(task, says("50%"), model_roles={"debater_b": says("It is dry.")}).location
     (examples,) = read_examples(log, "brier_score")
@@ -283,11 +283,11 @@ def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: E
     assert bad_input(unscored.location).endswith("it has numbers for: nothing")
 
 
-def test_a_log_of_another_kind_is_refused(run: Run, says: Says) -> None:
+def test_a_log_of_another_kind_is_refused(run: Run) -> None:
     other = run(Task(dataset=[Sample(input="Hm?")], scorer=flat()), says("Hm."))
     assert "none of its 1 samples has a Truthgym question" in bad_input(other.location, "flat")
 
 
-def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run, says: Says, rain: Rain) -> None:
+def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run) -> None:
     log = log_of(run, says("50%"), rain(), direct(), brier(), martingale(), flat())
     assert [read_examples(log, key)[0].score for key in ("posterior", "brier_score", "flat")] == [0.5, 0.25, 0.25]

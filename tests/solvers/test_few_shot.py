@@ -4,7 +4,7 @@ import pytest
 from inspect_ai import Task, eval
 from inspect_ai.solver import SolverSpec
 
-from tests.fixtures import QUIET, Listens, Number, Rain, Reason, Run, Says, Solve
+from tests.fixtures import QUIET, Run, Solve, listens, number, rain, reason, says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -34,7 +34,7 @@ def asked_of(text: str) -> str:
     return text.split("\n\n")[0]
 
 
-def test_the_best_examples_stand_before_the_question(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
+def test_the_best_examples_stand_before_the_question(solve: Solve, source: str) -> None:
     model, requests = listens()
     sample = solve(model, few_shot(source, count=4, share=1), rain(), prompt="Think.")
     (messages,) = requests
@@ -52,7 +52,7 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
 
-def test_every_message_has_its_epoch_and_its_own_id(run: Run, listens: Listens, rain: Rain, source: str) -> None:
+def test_every_message_has_its_epoch_and_its_own_id(run: Run, source: str) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=few_shot(source, count=3), epochs=2)
     first, second = run(task, listens()[0]).samples or []
     for sample in (first, second):
@@ -60,7 +60,7 @@ def test_every_message_has_its_epoch_and_its_own_id(run: Run, listens: Listens, 
     assert {m.id for m in first.messages}.isdisjoint({m.id for m in second.messages})
 
 
-def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: Listens, source: str) -> None:
+def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, source: str) -> None:
     items = list(generated(n=20))
     model, requests = listens()
     solver = few_shot(source, count=100, share=1, tokens=1_000_000)
@@ -77,9 +77,7 @@ def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: List
         assert sum(str(sample.input) in m.text for m in messages) == 1
 
 
-def test_a_question_without_examples_is_unscored(
-    run: Run, listens: Listens, rain: Rain, says: Says, number: Number, reason: Reason
-) -> None:
+def test_a_question_without_examples_is_unscored(run: Run) -> None:
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
     snow = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
     model, requests = listens()
@@ -90,7 +88,7 @@ def test_a_question_without_examples_is_unscored(
     assert number(some, "brier", "belief") == 0.6
 
 
-def test_no_belief_is_measured_in_the_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
+def test_no_belief_is_measured_in_the_examples(run: Run, source: str) -> None:
     model, requests = listens()
     solver = few_shot(source, count=3, base={"chain_of_thought": {"steps": 2}})
     log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)

@@ -9,7 +9,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Fails, Run, Solve, listens, rain, reason, says, thinks
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
@@ -71,7 +71,7 @@ def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
     assert 40 <= len(answer) // 4 + 1 <= 60
 
 
-def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve) -> None:
     model, requests = listens(words(9))
     sample = solve(model, length_control(10, tolerance=0.1), rain())
     assert len(requests) == 1
@@ -94,7 +94,7 @@ def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listen
     ],
 )
 def test_an_answer_is_revised_until_it_fits(
-    solve: Solve, listens: Listens, rain: Rain, lengths: tuple[int, ...], attempts: int, calls: int, achieved: int
+    solve: Solve, lengths: tuple[int, ...], attempts: int, calls: int, achieved: int
 ) -> None:
     model, requests = listens(words(*lengths))
     sample = solve(model, length_control(10, attempts=attempts), rain())
@@ -110,16 +110,14 @@ def test_an_answer_is_revised_until_it_fits(
     assert spans == [f"revision {k}" for k in range(1, calls)]
 
 
-def test_each_epoch_counts_its_own_attempts(run: Run, listens: Listens, rain: Rain) -> None:
+def test_each_epoch_counts_its_own_attempts(run: Run) -> None:
     model, requests = listens("too short")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10, attempts=1), epochs=3), model)
     assert len(requests) == 6
     assert [kept(sample) for sample in log.samples or []] == [(10, "words", 2, 1)] * 3
 
 
-def test_the_answer_alone_is_measured_and_not_what_was_thought(
-    solve: Solve, says: Says, thinks: Thinks, rain: Rain
-) -> None:
+def test_the_answer_alone_is_measured_and_not_what_was_thought(solve: Solve) -> None:
     reply = thinks("It will, I do think so.", ContentReasoning(reasoning="so " * 500))
     sample = solve(says(lambda _: reply.model_copy(deep=True)), length_control(6), rain())
     assert kept(sample) == (6, "words", 6, 0)
@@ -127,9 +125,7 @@ def test_the_answer_alone_is_measured_and_not_what_was_thought(
 
 
 @pytest.mark.parametrize("mode", ["fixed_sequence", "llm_preset"])
-def test_an_interview_comes_before_the_question_and_its_length(
-    solve: Solve, listens: Listens, rain: Rain, mode: str
-) -> None:
+def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, mode: str) -> None:
     model, prompts = listens()
     interviewer, requests = listens("What is rain?")
     base = {"bootstrap_interview": {"questions": 1, "mode": mode}}
@@ -146,7 +142,7 @@ def test_an_interview_comes_before_the_question_and_its_length(
 
 
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
-def test_a_base_that_ended_early_is_not_revised(run: Run, listens: Listens, rain: Rain, text: str, stop: Any) -> None:
+def test_a_base_that_ended_early_is_not_revised(run: Run, text: str, stop: Any) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
     log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=length()), model)
     assert len(requests) == 1
@@ -158,9 +154,7 @@ def test_a_base_that_ended_early_is_not_revised(run: Run, listens: Listens, rain
 
 
 @pytest.mark.parametrize("text", ["No, 50%", ""])
-def test_a_revision_that_is_refused_or_empty_leaves_no_answer(
-    run: Run, listens: Listens, rain: Rain, reason: Reason, text: str
-) -> None:
+def test_a_revision_that_is_refused_or_empty_leaves_no_answer(run: Run, text: str) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         if len(messages) == 1:
             return r"\finalBeliefProb{0.6}"
@@ -174,7 +168,7 @@ def test_a_revision_that_is_refused_or_empty_leaves_no_answer(
     assert reason(sample, "brier") == reason(sample, "length") == sample.store_as(Trajectory).ended
 
 
-def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, rain: Rain) -> None:
+def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails) -> None:
     for base in (generate(), "inspect_ai/generate"):
         task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10, base=base))
         assert "records no trajectory; use one of Truthgym's solvers" in fails(task, says("Hm."))

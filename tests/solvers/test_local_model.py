@@ -9,7 +9,7 @@ from inspect_ai import Task
 from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
 
-from tests.fixtures import Fails, Rain, Says, Solve
+from tests.fixtures import Fails, Solve, rain, says
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.local_model import count_tokens
@@ -40,15 +40,13 @@ def small_model(reply: str, longest: int, stop_reason: Any = "unknown", position
         (100, 100, "stop", "stop"),  # the provider knows better
     ],
 )
-def test_a_reply_at_the_limit_was_cut_off(
-    solve: Solve, rain: Rain, words: int, longest: int, given: str, expected: str
-) -> None:
+def test_a_reply_at_the_limit_was_cut_off(solve: Solve, words: int, longest: int, given: str, expected: str) -> None:
     sample = solve(small_model("so " * words, longest, given), direct(), rain(), max_tokens=100)
     assert sample.output.stop_reason == expected
 
 
 @pytest.mark.parametrize(("words", "positions"), [(100, 120), (1, 20)])
-def test_a_reply_beyond_the_context_is_none(solve: Solve, rain: Rain, words: int, positions: int) -> None:
+def test_a_reply_beyond_the_context_is_none(solve: Solve, words: int, positions: int) -> None:
     """The question has about 60 words: in the second case no position is left for a reply, and there is no call."""
     sample = solve(small_model("so " * words, words, positions=positions), direct(), rain(), max_tokens=100)
     assert sample.store["Trajectory:ended"] == OUT_OF_CONTEXT.format(who="The model")
@@ -56,7 +54,7 @@ def test_a_reply_beyond_the_context_is_none(solve: Solve, rain: Rain, words: int
 
 
 @pytest.mark.parametrize("where", ["solver", "role"])
-def test_too_little_memory_is_one_error(fails: Fails, says: Says, rain: Rain, where: str) -> None:
+def test_too_little_memory_is_one_error(fails: Fails, where: str) -> None:
     def runs_out(_: list[ChatMessage]) -> str:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has a total capacity of 8 GiB.")
 

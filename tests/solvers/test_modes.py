@@ -7,7 +7,7 @@ import pytest
 from inspect_ai.model import ChatMessageAssistant
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Listens, Rain, Solve
+from tests.fixtures import Solve, listens, rain
 from truthgym.solvers.best_of_n import best_of_n
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -55,7 +55,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_mode_records_its_steps_and_calls(solve: Solve, listens: Listens, rain: Rain, mode: str) -> None:
+def test_each_mode_records_its_steps_and_calls(solve: Solve, mode: str) -> None:
     make, letters, calls, spans = MODES[mode]
     model, requests = listens()
     other, requests_to_other = listens("I object.")

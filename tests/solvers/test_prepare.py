@@ -6,20 +6,20 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.model import get_model
 
-from tests.fixtures import Fails, Listens, Rain, Says, Solve
+from tests.fixtures import Fails, Solve, listens, rain, says
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import PRESETS, prepare, system_message
 from truthgym.solvers.roles import required_server
 
 
-def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> None:
+def test_the_system_prompt_comes_first(solve: Solve) -> None:
     sample = solve(says("Hm."), direct(), rain(), prompt="Think.")
     assert (sample.messages[0].role, sample.messages[0].text) == ("system", "Think.")
     assert [m.role for m in solve(says("Hm."), direct(), rain()).messages] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, listens: Listens, rain: Rain, name: str) -> None:
+def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, name: str) -> None:
     model, requests = listens()
     solve(model, direct(), rain(), prompt=name)
     assert [m.text for m in requests[0] if m.role == "system"] == ([] if name == "none" else [PRESETS[name]])
@@ -30,7 +30,7 @@ def test_other_text_is_the_system_prompt_itself(prompt: str) -> None:
     assert system_message(prompt) == prompt
 
 
-def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails) -> None:
     model, requests = listens()
     message = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
     assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in message
@@ -39,7 +39,7 @@ def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, lis
 
 @pytest.mark.parametrize("role", ["evaluated", "judge"])
 def test_a_server_that_is_not_there_is_refused_before_any_call(
-    fails: Fails, listens: Listens, rain: Rain, monkeypatch: pytest.MonkeyPatch, role: str
+    fails: Fails, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)

@@ -18,7 +18,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import Tool, tool
 
-from tests.fixtures import Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Run, Solve, listens, number, plain, rain, reason, says
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
@@ -49,7 +49,7 @@ def steps(sample: EvalSample) -> list[tuple[str, str, bool, str]]:
     return [(s.role, s.kind, s.trainable, s.text) for s in sample.store_as(Trajectory).steps]
 
 
-def test_an_agent_is_given_what_direct_gives(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_agent_is_given_what_direct_gives(solve: Solve) -> None:
     model, requests = listens(looks_and_submits)
     solve(model, run_agent(react(tools=[look()])), rain())
     plain, heard_directly = listens("Hm.")
@@ -57,7 +57,7 @@ def test_an_agent_is_given_what_direct_gives(solve: Solve, listens: Listens, rai
     assert [m.text for m in requests[0] if m.role == "user"] == [heard_directly[0][0].text]
 
 
-def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_the_last_message_of_an_agent_is_its_answer(solve: Solve) -> None:
     model, requests = listens(looks_and_submits)
     sample = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
     assert len(requests) == 2
@@ -76,7 +76,7 @@ def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Liste
     assert [m.id for m in sample.messages] == [s.message_id for s in sample.store_as(Trajectory).steps], "in order"
 
 
-def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         output = looks_and_submits(messages)
         thought = ContentReasoning(reasoning=f"I thought {len(messages)}.")
@@ -90,7 +90,7 @@ def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve, says: Says,
     assert [kind for kind, *_ in wrote[2:]] == ["answer"]
 
 
-def test_scorers_read_what_an_agent_leaves(run: Run, says: Says, plain: Plain, rain: Rain, number: Number) -> None:
+def test_scorers_read_what_an_agent_leaves(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         return plain(messages) if "whole number" in messages[-1].text else looks_and_submits(messages)
 
@@ -127,13 +127,13 @@ def knows() -> Agent:
     return execute
 
 
-def test_an_agent_need_not_call_a_model(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_agent_need_not_call_a_model(solve: Solve) -> None:
     model, requests = listens()
     assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", False, ANSWER)]
     assert not requests
 
 
-def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve) -> None:
     @agent
     def hands_over() -> Agent:
         """Ask another model, and then the evaluated one."""
@@ -172,7 +172,7 @@ def forgets() -> Agent:
     return execute
 
 
-def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: Rain) -> None:
+def test_an_agent_may_rewrite_the_conversation(solve: Solve) -> None:
     sample = solve(says(ANSWER), run_agent(forgets()), rain())
     assert steps(sample) == [("user", "auxiliary", False, "In short: rain?"), ("assistant", "answer", True, ANSWER)]
 
@@ -182,9 +182,7 @@ def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: R
     [(run_agent(tells()), 0), (run_agent(tells("50%")), 0), (run_agent("react", {"submit": False, "prompt": None}), 1)],
     ids=["nothing", "words to it", "an empty reply"],
 )
-def test_an_agent_that_stops_without_an_answer_is_unscored(
-    run: Run, listens: Listens, rain: Rain, reason: Reason, solver: Any, calls: int
-) -> None:
+def test_an_agent_that_stops_without_an_answer_is_unscored(run: Run, solver: Any, calls: int) -> None:
     model, requests = listens("")
     log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()]), model)
     assert len(requests) == calls, "and no belief is asked for"
@@ -200,9 +198,7 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(
         ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
     ],
 )
-def test_a_refusal_is_not_an_agents_answer(
-    run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, message: str, arguments: dict[str, Any]
-) -> None:
+def test_a_refusal_is_not_an_agents_answer(run: Run, stop: Any, message: str, arguments: dict[str, Any]) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
     solver = run_agent(react(prompt=None, **arguments))
     task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()])
@@ -230,7 +226,7 @@ def speaks(times: int) -> Agent:
     return execute
 
 
-def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run, listens: Listens, rain: Rain) -> None:
+def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         return ModelOutput.from_content("m", "60%", stop_reason="stop" if len(messages) == 1 else "content_filter")
 
@@ -243,9 +239,7 @@ def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run, listens: List
 
 
 @pytest.mark.parametrize("limit", [{"message_limit": 5}, {"token_limit": 3}])
-def test_a_limit_keeps_what_the_agent_wrote_until_then(
-    run: Run, says: Says, rain: Rain, reason: Reason, limit: dict[str, int]
-) -> None:
+def test_a_limit_keeps_what_the_agent_wrote_until_then(run: Run, limit: dict[str, int]) -> None:
     def looks_on(messages: list[ChatMessage]) -> ModelOutput:
         return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="60%")
 

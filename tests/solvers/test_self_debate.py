@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
 
-from tests.fixtures import Listens, Rain, Run, Solve
+from tests.fixtures import Run, Solve, listens, rain
 from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
@@ -32,7 +32,7 @@ from truthgym.solvers.trajectory import Trajectory
 RAINS, DRY = "The following is true: It rains.", "The following is false: It rains."
 
 
-def test_positions_are_argued_in_turn(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_positions_are_argued_in_turn(solve: Solve) -> None:
     model, requests = listens()
     solve(model, self_debate(turns=2, order="given"), rain())
     question = rain().metadata_as(Question)
@@ -58,9 +58,7 @@ def test_positions_are_argued_in_turn(solve: Solve, listens: Listens, rain: Rain
     ],
     ids=["binary", "three options", "two options", "one option", "free"],
 )
-def test_positions_come_from_the_question(
-    solve: Solve, listens: Listens, rain: Rain, fields: dict[str, Any], positions: list[str]
-) -> None:
+def test_positions_come_from_the_question(solve: Solve, fields: dict[str, Any], positions: list[str]) -> None:
     item = rain(**fields)
     found = positions_of(item.metadata_as(Question))
     assert len(found) == len(positions)
@@ -72,7 +70,7 @@ def test_positions_come_from_the_question(
         assert [p for p in found if p in messages[-1].text] == [position]
 
 
-def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve) -> None:
     model, requests = listens()
     sides = ["It pours.", "It drizzles.", "It is dry."]
     solve(model, self_debate(turns=1, sides=sides, order="reversed"), rain())
@@ -98,7 +96,7 @@ def test_a_set_order_holds_in_every_question_and_epoch() -> None:
         assert speaking_order(question, epoch, 3, "reversed") == ([2, 1, 0], ["debater_a", "debater_b", "debater_a"])
 
 
-def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, rain: Rain) -> None:
+def test_who_begins_changes_with_the_epoch_in_a_run(run: Run) -> None:
     model, _ = listens()
     log = run(Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=1), epochs=4), model)
     assert log.samples
@@ -108,7 +106,7 @@ def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, 
     assert sum(expected) == 2
 
 
-def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_bound_debaters_argue_in_the_models_place(solve: Solve) -> None:
     model, requests = listens()
     a, requests_a = listens(lambda messages: f"For it, {len(messages)}.")
     b, requests_b = listens(lambda messages: f"Against it, {len(messages)}.")
@@ -141,7 +139,7 @@ def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
 
-def test_a_single_bound_debater_argues_every_second_position(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_single_bound_debater_argues_every_second_position(solve: Solve) -> None:
     model, requests = listens("I say no.")
     b, requests_b = listens("I say rain.")
     item = rain(form="options", options=["sun", "rain", "hail"])

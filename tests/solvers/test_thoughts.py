@@ -6,7 +6,7 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput, StopReason
 
-from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Run, Solve, listens, number, rain, reason, says, thinks
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -60,16 +60,14 @@ def test_a_tag_that_the_template_wrote_is_written_into_the_reply() -> None:
     assert with_opening_tag("60%", "<|assistant|>\n<think>\n\n</think>\n\n") == "60%"
 
 
-def forms(thinks: Thinks) -> list[Any]:
+def forms() -> list[Any]:
     return [thinks(ANSWER, ContentReasoning(reasoning=THOUGHT)), *WRITTEN]
 
 
 @pytest.mark.parametrize("form", range(4))
-def test_the_thought_and_the_reply_are_two_steps_in_every_form(
-    run: Run, says: Says, thinks: Thinks, rain: Rain, number: Number, form: int
-) -> None:
+def test_the_thought_and_the_reply_are_two_steps_in_every_form(run: Run, form: int) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
-    log = run(task, says(lambda _: forms(thinks)[form]))
+    log = run(task, says(lambda _: forms()[form]))
     [done] = log.samples or []
     steps = done.store_as(Trajectory).steps[1:]
     assert [(s.kind, s.text, s.trainable) for s in steps] == [("reasoning", THOUGHT, True), ("answer", ANSWER, True)]
@@ -83,9 +81,7 @@ STOPPED: list[StopReason] = ["max_tokens", "unknown"]
 
 
 @pytest.mark.parametrize("stop", STOPPED)
-def test_a_thought_without_an_end_is_no_answer(
-    run: Run, says: Says, rain: Rain, reason: Reason, stop: StopReason
-) -> None:
+def test_a_thought_without_an_end_is_no_answer(run: Run, stop: StopReason) -> None:
     output = ModelOutput.from_content("mockllm/model", "<think>\nI say 90%.\n\n90%", stop_reason=stop)
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
     [done] = run(task, says(output)).samples or []
@@ -96,9 +92,7 @@ def test_a_thought_without_an_end_is_no_answer(
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_turn_of_thought_alone_ends_nothing(
-    solve: Solve, listens: Listens, thinks: Thinks, rain: Rain, written: bool
-) -> None:
+def test_a_turn_of_thought_alone_ends_nothing(solve: Solve, written: bool) -> None:
     thought = "<think>\nHm.\n</think>\n\n" if written else thinks("", ContentReasoning(reasoning="Hm."))
     model, requests = listens(lambda messages: ANSWER if len(messages) > 3 else thought)
     sample = solve(model, chain_of_thought(steps=2), rain())
@@ -107,7 +101,7 @@ def test_a_turn_of_thought_alone_ends_nothing(
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_thought_is_not_passed_on(solve: Solve, listens: Listens, thinks: Thinks, rain: Rain, written: bool) -> None:
+def test_a_thought_is_not_passed_on(solve: Solve, written: bool) -> None:
     def reply(text: str) -> str | ModelOutput:
         return f"SECRET\n</think>\n\n{text}" if written else thinks(text, ContentReasoning(reasoning="SECRET"))
 
@@ -120,7 +114,7 @@ def test_a_thought_is_not_passed_on(solve: Solve, listens: Listens, thinks: Thin
     assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
 
 
-def test_the_judge_reads_a_written_thought_as_a_turn(run: Run, listens: Listens, rain: Rain) -> None:
+def test_the_judge_reads_a_written_thought_as_a_turn(run: Run) -> None:
     from truthgym.scorers.martingale import martingale
 
     def reply(messages: list[ChatMessage]) -> str:

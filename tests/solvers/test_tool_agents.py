@@ -8,7 +8,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageTool, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import Run, metrics, says
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.run_agent import run_agent
@@ -70,7 +70,7 @@ def test_workers_who_see_each_others_calls_repeat_none(run: Run) -> None:
     assert labels == apart[0].store[LABELS]
 
 
-def test_workers_who_answer_differently_contradict_each_other(run: Run, says: Says) -> None:
+def test_workers_who_answer_differently_contradict_each_other(run: Run) -> None:
     texts = iter(["Nothing to do.", "Nothing to do.", *(f"Answer: {name} \\finalBeliefProb{{0.5}}" for name in "ABA")])
 
     def reply(messages: list[ChatMessage]) -> ModelOutput:
@@ -99,7 +99,7 @@ def test_beliefs_are_asked_for_at_each_step_of_a_team(run: Run, agent: str) -> N
 
 
 @pytest.mark.parametrize("submit", [False, True])
-def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, submit: bool) -> None:
+def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, submit: bool) -> None:
     """Inspect's `handoff`: without `submit` the other's reply is the answer, with it the first agent submits one."""
 
     def reply(messages: list[ChatMessage]) -> ModelOutput:

@@ -14,7 +14,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolCall
 from inspect_ai.util import Store
 
-from tests.fixtures import Rain, Says, Solve, Thinks
+from tests.fixtures import Solve, rain, says, thinks
 from truthgym.solvers.direct import direct
 from truthgym.solvers.trajectory import (
     ENDED,
@@ -28,7 +28,7 @@ from truthgym.solvers.trajectory import (
 )
 
 
-def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+def test_reasoning_content_and_reply_are_two_steps(solve: Solve) -> None:
     seen = ContentReasoning(reasoning="Rain follows thunder.")
     sealed = ContentReasoning(reasoning="sealed", summary="It thought of rain.", redacted=True)
     summarised = ContentReasoning(reasoning="", summary="It thought of clouds.")

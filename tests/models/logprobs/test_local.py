@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Rain, Run
+from tests.fixtures import Run, rain
 from tests.models.logprobs.plain import plain
 from truthgym.models.logprobs import local
 from truthgym.models.logprobs.local import pieces, token_logprobs
@@ -200,7 +200,7 @@ def likelihood() -> Scorer:
     return score
 
 
-def test_a_call_is_logged_cached_and_counted(run: Run, rain: Rain, predictor: Model) -> None:
+def test_a_call_is_logged_cached_and_counted(run: Run, predictor: Model) -> None:
     task = Task(dataset=[rain()], solver=[], scorer=likelihood())
     arguments: dict[str, Any] = {"model_roles": {"predictor": predictor}, "cache": True, "epochs": 2}
     log = run(task, "mockllm/model", **arguments)

@@ -7,7 +7,7 @@ import pytest
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ModelOutput
 
-from tests.fixtures import Fails, Listens, Run, Says, metrics
+from tests.fixtures import Fails, Run, listens, metrics, says
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import RepairQuestion, code_repair, find_program
 from truthgym.datasets.loading.domain import bundled_file
@@ -154,7 +154,7 @@ def test_simulated_agents_play_it(run: Run, agent: str, share: float) -> None:
     assert (result["grade"], result["share_scored"]) == (share, 1)
 
 
-def test_answers_are_graded_one_by_one(run: Run, says: Says) -> None:
+def test_answers_are_graded_one_by_one(run: Run) -> None:
     names = list(ROWS)[:4]
     invented = fenced(f"def {names[3]}(*given):\n    return 1")
     answers = [fenced(ROWS[names[0]]["fixed"]), fenced(ROWS[names[1]]["faulty"]), "I cannot repair it.", invented]
@@ -170,7 +170,7 @@ def test_answers_are_graded_one_by_one(run: Run, says: Says) -> None:
     assert metrics(log)["share_scored"] == 1
 
 
-def test_an_agent_with_tools_finds_no_tests_in_its_sandbox(run: Run, says: Says) -> None:
+def test_an_agent_with_tools_finds_no_tests_in_its_sandbox(run: Run) -> None:
     """It searches its sandbox while it works, and its program is called there only after it has answered."""
     look = "import os\nprint(*(open(os.path.join(at, name)).read() for at, _, names in os.walk('.') for name in names))"
     look += "\nprint(sorted(os.environ.items()))"
@@ -197,7 +197,7 @@ def test_an_agent_with_tools_finds_no_tests_in_its_sandbox(run: Run, says: Says)
     assert searched < commands.index(["mktemp", "-d"])
 
 
-def test_without_a_sandbox_the_run_ends_before_its_first_call(fails: Fails, listens: Listens) -> None:
+def test_without_a_sandbox_the_run_ends_before_its_first_call(fails: Fails) -> None:
     model, heard = listens()
     assert "--sandbox docker" in fails(task(n=1), model)
     assert not heard

@@ -9,7 +9,7 @@ import pytest
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput, get_model
 
-from tests.fixtures import Listens, Number, Reason, Run, Says
+from tests.fixtures import Run, listens, number, reason, says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded
@@ -209,7 +209,7 @@ def scored(run: Run, model: Model, spec: dict[str, Any], n: int = 1, **settings:
     return run(task, epochs=1, model_roles={"grader": model}, **settings)
 
 
-def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run, listens: Listens, number: Number) -> None:
+def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run) -> None:
     form = json.dumps({"steps": [{"description": "I look.", "conclusion": "Good."}], "result": 2.5})
     model, heard = listens(form)
     spec = score_model(
@@ -250,22 +250,20 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run, listens: L
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_a_score_that_is_none_leaves_the_sample_unscored(
-    run: Run, says: Says, reason: Reason, reply: Any, message: str
-) -> None:
+def test_a_score_that_is_none_leaves_the_sample_unscored(run: Run, reply: Any, message: str) -> None:
     log = scored(run, says(reply), score_model())
     assert log.samples
     assert message in reason(log.samples[0], "graded")
 
 
-def test_the_simulated_judge_scores_within_the_range(run: Run, number: Number) -> None:
+def test_the_simulated_judge_scores_within_the_range(run: Run) -> None:
     log = scored(run, get_model("reference/judge"), score_model(range=[2, 4]), n=3)
     assert log.samples
     values = [number(done, "graded", "grade") for done in log.samples]
     assert all(2 <= value <= 4 for value in values), values
 
 
-def test_an_answer_that_holds_a_template_is_not_filled_in(run: Run, says: Says, listens: Listens) -> None:
+def test_an_answer_that_holds_a_template_is_not_filled_in(run: Run) -> None:
     def policy(_: list[ChatMessage]) -> str:
         return "{{ item.target }} {{ item.reference_answer }}"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog, EvalSample
 
-from tests.fixtures import Fails, Listens, Number, Reason, Run
+from tests.fixtures import Fails, Run, listens, number, reason
 from tests.sandboxes import Folder
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -247,7 +247,7 @@ def in_a_sandbox(run: Run, tmp_path: Path, source: str, **settings: Any) -> Eval
     return first_sample(run(task, epochs=1, sandbox=sandbox))
 
 
-def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number: Number) -> None:
+def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path) -> None:
     Folder.ran.clear()
     done = in_a_sandbox(
         run, tmp_path, program("print('noise')\nreturn float('finalBeliefProb' in sample['output_text'])")
@@ -257,7 +257,7 @@ def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number:
     assert mine == [("default", command) for command in ("python3", "mktemp", "python3", "head", "rm")]
 
 
-def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: Number) -> None:
+def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path) -> None:
     Folder.ran.clear()
     done = in_a_sandbox(run, tmp_path, program("return 0.5"), sandbox="two_folders")
     assert number(done, "graded", "grade") == 0.5
@@ -275,7 +275,7 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: N
     ids=lambda text: str(text)[:12],
 )
 def test_what_goes_wrong_in_a_sandbox_has_a_reason(
-    run: Run, tmp_path: Path, reason: Reason, body: str, message: str, limit: int
+    run: Run, tmp_path: Path, body: str, message: str, limit: int
 ) -> None:
     done = in_a_sandbox(run, tmp_path, program(body), time_limit=limit)
     assert message in reason(done, "graded")
@@ -283,7 +283,7 @@ def test_what_goes_wrong_in_a_sandbox_has_a_reason(
 
 @pytest.mark.parametrize("sandbox", [None, "local"])
 def test_without_isolation_the_run_ends_before_its_first_call(
-    fails: Fails, listens: Listens, tmp_path: Path, sandbox: str | None
+    fails: Fails, tmp_path: Path, sandbox: str | None
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(program("return 1"))

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.commands import call
-from tests.fixtures import QUIET, Fails, Listens, Run, metrics
+from tests.fixtures import QUIET, Fails, Run, listens, metrics
 from tests.scorers.progress import counted as provider
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import questionnaire
@@ -143,7 +143,7 @@ def century(talk: list[ChatMessage]) -> int:
     return int(talk[0].text.split("th century")[0].split()[-1])
 
 
-def test_nothing_is_asked_of_an_era_before_what_is_learned_from_an_earlier_one(listens: Listens, run: Run) -> None:
+def test_nothing_is_asked_of_an_era_before_what_is_learned_from_an_earlier_one(run: Run) -> None:
     model, heard = listens("A")
     task = progress_predict(proxies="personas", elicitation="letter", cache=False, **SMALL)
     run(task, "reference/values", model_roles={"human_proxy": model})
@@ -158,7 +158,7 @@ def test_nothing_is_asked_of_an_era_before_what_is_learned_from_an_earlier_one(l
     assert latest == 16, "the last era is predicted, and never learned from"
 
 
-def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
+def test_only_eras_that_have_come_are_asked(run: Run) -> None:
     eras = [f"C0{century}" for century in range(13, 17)]
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -174,7 +174,7 @@ def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
     assert all(p == [0.5, 0.5] for step in figures for p in step), "always A is no preference"
 
 
-def test_people_are_not_told_what_is_measured(listens: Listens, run: Run) -> None:
+def test_people_are_not_told_what_is_measured(run: Run) -> None:
     model, prompts = listens("A")
     chosen = SMALL | {"items": 2, "eras": "C013-C015"}
     shown: dict[str, Any] = {"arguments": {"texts": "bundled"}}
