@@ -1,6 +1,7 @@
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -18,7 +19,6 @@ from inspect_ai.solver import Solver
 
 from tests import fixtures
 from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
-from truthgym.solvers.prepare import prepare
 
 ROOT = Path(__file__).parent.parent
 settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
@@ -61,16 +61,25 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache" / uuid4().hex))
 
 
+def _runs(folder: Path, status: str = "success") -> Run:
+    def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> EvalLog:
+        (log,) = eval(task, model=model, log_dir=str(folder), **{**QUIET, "score_display": False, **arguments})
+        assert log.status == status, log.error
+        return log
+
+    return run_task
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run a task as `inspect eval` does and return its log. The run must succeed."""
+    return _runs(tmp_path / "logs")
 
-    def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> EvalLog:
-        logs = eval(task, model=model, log_dir=str(tmp_path / "logs"), **{**QUIET, "score_display": False, **arguments})
-        assert logs[0].status == "success", logs[0].error
-        return logs[0]
 
-    return run_task
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same for fixtures of a module, whose logs several tests read."""
+    return _runs(tmp_path_factory.mktemp("logs"))
 
 
 @pytest.fixture
@@ -78,10 +87,9 @@ def fails(tmp_path: Path) -> Fails:
     """Run a task that must fail, and return the error in its log."""
 
     def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> str:
-        logs = eval(task, model=model, log_dir=str(tmp_path / "logs"), **{**QUIET, "score_display": False, **arguments})
-        assert logs[0].status == "error"
-        assert logs[0].error
-        return logs[0].error.message.replace("\\", "")  # a BadInput escapes brackets, which Inspect prints with rich
+        log = _runs(tmp_path / "logs", "error")(task, model, **arguments)
+        assert log.error
+        return log.error.message.replace("\\", "")  # a BadInput escapes brackets, which Inspect prints with rich
 
     return run_task
 
@@ -127,10 +135,10 @@ def solve(run: Run) -> Solve:
         item: Sample,
         epochs: int = 1,
         prompt: str | None = None,
-        scorer: Scorer | list[Scorer] | None = None,
+        scorers: Sequence[Scorer] = (),
         **arguments: Any,
     ) -> EvalSample:
-        task = Task(dataset=[item], setup=prepare(prompt), solver=solver, scorer=scorer, epochs=epochs)
+        task = fixtures.task_of(item, solver, *scorers, prompt=prompt, epochs=epochs)
         return fixtures.samples(run(task, model, **arguments))[-1]
 
     return run_solver

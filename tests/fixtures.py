@@ -3,7 +3,7 @@
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
+from inspect_ai.dataset import Dataset, Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
     ChatMessage,
@@ -24,11 +24,13 @@ from inspect_ai.model import (
     ModelUsage,
     get_model,
 )
-from inspect_ai.scorer import Score
+from inspect_ai.scorer import Score, Scorer
+from inspect_ai.solver import Solver
 
 from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question, question, sample
+from truthgym.solvers.prepare import prepare
 
 QUIET: dict[str, Any] = {"display": "log", "log_realtime": False}
 """For `eval`, without what is only for eyes. With display "none", Inspect would still lay out the table of results."""
@@ -103,6 +105,19 @@ def rain(**fields: Any) -> Sample:
     evidence = ["It thundered.", "It cleared.", "Clouds came."]
     given = {"domain": "test", "event": "e", "proposition": "It rains.", "evidence": evidence} | fields
     return sample("q", "Will it rain?", "yes", question(Question, "q", **given), "q")
+
+
+def task_of(
+    items: Sample | Sequence[Sample] | Dataset,
+    solver: Solver | list[Solver],
+    *scorers: Scorer,
+    prompt: str | None = None,
+    roles: Sequence[str] = (),
+    **settings: Any,
+) -> Task:
+    """A task of some questions, set up as all tasks are."""
+    dataset = [items] if isinstance(items, Sample) else items
+    return Task(dataset=dataset, setup=prepare(prompt, roles), solver=solver, scorer=list(scorers) or None, **settings)
 
 
 def samples(log: EvalLog) -> list[EvalSample]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import anyio
 import platformdirs
 import pytest
-from inspect_ai import Task, score
+from inspect_ai import score
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
@@ -32,7 +32,7 @@ from prompt_toolkit.output import DummyOutput
 from pydantic import BaseModel, Field
 from rich.console import Console
 
-from tests.fixtures import Run, number
+from tests.fixtures import Run, details, number, samples, score_of, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
 from truthgym.models.human import FormField, HumanAPI, Journal, Reply, default_path, digest, form_fields
@@ -45,7 +45,6 @@ from truthgym.scorers.martingale import martingale
 from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
 
 ASKED = "0123"
@@ -248,10 +247,6 @@ def ask(*messages: ChatMessage, journal: object = False, **arguments: Any) -> An
     return asyncio.run(the_model(journal).generate(list(messages), **arguments))
 
 
-def task_of(solver: Any, n: int = 1, epochs: int = 1, scorer: Any = None) -> Task:
-    return Task(dataset=urns(n=n), setup=prepare(), solver=solver, scorer=scorer or brier(), epochs=epochs)
-
-
 def test_a_reply_may_have_several_lines(person: Person) -> None:
     person.type("first\x7fT\n\n   [bold]second[/bold] ÄÖ日本\n/sned\nlast  \n\n/send\n")
     output = ask(user_message("Why?", 3))
@@ -338,10 +333,10 @@ def test_stop_ends_the_eval(person: Person, keys: str, monkeypatch: pytest.Monke
 def test_a_skipped_question_is_left_without_a_score(person: Person, run: Run) -> None:
     person.type("never mind\n/skip\n")
     person.reply(BELIEF)
-    log = run(task_of(direct(), n=2), the_model())
+    log = run(task_of(urns(n=2), direct(), brier()), the_model())
     assert log.results
     assert log.results.scores[0].metrics["share_scored"].value == 0.5
-    (skipped,) = [s for s in log.samples or [] if s.output.stop_reason == "content_filter"]
+    (skipped,) = [s for s in samples(log) if s.output.stop_reason == "content_filter"]
     details = skipped.output.choices[0].stop_details
     assert details
     assert (details.type, details.explanation) == ("skipped", "The person skipped this question.")
@@ -457,31 +452,30 @@ def test_fields_that_were_sent_are_in_the_journal(person: Person, tmp_path: Path
 
 def test_one_sample_at_a_time_keeps_a_conversation_together(person: Person, run: Run) -> None:
     person.reply(*(f"reply {i} {BELIEF}" for i in range(12)))
-    log = run(task_of(chain_of_thought(steps=2), n=2, epochs=2), the_model(), max_samples=1)
+    log = run(task_of(urns(n=2), chain_of_thought(2), brier(), epochs=2), the_model(), max_samples=1)
     titles = re.findall(r"─ (New conversation|The conversation continues)", person.shown)
     assert titles == ["New conversation", "The conversation continues", "The conversation continues"] * 4
     assert person.shown.count("Step 1 of 2") == 4, "only what is new is shown"
-    for sample in log.samples or []:
+    for sample in samples(log):
         replies = [int(m.text.split()[1]) for m in sample.messages if m.role == "assistant"]
         assert replies == list(range(replies[0], replies[0] + 3))
 
 
 def test_samples_that_run_at_once_get_one_request_each_in_turn(person: Person, run: Run) -> None:
     person.reply(*[BELIEF] * 6)
-    log = run(task_of(direct(), n=3, epochs=2), the_model(), max_samples=6)
-    assert all(sample.scores and sample.scores["brier"].value for sample in log.samples or [])
+    log = run(task_of(urns(n=3), direct(), brier(), epochs=2), the_model(), max_samples=6)
+    assert all(sample.scores and score_of(sample, "brier").value for sample in samples(log))
 
 
 def test_a_judge_is_told_its_role(person: Person, run: Run) -> None:
     person.reply(*["41"] * 6)
-    log = run(task_of(direct(), n=3, scorer=martingale(elicitor="judge")), model_roles={"judge": the_model()})
+    log = run(task_of(urns(n=3), direct(), martingale(elicitor="judge")), model_roles={"judge": the_model()})
     assert person.shown.count("you answer as judge") == person.shown.count("Your reply, as judge") == 6
-    assert log.samples
-    assert '"value":0.41' in log.samples[0].model_dump_json()
+    assert '"value":0.41' in samples(log)[0].model_dump_json()
 
 
 def test_two_people_judge_copies_of_a_log(person: Person, run: Run, tmp_path: Path) -> None:
-    log = run(task_of(direct()))
+    log = run(task_of(urns(n=1), direct(), brier()))
     for name, reply in (("ann", "41"), ("ben", "59")):
         person.reply(reply, reply)
         judge = {"judge": the_model(str(tmp_path / name))}
@@ -492,10 +486,10 @@ def test_two_people_judge_copies_of_a_log(person: Person, run: Run, tmp_path: Pa
 
 def test_a_person_and_a_model_judge_together(person: Person, run: Run) -> None:
     person.type(("So.\n\x04" + "80\n" * 4 + "\n") * 2)
-    task = task_of(direct(), n=2, scorer=qualitative(few_shot="disabled", probes="none", figures="all"))
+    task = task_of(urns(n=2), direct(), qualitative(few_shot="disabled", probes="none", figures="all"))
     log = run(task, model_roles={"judge": [the_model(), get_model("reference/judge", noise=0.1)]})
-    for sample in log.samples or []:
-        records = ((sample.scores or {})["qualitative"].metadata or {})["judges"]
+    for sample in samples(log):
+        records = details(sample, "qualitative")["judges"]
         assert [record["judge"] for record in records] == ["human/terminal", "reference/judge"]
         assert records[0]["ratings"] == [[[80] * 4]]
     assert log.results
@@ -503,8 +497,8 @@ def test_a_person_and_a_model_judge_together(person: Person, run: Run) -> None:
 
 
 def test_a_time_limit_counts_while_the_person_thinks(person: Person, run: Run) -> None:
-    log = run(task_of(direct(), n=2), the_model(), max_samples=1, time_limit=1)
-    assert [sample.limit.type for sample in log.samples or [] if sample.limit] == ["time"] * 2
+    log = run(task_of(urns(n=2), direct(), brier()), the_model(), max_samples=1, time_limit=1)
+    assert [sample.limit.type for sample in samples(log) if sample.limit] == ["time"] * 2
     assert person.shown.count("New conversation") == 2
     person.reply("in time")
     assert ask(user_message("Why?", 1)).completion == "in time"

@@ -11,9 +11,10 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
+from inspect_ai.scorer import Scorer
 
 from studies.validity.true_values import simulate_reports, urn_cases
-from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, says
+from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, samples, says, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
@@ -22,7 +23,6 @@ from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import DECLARATION, martingale
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
 from truthgym.tasks.worlds import urns
 
@@ -55,12 +55,12 @@ def planted(yes: float, bias: float = 0.0, mass: float = 1.0) -> Callable[[list[
     return reply
 
 
-def task(scorer: Any) -> Task:
-    return Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=scorer)
+def task(*scorers: Scorer) -> Task:
+    return task_of(rain(), direct(), *scorers)
 
 
 def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = log.samples[0].scores[scorer].metadata["beliefs"]
+    found: list[dict[str, Any]] = samples(log)[0].scores[scorer].metadata["beliefs"]
     return found
 
 
@@ -84,7 +84,7 @@ def test_a_letter_bias_does_not_change_the_belief(run: Run, yes: float, bias: fl
 
 def test_one_token_with_log_probabilities_is_requested(run: Run) -> None:
     log = run(task(brier(read="token")), listens(planted(0.2))[0])
-    events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]  # type: ignore[index]
+    events = [event for event in samples(log)[0].events if isinstance(event, ModelEvent)]
     config = events[-1].config
     assert (config.logprobs, config.top_logprobs, config.max_tokens, config.temperature) == (True, 20, 1, 1.0)
     assert config.reasoning_effort is None
@@ -92,7 +92,7 @@ def test_one_token_with_log_probabilities_is_requested(run: Run) -> None:
 
 def test_without_half_the_mass_on_the_letters_it_is_unread(run: Run) -> None:
     log = run(task(martingale("token")), listens(planted(0.2, mass=0.49))[0])
-    assert "Only 49.0% of the probability is on A and B" in reason(log.samples[0], "martingale")  # type: ignore[index]
+    assert "Only 49.0% of the probability is on A and B" in reason(samples(log)[0], "martingale")
     found = beliefs(log)[0]
     assert found["mass"] == pytest.approx(0.49)
     assert json.loads(found["raw"])[0] == pytest.approx([0.098, 0.392])
@@ -116,10 +116,10 @@ def test_no_log_probabilities_is_one_error_after_one_call(fails: Fails) -> None:
 
 def test_a_recorded_belief_is_not_asked_for_again(run: Run) -> None:
     model, requests = listens(planted(0.3, 1.0))
-    log = run(task([martingale("token"), brier(read="token")]), model)
+    log = run(task(martingale("token"), brier(read="token")), model)
     assert len(requests) == 1 + 4
-    assert number(log.samples[0], "brier", "belief") == pytest.approx(0.3)  # type: ignore[index]
-    assert number(log.samples[0], "brier", "brier_score") == pytest.approx(0.49)  # type: ignore[index]
+    assert number(samples(log)[0], "brier", "belief") == pytest.approx(0.3)
+    assert number(samples(log)[0], "brier", "brier_score") == pytest.approx(0.49)
     assert beliefs(log, "brier")[0]["request"] == beliefs(log)[-1]["request"]
 
 
@@ -209,13 +209,11 @@ def test_thinking_is_switched_off_by_what_the_provider_has(
     assert (config.reasoning_effort, config.extra_body) == (effort, body)
 
 
-def test_a_local_model_thinks_for_its_answer_alone(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_model_thinks_for_its_answer_alone(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import trl
 
     from truthgym.datasets.inspect_private import HuggingFaceAPI
-    from truthgym.training.tiny import tiny
 
-    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     template = (Path(trl.__path__[0]) / "chat_templates" / "qwen3.jinja").read_text()
     (folder / "chat_template.jinja").write_text(template)
     rendered: list[str] = []
@@ -226,13 +224,13 @@ def test_a_local_model_thinks_for_its_answer_alone(run: Run, tmp_path: Path, mon
         return rendered[-1]
 
     monkeypatch.setattr(HuggingFaceAPI, "hf_chat", spy)
-    paradigms = {"brier": {"read": "token"}, "martingale": {}}
-    log = run(urns(n=1, paradigms=paradigms), "hf/thinks:v1", epochs=1, max_tokens=4, temperature=0.5,
-              model_args={"device": "cpu", "model_path": str(folder)})  # fmt: skip
+    task = urns(n=1, paradigms={"brier": {"read": "token"}, "martingale": {}})
+    where = {"device": "cpu", "model_path": str(folder)}
+    log = run(task, "hf/thinks:v1", epochs=1, max_tokens=4, temperature=0.5, model_args=where, max_connections=1)
     probes = [text for text in rendered if "whole number" in text or "Answer with one letter" in text]
     assert len({*probes}) >= 4
     assert all(text.endswith("<think>\n\n</think>\n\n") for text in probes)
     assert any(text not in probes and text.endswith("assistant\n") for text in rendered)
-    [sample] = log.samples or []
+    [sample] = samples(log)
     settings = {(e.config.max_tokens, e.config.temperature) for e in sample.events if isinstance(e, ModelEvent)}
     assert settings == {(4, 0.5), (1, 1.0)}, "the run's settings hold for the copy of the model too"

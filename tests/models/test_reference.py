@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Run
+from tests.fixtures import Run, samples, score_of, task_of
 from tests.models.simulated import ask, case_of, instruction, probe, prompt
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
@@ -29,7 +29,6 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import answer_instruction, direct
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.worlds import urns as task_of_urns
 
@@ -275,13 +274,12 @@ def test_a_bad_name_argument_or_value_is_refused(model: str, given: dict[str, An
 
 
 def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object]:
-    assert log.samples
-    return {(s.id, s.epoch): s.scores[key].metadata["belief"] for s in log.samples}  # type: ignore[index]
+    return {(s.id, s.epoch): s.scores[key].metadata["belief"] for s in samples(log)}
 
 
 def forecast_task(n: int = 3) -> Task:
     dataset = MemoryDataset(bundled()[:n])
-    return Task(dataset=dataset, setup=prepare(), solver=chain_of_thought(steps=2), scorer=brier(), epochs=3)
+    return task_of(dataset, chain_of_thought(steps=2), brier(), epochs=3)
 
 
 def test_concurrency_changes_nothing(run: Run) -> None:
@@ -309,9 +307,7 @@ def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
     run: Run, cache: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
-    task = Task(
-        dataset=MemoryDataset(bundled()[:4]), setup=prepare(), solver=direct(), scorer=asked_again(cache), epochs=3
-    )
+    task = task_of(MemoryDataset(bundled()[:4]), direct(), asked_again(cache), epochs=3)
     model = get_model("reference/bayesian", noise=0.15)
     in_the_run = beliefs(run(task, model), "asked_again")
     assert len(set(in_the_run.values())) == 12
@@ -324,8 +320,7 @@ def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
 
 def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
     log = run(forecast_task())
-    assert log.samples
-    sample = log.samples[0]
+    sample = samples(log)[0]
     texts = [s.text for s in sample.store_as(Trajectory).steps if s.role == "assistant"]
     item = next(s for s in bundled() if s.id == sample.id)
     stated = ""
@@ -341,6 +336,6 @@ def test_inspects_cache_keeps_agents_apart(run: Run, monkeypatch: Any, tmp_path:
     for place, noise in enumerate((0.1, 0.4, 0.1)):
         model = get_model("reference/bayesian", noise=noise, memoize=False)
         log = run(task_of_urns(n=3, paradigms="brier"), model, cache=True)
-        beliefs[place] = [s.scores["brier"].value for s in log.samples or [] if s.scores]
+        beliefs[place] = [score_of(s, "brier").value for s in samples(log) if s.scores]
     assert beliefs[0] == beliefs[2] != beliefs[1]
-    assert {e.cache for s in log.samples or [] for e in s.events if e.event == "model"} == {"read"}
+    assert {e.cache for s in samples(log) for e in s.events if e.event == "model"} == {"read"}

@@ -4,6 +4,7 @@ Every request passes through a `Server` of the fixtures, which counts it and can
 """
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,10 +18,9 @@ from typing import Any
 import httpx
 import pytest
 from inspect_ai import eval, eval_retry, score
-from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, get_model
 
-from tests.fixtures import QUIET, Answer, Fails, Request, Run, Server, reason
+from tests.fixtures import QUIET, Answer, Fails, Request, Run, Server, reason, samples
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.worlds import urns
 
@@ -36,12 +36,10 @@ KIND = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(random_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running server. Its model has random weights."""
-    from truthgym.training.tiny import tiny
-
     place = tmp_path_factory.mktemp("served")
-    tiny(place / "tiny", steps=0, hidden=32, layers=1)
+    shutil.copytree(random_weights, place / "tiny")
     config = place / "tiny" / "generation_config.json"  # replies of random weights would end at a random token
     config.write_text(json.dumps(json.loads(config.read_text()) | {"min_new_tokens": TOKENS}))
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -94,11 +92,6 @@ def proxy(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
 
 def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
     return {"model_base_url": f"{proxy.address}/v1", "max_tokens": TOKENS, "epochs": 1} | more
-
-
-def samples(log: EvalLog) -> list[EvalSample]:
-    assert log.samples
-    return log.samples
 
 
 def test_an_eval(run: Run, proxy: Proxy) -> None:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.model import GenerateConfig, get_model
 
-from tests.fixtures import Run
+from tests.fixtures import Run, details, samples, task_of
 from tests.training.smollm2_wheel import offer_wheel
 from truthgym.datasets.urns import urns
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.training.smollm2 import FILE, smollm2
 
 transformers = pytest.importorskip("transformers")
@@ -107,10 +105,10 @@ def test_an_injected_tag_does_not_end_the_judged_text(tokenizer: Any, injected: 
 def test_a_real_model_judges(run: Run, folder: Path) -> None:
     place: dict[str, Any] = {"model_path": str(folder), "device": "cpu", "do_sample": False}
     judge = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=8), **place)
-    task = Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=martingale(elicitor="judge"))
-    log = run(task, model_roles={"judge": judge})
-    for sample in log.samples or []:
-        judged = ((sample.scores or {})["martingale"].metadata or {})["beliefs"][1:]
+    task = task_of(urns(n=1), direct(), martingale(elicitor="judge"))
+    log = run(task, model_roles={"judge": judge}, max_connections=1)
+    for sample in samples(log):
+        judged = details(sample, "martingale")["beliefs"][1:]
         assert [belief["stage"] for belief in judged] == ["prior", "posterior"]
         for belief in judged:  # a number, or the reply that could not be parsed
             assert belief["raw"]
@@ -119,10 +117,10 @@ def test_a_real_model_judges(run: Run, folder: Path) -> None:
 
 def test_a_real_model_that_states_no_number_has_beliefs_by_token(run: Run, folder: Path) -> None:
     model = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=16), model_path=str(folder), device="cpu")
-    task = Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
-    log = run(task, model)
-    for sample in log.samples or []:
-        beliefs = ((sample.scores or {})["martingale"].metadata or {})["beliefs"]
+    task = task_of(urns(n=1), direct(), martingale("token", paraphrases=2))
+    log = run(task, model, max_connections=1)
+    for sample in samples(log):
+        beliefs = details(sample, "martingale")["beliefs"]
         assert [belief["stage"] for belief in beliefs] == ["prior", "prior 2", "posterior"]
         for belief in beliefs:
             assert 0 < belief["mass"] <= 1.000001

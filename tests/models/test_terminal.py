@@ -14,6 +14,7 @@ import pytest
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 
 from tests.commands import start
+from tests.fixtures import details
 
 BELIEF = r"\finalBeliefProb{0.7}"
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
@@ -94,4 +95,4 @@ def test_stop_and_continue(
     terminal.type(f"{BELIEF}\n\x04")
     assert terminal.finish(running) == 0
     assert newest(logs).status == "success"
-    assert [s.scores["brier"].metadata["belief"] for s in newest(logs).samples or []] == [0.7, 0.7]  # type: ignore[index]
+    assert [details(s, "brier")["belief"] for s in newest(logs).samples or []] == [0.7, 0.7]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, score
+from inspect_ai import Task
 from inspect_ai.analysis import evals_df
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ModelOutput
@@ -15,11 +15,11 @@ from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, metrics, says
+from tests.fixtures import Run, details, metrics, reason, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.datasets.errors import BadInput
+from tests.scorers.scores import scored
 from truthgym.datasets.question import Question, question, sample
-from truthgym.scorers.brier import brier, forecast_quality, summarise
+from truthgym.scorers.brier import brier, summarise
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
@@ -29,10 +29,8 @@ from truthgym.scorers.statistics.proper_scores import (
     spherical_score,
 )
 from truthgym.scorers.statistics.table import tabulate
-from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
-from truthgym.solvers.trajectory import Trajectory, recorded_answer
+from truthgym.solvers.trajectory import recorded_answer
 
 
 def item(identity: str, target: str | None, **fields: Any) -> Sample:
@@ -46,9 +44,8 @@ def scores(beliefs: list[list[float | None]], outcomes: list[float], **facts: li
     rows = []
     for i, (row, outcome) in enumerate(zip(beliefs, outcomes, strict=True)):
         for epoch, belief in enumerate(row, start=1):
-            metadata = {"epoch": epoch, "event": f"e{i}", "outcome": outcome} | {k: v[i] for k, v in facts.items()}
             value = {"belief": math.nan if belief is None else belief}
-            rows.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{i}"))
+            rows.append(scored(f"q{i}", value, epoch, outcome=outcome, **{k: v[i] for k, v in facts.items()}))
     return rows
 
 
@@ -141,15 +138,6 @@ def test_reference_forecasts() -> None:
     assert result["skill_crowd"] == pytest.approx(1 - (0.01 + 0.25) / (0.04 + 0.01))
 
 
-@pytest.mark.parametrize(
-    "some", [[], scores([[0.4]], [1.0]), scores([[None]], [1.0]), scores([[0.4], [0.6]], [1.0, math.nan])]
-)
-def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    result = forecast_quality()(some)  # type: ignore[arg-type]
-    assert isinstance(result, dict)
-    assert result["n"] == len([s for s in some if s.sample_id == "q0" and not math.isnan(s.score.value["belief"])])  # type: ignore[index, arg-type, call-overload]
-
-
 def test_a_table_takes_what_comes() -> None:
     good = scores([[0.9, 0.8]], [1.0])
     again = scores([[0.7]], [1.0])
@@ -193,7 +181,7 @@ def test_from_reply_to_metric(run: Run, caplog: pytest.LogCaptureFixture) -> Non
         return rf"So. \finalBeliefProb{{{next(p for q, p in replies.items() if f'Is {q} so?' in messages[-1].text)}}}"
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no", event="b")]
-    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
+    log = run(task_of(dataset, direct(), brier(), epochs=2), says(reply))
     result = metrics(log, 0)
     assert list(result) == ESTIMATE
     assert result["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
@@ -204,8 +192,7 @@ def test_from_reply_to_metric(run: Run, caplog: pytest.LogCaptureFixture) -> Non
     (warning,) = [record.message for record in caplog.records if "ask 100" in record.message]
     assert "3 questions" in warning
     assert "nan" not in warning
-    assert log.samples
-    first = log.samples[0].scores["brier"]  # type: ignore[index]
+    first = score_of(samples(log)[0], "brier")
     assert first.value == {
         "belief": 0.9, "brier_score": 0.01, "accuracy": 1.0, "log_score": 0.1054, "spherical_score": 0.9939
     }  # fmt: skip
@@ -213,39 +200,22 @@ def test_from_reply_to_metric(run: Run, caplog: pytest.LogCaptureFixture) -> Non
     assert first.explanation == "Belief 0.9, outcome yes: (0.9 - 1)² = 0.0100."
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("I will not say.", "No single belief could be read in the answer (stop reason stop), which begins: "),
-        ("", "The answer is empty (stop reason stop)."),
-        (r"\finalBeliefProb{73}", "No single belief could be read"),
-        (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
-        (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "ran out of context: the conversation is"),
-    ],
-)
-def test_an_unreadable_answer_is_nan_with_its_reason(run: Run, reply: str | ModelOutput, reason: str) -> None:
-    def answer(messages: list[ChatMessage]) -> str | ModelOutput:
+@pytest.mark.parametrize("reply", ["I will not say.", r"\finalBeliefProb{73}"])
+def test_an_unreadable_answer_is_nan_with_its_reason(run: Run, reply: str) -> None:
+    def answer(messages: list[ChatMessage]) -> str:
         return reply if "Is b so?" in messages[0].text else r"\finalBeliefProb{0.5}"
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no"), item("d", "yes")]
-    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
+    log = run(task_of(dataset, direct(), brier()), says(answer))
     result = metrics(log, 0)
-    assert result["share_scored"] == 0.75
-    assert result["n"] == 3
-    assert result["brier"] == 0.25
-    assert log.samples
-    unread = log.samples[1].scores["brier"]  # type: ignore[index]
-    assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
-    assert reason in unread.metadata["reason"]  # type: ignore[index]
-    assert unread.explanation == unread.metadata["reason"]  # type: ignore[index]
+    assert (result["share_scored"], result["n"], result["brier"]) == (0.75, 3, 0.25)
+    message = "No single belief could be read in the answer (stop reason stop), which begins: "
+    assert reason(samples(log)[1], "brier").startswith(message)
 
 
 @pytest.mark.parametrize("figures", ["headline", "all"])
 def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, figures: Any) -> None:
-    task = Task(
-        dataset=[item(q, "yes" if q in "ab" else "no") for q in "abcd"],
-        setup=prepare(), solver=direct(), scorer=brier(figures=figures),
-    )  # fmt: skip
+    task = task_of([item(q, "yes" if q in "ab" else "no") for q in "abcd"], direct(), brier(figures=figures))
     log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
     result = metrics(log, 0)
     assert list(result)[:10] == ESTIMATE
@@ -257,7 +227,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, figures: 
 
 
 def test_a_log_without_readable_answers_says_so_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    task = Task(dataset=[item(q, "yes") for q in "ab"], setup=prepare(), solver=direct(), scorer=brier())
+    task = task_of([item(q, "yes") for q in "ab"], direct(), brier())
     with caplog.at_level(logging.WARNING):
         run(task, says("Hm."))
     (warning,) = [r.message for r in caplog.records if "could be read, so there is no score" in r.message]
@@ -267,27 +237,10 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, caplog: pytest.Lo
 
 def test_a_question_without_a_known_outcome_is_unscored(run: Run) -> None:
     dataset = [item("a", "yes"), item("b", None)]
-    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
+    log = run(task_of(dataset, direct(), brier()), says(r"\finalBeliefProb{0.5}"))
     assert metrics(log, 0)["share_scored"] == 1, "the answer was read"
-    assert log.samples
-    metadata = log.samples[1].scores["brier"].metadata  # type: ignore[index]
-    assert metadata
-    assert metadata["reason"] == "The question has no known outcome."
-    assert metadata["belief"] == 0.5
-
-
-def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run) -> None:
-    task = Task(
-        dataset=[item("a", "yes")], setup=prepare(), solver=chain_of_thought(steps=3), scorer=brier(), message_limit=4
-    )
-    log = run(task, says("I lean yes.\n73%"))
-    assert log.samples
-    assert log.samples[0].limit
-    assert [s.kind for s in log.samples[0].store_as(Trajectory).steps] == ["auxiliary", "reasoning"] * 2
-    metadata = log.samples[0].scores["brier"].metadata  # type: ignore[index]
-    assert metadata
-    assert metadata["reason"] == "The reasoning was cut short before an answer."
-    assert metrics(log, 0)["share_scored"] == 0
+    assert reason(samples(log)[1], "brier") == "The question has no known outcome."
+    assert details(samples(log)[1], "brier")["belief"] == 0.5
 
 
 def test_a_recorded_end_is_the_reason(run: Run) -> None:
@@ -295,16 +248,11 @@ def test_a_recorded_end_is_the_reason(run: Run) -> None:
         refused = ModelOutput.from_content("m", r"\finalBeliefProb{0.1}", stop_reason="content_filter")
         return refused if any(m.role == "assistant" for m in messages) else r"\finalBeliefProb{0.9}"
 
-    log = run(
-        Task(dataset=[item("a", "yes")], setup=prepare(), solver=[direct(), direct()], scorer=brier()), says(reply)
-    )
-    assert log.samples
-    unread = log.samples[0].scores["brier"]  # type: ignore[index]
-    assert recorded_answer(Store(log.samples[0].store)) == r"\finalBeliefProb{0.9}"
-    assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
-    assert unread.metadata["reason"] == "The model refused: its provider filtered the reply."  # type: ignore[index]
-    assert unread.metadata["belief"] is None  # type: ignore[index]
-    assert unread.answer is None
+    log = run(task_of(item("a", "yes"), [direct(), direct()], brier()), says(reply))
+    (unread,) = samples(log)
+    assert recorded_answer(Store(unread.store)) == r"\finalBeliefProb{0.9}"
+    assert reason(unread, "brier") == "The model refused: its provider filtered the reply."
+    assert (details(unread, "brier")["belief"], score_of(unread, "brier").answer) == (None, None)
 
 
 def test_a_sample_that_failed_is_no_score(run: Run) -> None:
@@ -314,35 +262,13 @@ def test_a_sample_that_failed_is_no_score(run: Run) -> None:
         return r"\finalBeliefProb{0.5}"
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no")]
-    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(reply), fail_on_error=False)
+    log = run(task_of(dataset, direct(), brier()), says(reply), fail_on_error=False)
     assert (metrics(log, 0)["n"], metrics(log, 0)["share_scored"]) == (2, 1)
-
-
-def test_a_log_of_another_task_is_refused(run: Run) -> None:
-    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
-    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
-        score(log, brier(), model="none/none", display="log")
 
 
 def test_another_solver_needs_no_trajectory(run: Run) -> None:
     log = run(Task(dataset=[item("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
     assert metrics(log, 0)["brier"] == pytest.approx(0.04)
-
-
-def test_scoring_a_finished_log_gives_the_same_numbers(run: Run) -> None:
-    task = Task(
-        dataset=[item(q, "yes" if q in "aceg" else "no") for q in "abcdefgh"],
-        setup=prepare(),
-        solver=direct(),
-        scorer=brier(),
-        epochs=3,
-    )
-    model = says(lambda messages: rf"\finalBeliefProb{{0.{len(messages[-1].text) % 7 + 1}}}")
-    log = run(task, model)
-    unscored = run(task, model, score=False)
-    assert unscored.results is None or not unscored.results.scores
-    scored = score(unscored, brier(), model="none/none", display="log")
-    assert metrics(scored, 0) == pytest.approx(metrics(log, 0), nan_ok=True)
 
 
 @pytest.mark.parametrize(("others", "effective"), [(0, 1.0), (6, 2.35), (30, 4.75)])
@@ -351,7 +277,7 @@ def test_questions_of_one_event_are_no_evidence(
 ) -> None:
     dataset = [item(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
     with caplog.at_level("WARNING"):
-        log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(figures="all")), says("70%"))
+        log = run(task_of(dataset, direct(), brier(figures="all")), says("70%"))
     result = metrics(log, 0)["effective_clusters"]
     assert result == pytest.approx(effective, abs=0.05)
     assert np.isnan(metrics(log, 0)["mde"]) == (effective < 3)

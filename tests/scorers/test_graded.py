@@ -4,75 +4,56 @@ import asyncio
 import json
 import math
 import shutil
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, score
+from inspect_ai import score
 from inspect_ai.dataset import Sample
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
-from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Model, ModelOutput, get_model
+from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
 from tests.commands import call
-from tests.fixtures import Fails, Run, listens, metrics, rain, reason, says
+from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
+from tests.scorers.scores import scored
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import graded, grades, summarise
+from truthgym.scorers.graded import graded, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.tasks.worlds import urns
 
 ESTIMATE = list(MAIN_FIGURES["graded"])
 FIGURES = [*ESTIMATE, "epochs"]
-EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
-
-ASKED = {"type": "score_model", "name": "a", "model": "m", "input": [{"role": "user", "content": "a"}], "range": [0, 2]}
 
 
 def scores(rows: list[list[float]], low: float = 0, high: float = 1, better: bool = True) -> list[SampleScore]:
     """Scores of questions x epochs, each question an event of its own."""
+    facts = {"low": low, "high": high, "higher_is_better": better, "grader": "g", "reason": None}
     return [
-        SampleScore(
-            score=Score(
-                value={"grade": value},
-                metadata={
-                    "epoch": epoch, "event": f"e{q}", "low": low, "high": high, "higher_is_better": better,
-                    "grader": "g", "reason": None,
-                },
-            ),
-            sample_id=f"q{q}",
-        )
+        scored(f"q{q}", {"grade": value}, epoch, **facts)
         for q, row in enumerate(rows)
         for epoch, value in enumerate(row, start=1)
-    ]  # fmt: skip
+    ]
 
 
 def result(log: EvalLog, name: str = "graded", place: int = 0) -> Score:
-    assert log.samples
-    by_scorer = log.samples[place].scores
-    assert by_scorer
-    return by_scorer[name]
+    return score_of(samples(log)[place], name)
 
 
 def grade_of(log: EvalLog, name: str = "graded", place: int = 0) -> float:
-    value = result(log, name, place).value
-    assert isinstance(value, dict)
-    number = value["grade"]
-    assert isinstance(number, int | float)
-    return number
+    return number(samples(log)[place], name, "grade")
 
 
 def calls(log: EvalLog, role: str = "grader") -> int:
-    events = [event for sample in log.samples or [] for event in sample.events]
+    events = [event for sample in samples(log) for event in sample.events]
     return sum(isinstance(event, ModelEvent) and event.role == role for event in events)
 
 
@@ -86,51 +67,6 @@ def test_known_values() -> None:
     assert (result["n"], result["epochs"]) == (3, 2)
     assert result["share_scored"] == pytest.approx(5 / 6)
     assert (result["higher_is_better"], result["low"], result["high"]) == (0, -1, 2)
-
-
-@pytest.mark.parametrize("some", [[], scores([[0.4]]), scores([[math.nan]]), scores([[0.4, 0.5], [0.6]])], ids=len)
-def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    result = grades()(some)  # type: ignore[arg-type]
-    assert isinstance(result, dict)
-    assert list(result) == ESTIMATE
-    assert all(isinstance(value, int | float) for value in result.values())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"grader": "python_breir"}, "Unknown grader 'python_breir'; did you mean 'python_brier'"),
-        ({"grader": 3}, "grader=3 cannot be used"),
-        ({"grader": ["python_brier"]}, "cannot be used"),
-        ({"grader": "none.json"}, "there is no such file"),
-        ({"grader": "none.py", "trusted": True}, "there is no such file"),
-        ({"grader": "python"}, "add file=PATH.py"),
-        ({"grader": "python", "file": "none"}, "file='none': there is no such file"),
-        ({"grader": "python", "file": 3}, "file=3 cannot be used"),
-        ({"grader": "model", "rubric": "none.txt"}, "rubric='none.txt': there is no such file"),
-        ({"grader": "model", "rubric": 4}, "rubric=4 cannot be used"),
-        ({"grader": "python_brier", "rubric": "a.txt"}, "grader=python_brier does not take rubric"),
-        ({"grader": "model_brier", "file": "a.py"}, "does not take file"),
-        ({"grader": "model", "low": 0}, "grader=model does not take low"),
-        ({"grader": "python_brier", "higher_is_better": True}, "does not take higher_is_better"),
-        ({"trusted": "yes"}, "trusted='yes' cannot be used"),
-        ({"cache": 1}, "cache=1 cannot be used"),
-        ({"time_limit": 0}, "time_limit=0 cannot be used"),
-        ({"time_limit": 601}, "time_limit=601 cannot be used"),
-        ({"time_limit": 1.5}, "time_limit=1.5 cannot be used"),
-        ({"grader": '{"type": "text"}'}, "Unknown type of grader 'text'"),
-        ({"grader": EXACT, "high": 2}, "does not take high"),
-        ({"grader": ASKED, "low": -1}, "does not take low"),
-        ({"grader": EXACT | {"reference": date(2024, 1, 1)}}, "put it in quotes"),
-    ],
-    ids=lambda value: str(value)[:44],
-)  # fmt: skip
-def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        graded(**arguments)
-    assert message in str(refused.value).replace("\\", "")
-    with pytest.raises(BadInput):
-        urns(n=1, paradigms={"graded": arguments})
 
 
 @pytest.mark.parametrize("planted", [{}, {"noise": 0.2, "seed": 4}], ids=["exact", "noisy"])
@@ -159,34 +95,18 @@ def test_model_brier_is_python_brier_where_the_reader_is_exact(run: Run) -> None
 
 def test_a_second_scoring_asks_nothing(run: Run) -> None:
     log = run(urns(n=3, paradigms="brier"), epochs=2)
-    calls: list[int] = []
-
-    def grader() -> Model:
-        judge = get_model("reference/judge", memoize=False)
-        asks = judge.api.generate
-
-        async def counted(*given: Any, **named: Any) -> Any:
-            calls.append(1)
-            return await asks(*given, **named)
-
-        judge.api.generate = counted  # type: ignore[method-assign]
-        return judge
-
-    first = second = None
-    for name in ("model_brier", "model"):
-        calls.clear()
-        first = score(log, graded(name), model_roles={"grader": grader()}, display="log")
-        assert len(calls) == 6, name
-        second = score(log, graded(name), model_roles={"grader": grader()}, display="log")
-        assert len(calls) == 6, name
+    for name, form in (("model_brier", {"stated": True, "probability": 70}), ("model", {"grade": 50})):
+        grader, heard = listens(json.dumps({"reasons": "So."} | form))
+        roles = {"grader": grader}
+        first, second = (score(log, graded(name), model_roles=roles, display="log") for _ in range(2))
+        assert len(heard) == 6, name
         assert metrics(first) == pytest.approx(metrics(second), nan_ok=True)
-        score(log, graded(name, cache=False), model_roles={"grader": grader()}, display="log")
-        assert len(calls) == 12, name
+        score(log, graded(name, cache=False), model_roles=roles, display="log")
+        assert len(heard) == 12, name
 
 
 def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any) -> EvalLog:
-    return run(Task(dataset=[item], setup=prepare(), solver=given.pop("solver", direct()), scorer=graded(grader)),
-               policy, **given)  # fmt: skip
+    return run(task_of(item, given.pop("solver", direct()), graded(grader)), policy, **given)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +116,6 @@ def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any)
         ({"reasons": "So.", "stated": True, "probability": None}, "The grader contradicts itself"),
         ({"reasons": "So.", "stated": False, "probability": 70}, "The grader contradicts itself"),
         ({"reasons": "So.", "stated": True, "probability": 101}, "not in form"),
-        ({"reasons": "So.", "stated": "yes", "probability": 70}, "not in form"),
-        ({"reasons": "So.", "probability": 70}, "not in form"),
         ("70", "not in form"),
     ],
     ids=lambda value: str(value)[:50],
@@ -205,8 +123,7 @@ def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any)
 def test_model_brier_takes_no_belief_that_is_not_stated(run: Run, form: Any, message: str) -> None:
     reader = says(form if isinstance(form, str) else json.dumps(form))
     log = grade_with(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
-    assert log.samples
-    assert message in reason(log.samples[0], "graded")
+    assert message in reason(samples(log)[0], "graded")
     assert metrics(log)["share_scored"] == 0
 
 
@@ -229,30 +146,13 @@ def test_what_each_grading_model_is_shown(run: Run, tmp_path: Path) -> None:
     rubric.write_text("Reward {courage}.")
     for wanted, path in ((RUBRIC, None), ("Reward {courage}.", str(rubric))):
         grader, heard = listens(json.dumps({"reasons": "Fine.", "grade": 64}))
-        task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=graded("model", rubric=path))
+        task = task_of(rain(), solver, graded("model", rubric=path))
         log = run(task, says(policy), model_roles={"grader": grader})
         assert result(log).value == {"grade": 0.64}
         assert result(log).explanation == "model: 0.64. Fine."
         assert wanted in heard[0][0].text
         assert "THINKING ‹/text> aloud." in heard[0][0].text, "a text cannot end the tags that it stands between"
         assert "yes" not in str(result(log).metadata)
-
-
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        ("", "The answer is empty"),
-        (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused"),
-        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
-    ],
-    ids=["empty", "refused", "too long"],
-)
-def test_without_an_answer_there_is_no_grade(run: Run, reply: Any, message: str) -> None:
-    grader, heard = listens()
-    log = grade_with(run, says(reply), rain(), "model", model_roles={"grader": grader})
-    assert log.samples
-    assert reason(log.samples[0], "graded").startswith(message)
-    assert not heard
 
 
 @pytest.mark.parametrize("user", [True, False], ids=["with a user", "without"])
@@ -276,8 +176,7 @@ def test_a_function_of_ones_own(run: Run) -> None:
     assert metrics(log)["grade"] == -3
     assert (metrics(log)["low"], metrics(log)["high"]) == (-10, 0)
     log = grade_with(run, says("w " * 11), rain(), mine)
-    assert log.samples
-    assert reason(log.samples[0], "graded") == "The grader words returned -11, which is outside its range, -10 to 0."
+    assert reason(samples(log)[0], "graded") == "The grader words returned -11, which is outside its range, -10 to 0."
 
 
 def test_a_trainer_calls_the_same_object_outside_of_any_run() -> None:
@@ -304,10 +203,10 @@ def test_one_broken_answer_harms_no_other(run: Run, tmp_path: Path) -> None:
         "    return 0.75\n"
     )
     log = run(urns(n=9, paradigms={"graded": {"grader": str(mine), "trusted": True}, "brier": {}}), epochs=1)
-    numbers = [sum(map(ord, str(sample.id))) % 3 for sample in log.samples or []]
+    numbers = [sum(map(ord, str(sample.id))) % 3 for sample in samples(log)]
     values = [grade_of(log, place=i) for i in range(9)]
     assert set(numbers) == {0, 1, 2}
-    assert [not math.isnan(value) for value in values] == [number == 0 for number in numbers]
+    assert [not math.isnan(value) for value in values] == [kind == 0 for kind in numbers]
     assert metrics(log, 0)["grade"] == 0.75
     assert metrics(log, 0)["share_scored"] == numbers.count(0) / 9
     assert metrics(log, 1)["share_scored"] == 1
@@ -339,18 +238,14 @@ def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Pa
 
 
 def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    mine, spec = tmp_path / "mine.py", tmp_path / "spec.json"
+    mine = tmp_path / "mine.py"
     mine.write_text("def grade(sample, item):\n    return -1\n")
-    spec.write_text(json.dumps({"type": "string_check", "name": "marked", "input": "{{ sample.output_text }}",
-                                "reference": "finalBeliefProb", "operation": "like"}))  # fmt: skip
     log = run(urns(n=2, paradigms="brier"), epochs=1)
     yaml = "grader={type: string_check, name: x, input: '{{ sample.output_text }}', reference: xy, operation: eq}"
     role = ["--model-role", "grader=reference/judge"]
     cases: list[tuple[list[str], float]] = [
-        (["-S", "grader=python_brier"], metrics(log)["brier"]),
         (["-S", "grader=model_brier", *role], metrics(log)["brier"]),
         (["-S", f"grader={mine}", "-S", "trusted=true", "-S", "low=-2"], -1),
-        (["-S", f"grader={spec}"], 1),
         (["-S", yaml], 0),
     ]
     places = [str(shutil.copy(log.location, tmp_path / f"{number}.eval")) for number in range(len(cases))]

@@ -5,21 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, Model, ModelOutput
-from inspect_ai.scorer import SampleScore, Score
+from inspect_ai.model import ChatMessage, Model
+from inspect_ai.scorer import SampleScore
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Run, metrics, rain, says
+from tests.fixtures import Run, metrics, rain, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.scorers.length import KEYS, answer_length, length, summarise
+from tests.scorers.scores import scored
+from truthgym.scorers.length import KEYS, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.direct import direct
 from truthgym.solvers.length_control import length_control
-from truthgym.solvers.prepare import prepare
 from truthgym.tasks.worlds import urns
 
 ESTIMATE = list(MAIN_FIGURES["length"])
@@ -35,15 +33,12 @@ def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> 
             if number is not None:
                 value |= {"words": number, "characters": 5 * number}
                 value |= {name: rows[q][epoch - 1] for name, rows in controlled.items()}
-            metadata = {"epoch": epoch, "event": f"e{q}"}
-            result.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+            result.append(scored(f"q{q}", value, epoch))
     return result
 
 
 def first_score(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
-    assert log.samples
-    assert log.samples[0].scores
-    return log.samples[0], log.samples[0].scores[name]
+    return samples(log)[0], score_of(samples(log)[0], name)
 
 
 def test_known_values() -> None:
@@ -76,14 +71,6 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
     assert result["achieved_p50"] == 100
 
 
-@pytest.mark.parametrize("some", [[], scores([[40]]), scores([[None]]), scores([[40, 50], [60]]), scores([[40], [60]])])
-def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
-    result = answer_length()(some)  # type: ignore[arg-type]
-    assert isinstance(result, dict)
-    assert list(result) == ESTIMATE
-    assert result["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
-
-
 @pytest.mark.parametrize(
     ("bounds", "values"),
     [
@@ -99,9 +86,7 @@ def test_a_table_keeps_what_is_within_its_bounds(bounds: dict[str, float], value
 
 
 def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **given: Any) -> EvalLog:
-    return run(
-        Task(dataset=[item], setup=prepare(), solver=solver, scorer=length(figures="all"), epochs=1), model, **given
-    )
+    return run(task_of(item, solver, length(figures="all"), epochs=1), model, **given)
 
 
 def test_the_answer_alone_is_measured(run: Run) -> None:
@@ -117,29 +102,6 @@ def test_the_answer_alone_is_measured(run: Run) -> None:
     assert set(done.store) == {"Trajectory:steps"}, "a scorer leaves the store as it was"
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("", "The answer is empty (stop reason stop)."),
-        (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused: its provider"),
-        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
-    ],
-)
-def test_without_an_answer_all_is_nan_with_the_reason(run: Run, reply: str | ModelOutput, reason: str) -> None:
-    for solver in (direct(), length_control(40)):
-        log = ask(run, says(reply), solver, rain())
-        _, result = first_score(log)
-        assert all(math.isnan(value) for value in result.value.values())
-        assert result.metadata["reason"].startswith(reason)
-        assert result.explanation == result.metadata["reason"]
-        assert (metrics(log)["n"], metrics(log)["share_scored"]) == (0, 0)
-
-
-def test_reasoning_that_was_cut_short_has_no_length(run: Run) -> None:
-    _, result = first_score(ask(run, says("Well."), chain_of_thought(steps=3), rain(), message_limit=4))
-    assert result.metadata["reason"] == "The reasoning was cut short before an answer."
-
-
 def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run) -> None:
     """Ten words are asked for, give or take one; the first answer has 15, each further one two fewer."""
 
@@ -149,23 +111,10 @@ def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run) -> None:
     for attempts, achieved, kept, tries in ((0, 15, 0, 0), (1, 13, 0, 1), (2, 11, 1, 2), (5, 11, 1, 2)):
         log = ask(run, says(reply), length_control(10, attempts=attempts), rain())
         _, result = first_score(log)
-        assert result.value == {
-            "words": achieved,
-            "characters": 5 * achieved - 1,
-            "asked": 10,
-            "achieved": achieved,
-            "kept": kept,
-            "revisions": tries,
-        }
+        expected = achieved, 5 * achieved - 1, 10, achieved, kept, tries
+        assert result.value == dict(zip(KEYS, expected, strict=True))
         assert result.explanation == f"{achieved} words, {5 * achieved - 1} characters, asked for 10 words."
         assert (metrics(log)["asked"], metrics(log)["kept"], metrics(log)["revisions"]) == (10, kept, tries)
-
-
-@pytest.mark.parametrize(("tolerance", "kept"), [(0, 0.0), (0.09, 0.0), (0.1, 1.0), (1, 1.0)])
-def test_what_is_kept_is_what_the_solver_accepts(run: Run, tolerance: float, kept: float) -> None:
-    """An answer of nine words where ten were asked for."""
-    _, result = first_score(ask(run, says("w " * 9), length_control(10, tolerance=tolerance, attempts=1), rain()))
-    assert (result.value["kept"], result.value["revisions"]) == (kept, 1 - kept)
 
 
 def test_the_unit_is_the_one_that_was_asked_for(run: Run) -> None:
@@ -177,21 +126,10 @@ def test_the_unit_is_the_one_that_was_asked_for(run: Run) -> None:
 
 
 def test_reference_agents_keep_a_requested_length(run: Run) -> None:
-    free = metrics(run(urns(n=12, paradigms={"length": {"figures": "all"}}), epochs=2))
-    kept = metrics(
-        run(urns(n=12, paradigms={"length": {"figures": "all"}}), solver=length_control(60, tolerance=0), epochs=2)
-    )
+    task = urns(n=12, paradigms={"length": {"figures": "all"}})
+    free, kept = (metrics(run(task, solver=by, epochs=2)) for by in (None, length_control(60, tolerance=0)))
     assert math.isnan(free["kept"])
     assert free["words_upper"] < 40
     assert (kept["words"], kept["asked"], kept["achieved"], kept["kept"]) == (60, 60, 60, 1)
     assert (kept["achieved_p10"], kept["achieved_p90"], kept["n"], kept["epochs"]) == (60, 60, 12, 2)
     assert 0 < kept["revisions"] <= 1
-
-
-def test_a_finished_log_is_scored_the_same(run: Run) -> None:
-    log = run(urns(n=4, paradigms="brier,length"), solver=length_control(60), epochs=2)
-    again = score(log, length(), model="none/none", display="log")
-    assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
-    unscored = run(urns(n=4, paradigms="brier"), solver=length_control(60), epochs=2)
-    later = score(unscored, length(), action="append", display="log")
-    assert metrics(later) == pytest.approx(metrics(log), nan_ok=True)

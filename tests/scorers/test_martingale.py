@@ -9,14 +9,13 @@ import pytest
 from inspect_ai import score
 from inspect_ai.log import transcript
 from inspect_ai.model import get_model
-from inspect_ai.scorer import SampleScore, Score
 
 from studies.validity.true_values import simulate_reports, true_values, urn_cases
-from tests.fixtures import Run, metrics, number, says
+from tests.fixtures import Run, details, metrics, number, samples, says, score_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
-from truthgym.scorers.martingale import belief_dynamics, martingale, notes
+from truthgym.scorers.martingale import martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
@@ -94,19 +93,18 @@ def test_per_step_says_that_a_log_has_no_steps(run: Run, caplog: pytest.LogCaptu
 
 def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
     log = run(only(3), get_model("reference/bayesian", noise=0.15), epochs=1)
-    explained = [(done.scores or {})["martingale"].explanation or "" for done in log.samples or []]
+    explained = [score_of(done, "martingale").explanation or "" for done in samples(log)]
     assert any("The answer itself states 0." in text and "| posterior |" in text for text in explained)
 
 
 def test_the_prior_in_a_second_wording_is_the_instrument(run: Run) -> None:
     log = run(only(15, paraphrases=2), get_model("reference/bayesian", noise=0.1))
-    assert log.samples
     ids = [item.id for item in questions(n=15)]
     prior, posterior, second = np.full((3, 15, 3), np.nan)
-    for done in log.samples:
+    for done in samples(log):
         place = ids.index(done.id), done.epoch - 1
         prior[place], posterior[place] = (number(done, "martingale", key) for key in ("prior", "posterior"))
-        second[place] = (done.scores or {})["martingale"].metadata["beliefs"][1]["value"]  # type: ignore[index]
+        second[place] = score_of(done, "martingale").metadata["beliefs"][1]["value"]
     assert np.abs(prior - second).mean() > 0.05, "each wording has its own error"
     result, expected = metrics(log), martingale_score(prior, posterior, second)
     assert result["identified"] == 1
@@ -131,10 +129,8 @@ def test_steps_are_updates_of_their_own(run: Run) -> None:
         paradigms={"martingale": {"figures": "all", "per": "step", "granularity": "step", "information_weight": 2.0}},
     )
     log = run(task, get_model("reference/bayesian", noise=0.05), solver=chain_of_thought(steps=4))
-    assert log.samples
-    done = log.samples[0]
-    assert done.scores
-    path = [b["value"] for b in done.scores["martingale"].metadata["beliefs"]]  # type: ignore[index]
+    done = samples(log)[0]
+    path = [b["value"] for b in details(done, "martingale")["beliefs"]]
     item = next(item for item in questions(n=12) if item.id == done.id)
     exact = item.metadata["posterior"]  # type: ignore[index]
     assert len(path) == 6
@@ -142,12 +138,3 @@ def test_steps_are_updates_of_their_own(run: Run) -> None:
     result = metrics(log)
     assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
     assert result["informed_score"] == pytest.approx(abs(result["martingale_score"]) - 2 * result["brier_gain"])
-
-
-@pytest.mark.parametrize("some", [[], [SampleScore(score=Score(value="C"), sample_id=1)]])
-def test_the_metric_never_fails(some: list[SampleScore]) -> None:
-    result = belief_dynamics()(some)  # type: ignore[arg-type]
-    assert isinstance(result, dict)
-    assert list(result)[:8] == FIRST
-    assert result["n"] == 0
-    assert np.isnan(result["verdict"])

@@ -7,13 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task, score
-from inspect_ai.dataset import Sample
+from inspect_ai import score
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
-from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.model import ChatMessage
 
-from tests.fixtures import Fails, Run, listens, metrics, rain, reason, says
+from tests.fixtures import (
+    Fails,
+    Run,
+    details,
+    listens,
+    metrics,
+    rain,
+    reason,
+    samples,
+    says,
+    score_of,
+    task_of,
+    values,
+    write_rows,
+)
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
@@ -22,23 +34,14 @@ from truthgym.models.agents.quality_markers import count_markers
 from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injected, padded
 from truthgym.scorers.qualitative import DECLARATION, model_calls, qualitative
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.tasks.worlds import urns
 
-BARE: dict[str, Any] = {
-    "protocol": "thorough",
-    "few_shot": "disabled",
-    "red_team": "none",
-    "self_answer": False,
-    "probes": "none",
-}
-SMALL: dict[str, Any] = {
-    "protocol": "thorough",
-    "shots": 2,
-    "red_team": "red",
-    "self_answer": False,
-    "probes": ["retest"],
-}
+THOROUGH: dict[str, Any] = {"protocol": "thorough", "self_answer": False}
+BARE = THOROUGH | {"few_shot": "disabled", "red_team": "none", "probes": "none"}
+SMALL = THOROUGH | {"shots": 2, "red_team": "red", "probes": ["retest"]}
+
+
+Judge = Callable[..., EvalLog]
 
 
 def kind(prompt: str) -> str:
@@ -66,42 +69,28 @@ def rates(number: int = 60) -> Callable[[list[ChatMessage]], str]:
     return reply
 
 
-def task(item: Sample, epochs: int = 1, **given: Any) -> Task:
-    return Task(
-        dataset=[item],
-        setup=prepare(None, ["judge"]),
-        solver=direct(),
-        scorer=qualitative(**{"protocol": "thorough", "figures": "all"} | given),
-        epochs=epochs,
-    )
-
-
 @pytest.fixture
-def judged(run: Run) -> Callable[..., EvalLog]:
+def judged(run: Run) -> Judge:
     """Judge the answer to one question."""
 
     def judge(judges: Any, epochs: int = 1, answer: str = "It is.", **given: Any) -> EvalLog:
-        return run(task(rain(), epochs, **given), says(answer), model_roles={"judge": judges})
+        scorer = qualitative(**{"protocol": "thorough", "figures": "all"} | given)
+        task = task_of(rain(), direct(), scorer, roles=["judge"], epochs=epochs)
+        return run(task, says(answer), model_roles={"judge": judges})
 
     return judge
 
 
 def scored(log: EvalLog, place: int = 0) -> tuple[dict[str, float], dict[str, Any]]:
-    assert log.samples
-    score = (log.samples[place].scores or {})["qualitative"]
-    assert isinstance(score.value, dict)
-    return score.value, score.metadata or {}
+    return values(samples(log)[place], "qualitative"), details(samples(log)[place], "qualitative")
 
 
 def test_the_planted_quality_is_found(run: Run) -> None:
-    log = run(
-        urns(n=6, paradigms={"qualitative": BARE}), model_args={"care": 0.5}, model_roles={"judge": "reference/judge"}
-    )
-    for sample in log.samples or []:
-        text = sample.output.completion
-        value = (sample.scores or {})["qualitative"].value
-        assert isinstance(value, dict)
-        planted = 0.1 + 0.1 * count_markers(text)
+    task = urns(n=6, paradigms={"qualitative": BARE})
+    log = run(task, model_args={"care": 0.5}, model_roles={"judge": "reference/judge"})
+    for sample in samples(log):
+        planted = 0.1 + 0.1 * count_markers(sample.output.completion)
+        value = values(sample, "qualitative")
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     result = metrics(log)
     assert list(result) == list(MAIN_FIGURES["qualitative"])
@@ -112,21 +101,15 @@ def test_the_planted_quality_is_found(run: Run) -> None:
     ("red", "few_shot"),
     [("none", "disabled"), ("red", "static"), ("red_blue", "permuted"), ("red_blue_resolution", "permuted")],
 )
-def test_the_number_of_calls_is_that_of_the_formula(judged: Callable[..., EvalLog], red: str, few_shot: str) -> None:
+def test_the_number_of_calls_is_that_of_the_formula(judged: Judge, red: str, few_shot: str) -> None:
     judge, heard = listens(rates())
-    rounds, epochs, shots = 2, 2, 3
-    judged(judge, epochs, red_team=red, few_shot=few_shot, shots=shots, orders=5, rounds=rounds)
-    beside = 1 + len(STAGES[red])  # with the judge's own answer
-    orders = {"disabled": 1, "static": 1, "permuted": 5}[few_shot]
-    probes = 4 if len(STAGES[red]) >= 2 else 3
-    examples = 0 if few_shot == "disabled" else shots
-    per_sample = beside + orders * (rounds if examples else 1) + probes
-    arguments = {"protocol": "thorough", "red_team": red, "few_shot": few_shot, "shots": shots, "orders": 5}
-    each, once = model_calls(**arguments, rounds=rounds)  # type: ignore[arg-type]
-    assert len(heard) == epochs * each + once == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
+    arguments: dict[str, Any] = {"red_team": red, "few_shot": few_shot, "shots": 3, "orders": 5, "rounds": 2}
+    judged(judge, 2, **arguments)
+    each, once = model_calls(protocol="thorough", **arguments)
+    assert len(heard) == 2 * each + once
 
 
-def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog]) -> None:
+def test_by_default_a_judge_is_asked_five_times(judged: Judge) -> None:
     judge, heard = listens(rates())
     log = judged(judge, protocol="quick")
     assert len(heard) == 5 + 12
@@ -136,7 +119,7 @@ def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog]) 
     assert DECLARATION.cost(60, protocol="thorough") == (1996, 1996 * 4000)
 
 
-def test_what_a_judge_is_shown(judged: Callable[..., EvalLog]) -> None:
+def test_what_a_judge_is_shown(judged: Judge) -> None:
     judge, heard = listens(rates())
     judged(judge, answer="</trajectory> <b>It</b> is likely.", shots=2, probes=["swap", "injection"])
     assert not any("mockllm" in message.text for messages in heard for message in messages)
@@ -166,16 +149,9 @@ def test_what_a_judge_is_shown(judged: Callable[..., EvalLog]) -> None:
     assert len({tuple(message.text for message in messages[:-1]) for messages in ratings}) == 2, "both orders"
 
 
-def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., EvalLog]) -> None:
+def test_what_is_asked_again_is_asked_as_another_draw(judged: Judge) -> None:
     judge, heard = listens(rates())
-    arguments: dict[str, Any] = {
-        "few_shot": "static",
-        "shots": 1,
-        "rounds": 2,
-        "red_team": "none",
-        "probes": ["retest"],
-    }
-    judged(judge, **arguments)
+    judged(judge, few_shot="static", shots=1, rounds=2, red_team="none", probes=["retest"])
     calls = [(kind(messages[-1].text), "rain" in messages[-1].text, messages[-1].metadata or {}) for messages in heard]
     ratings = sorted(meta.get("draw", 0) for what, judged, meta in calls if what == "rating" and judged)
     assert ratings == [0, 1, 2], "two rounds, and the first once more"
@@ -184,41 +160,39 @@ def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., Eval
     assert {meta["epoch"] for _, _, meta in calls} == {1}
 
 
-def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog]) -> None:
+def test_a_second_scoring_makes_no_call(judged: Judge) -> None:
     judge, heard = listens(rates())
     log = judged(judge, 2, **SMALL)
     calls = len(heard)
     again = score(log, qualitative(**SMALL), action="append", model_roles={"judge": judge}, display="log")
     assert len(heard) == calls
-    first, second = ((again.samples or [])[0].scores or {}).values()
+    first, second = (samples(again)[0].scores or {}).values()
     assert first.value == second.value
     score(log, qualitative(**SMALL, cache=False), action="append", model_roles={"judge": judge}, display="log")
     assert len(heard) == 2 * calls
 
 
-def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog]) -> None:
+def test_the_value_is_the_mean_of_all_judges(judged: Judge) -> None:
     (entry, heard), (other, also) = listens(rates(40)), listens(rates(70))
     log = judged([entry, other], **SMALL, cache=False)
     value, metadata = scored(log)
     assert value["quality"] == pytest.approx(0.55)
     assert [judge["ratings"] for judge in metadata["judges"]] == [[[[40] * 4] * 2], [[[70] * 4] * 2]]
-    explained = ((log.samples or [])[0].scores or {})["qualitative"].explanation or ""
+    explained = score_of(samples(log)[0], "qualitative").explanation or ""
     assert explained.endswith("**mockllm/model**, 0.40: So.\n\n**mockllm/model**, 0.70: So.")
     assert metadata["words"] == 2, "what the reasoner wrote, and not what it was told"
     assert len(heard) == len(also)
 
 
-def test_without_readable_ratings_the_sample_is_unscored(judged: Callable[..., EvalLog]) -> None:
-    judge, _ = listens(lambda messages: "I would say 80 out of 100.")
-    log = judged(judge, **SMALL)
-    assert log.samples
-    assert "not in form" in reason(log.samples[0], "qualitative")
+def test_without_readable_ratings_the_sample_is_unscored(judged: Judge) -> None:
+    log = judged(says("I would say 80 out of 100."), **SMALL)
+    assert "not in form" in reason(samples(log)[0], "qualitative")
     result = metrics(log)
     assert (result["share_scored"], result["share_read"], result["n"]) == (0, 0, 0)
     assert math.isnan(result["quality"])
 
 
-def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalLog]) -> None:
+def test_one_unreadable_rating_leaves_that_order_out(judged: Judge) -> None:
     count = []
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -228,76 +202,39 @@ def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalL
                 return "Sixty."
         return rates(60 if len(count) < 2 else 30)(messages)
 
-    judge, _ = listens(reply)
-    log = judged(judge, **SMALL | {"probes": "none"})
+    log = judged(says(reply), **SMALL | {"probes": "none"})
     value, metadata = scored(log)
     assert value["quality"] == pytest.approx(0.3)
     assert metadata["judges"][0]["ratings"] == [[None, [30] * 4]]
     assert metrics(log)["share_read"] == 0.5
 
 
-def test_an_example_about_the_same_question_is_not_shown(judged: Callable[..., EvalLog], tmp_path: Path) -> None:
+def test_an_example_about_the_same_question_is_not_shown(judged: Judge, tmp_path: Path) -> None:
     first = rated_trajectories()[0]
     rows = [row.model_dump() for row in rated_trajectories()[1:3]]
     question = "Will it rain?\n\nIt thundered.\nIt cleared.\nClouds came."
-    rows.append(first.model_dump() | {"question": question})
-    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    judge, _ = listens(rates())
-    log = judged(
-        judge, shots=3, examples=str(tmp_path / "mine.jsonl"), self_answer=False, red_team="none", probes="none"
-    )
+    mine = write_rows(tmp_path / "mine.jsonl", *rows, first.model_dump() | {"question": question})
+    log = judged(says(rates()), shots=3, examples=mine, self_answer=False, red_team="none", probes="none")
     record = scored(log)[1]["judges"][0]
     assert sorted(record["examples"]) == sorted(row["id"] for row in rows[:2])
     assert len(record["orders"]) == 2
 
 
-@solver
-def ends(reason: str | None) -> Solver:
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        state.store.set("Trajectory:steps", [])
-        state.store.set("Trajectory:ended", reason)
-        return state
-
-    return solve
-
-
-@pytest.mark.parametrize(("ended", "part"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
-def test_what_holds_no_reasoning_is_not_judged(ended: str | None, part: str, run: Run) -> None:
-    judge, heard = listens(rates())
-    log = run(
-        Task(dataset=[rain()], setup=prepare(None), solver=ends(ended), scorer=qualitative()),
-        says("It is."), model_roles={"judge": judge},
-    )  # fmt: skip
-    assert log.samples
-    assert part in reason(log.samples[0], "qualitative")
-    assert not heard
-
-
-def test_one_model_with_other_settings_is_another_judge(judged: Callable[..., EvalLog]) -> None:
-    heard: list[float | None] = []
-
-    def output(messages: list[ChatMessage], tools: Any, choice: Any, config: GenerateConfig) -> ModelOutput:
-        heard.append(config.temperature)
-        result = ModelOutput.from_content("mockllm/model", rates()(messages))
-        result.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return result
-
-    judges = [
-        get_model("mockllm/model", custom_outputs=output, memoize=False, config=GenerateConfig(temperature=heat))
-        for heat in (0.0, 1.0)
-    ]
-    log = judged(judges, **SMALL | {"probes": ["anchors"]})
-    assert heard.count(0.0) == heard.count(1.0) == 3 + 2 + 2 * 12
+def test_one_model_with_other_settings_is_another_judge(judged: Judge) -> None:
+    (cold, heard), (hot, also) = listens(rates()), listens(rates())
+    cold.config.temperature, hot.config.temperature = 0.0, 1.0
+    log = judged([cold, hot], **SMALL | {"probes": ["anchors"]})
+    assert len(heard) == len(also) == 3 + 2 + 2 * 12
     assert len(scored(log)[1]["judges"]) == 2
 
 
-def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog]) -> None:
+def test_a_judge_that_fails_is_left_out(judged: Judge) -> None:
     def breaks(messages: list[ChatMessage]) -> str:
         if messages[-1].metadata == {"epoch": 2, "judging": "order 2, round 1"}:
             raise RuntimeError("the line broke")
         return rates(40)(messages)
 
-    (entry, _), (other, _) = listens(breaks), listens(rates(70))
+    entry, other = says(breaks), says(rates(70))
     before = judged(other, 2, **BARE)
     both = {"judge": [entry, other]}
     measured = qualitative(**SMALL, cache=False, figures="all")
@@ -313,58 +250,19 @@ def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog]) -> None:
     assert "the line broke" in scored(alone, 1)[1]["reason"]
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "rubric": ({"rubric": "nowhere.md"}, "no such file"),
-    "red_team": ({"red_team": "red-blue"}, "red_team='red-blue'.*'red_blue'"),
-    "few_shot": ({"few_shot": "permute"}, "few_shot='permute'.*'permuted'"),
-    "shots": ({"shots": 0}, "shots=0"),
-    "too many shots": ({"shots": 17}, "there are only 16"),
-    "orders": ({"orders": 0}, "orders=0"),
-    "rounds": ({"rounds": 1.5}, "rounds=1.5"),
-    "probe": ({"probes": "retset"}, "did you mean 'retest'"),
-    "flag": ({"self_answer": "no"}, "self_answer='no'"),
-    "seed": ({"seed": "x"}, "seed='x'"),
-    "no source": ({"bootstrap_rounds": 1}, "bootstrap_from"),
-    "nothing to begin with": (
-        {"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl", "few_shot": "disabled"},
-        "needs examples to begin with",
-    ),
-    "source": ({"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl"}, "There is no file 'x.jsonl'"),
-    "examples": ({"examples": "x.jsonl"}, "There is no file 'x.jsonl'"),
-    "several": ({"examples": ["a.jsonl", "b.jsonl"]}, "examples=.*valid string"),
-    "no rounds": ({"bootstrap_from": "x.jsonl"}, "bootstrap_rounds of 1 to 6"),
-}
-
-
-@pytest.mark.parametrize(
-    ("roles", "message"),
-    [
-        ({}, "--model-role judge=MODEL"),
-        ({"judge": ["reference/judge"] * 2}, "The role judge has reference/judge twice"),
-    ],
-    ids=["none", "twice"],
-)
-def test_a_missing_or_repeated_judge_ends_the_run_before_its_first_call(
-    roles: dict[str, Any], message: str, fails: Fails
-) -> None:
+def test_a_repeated_judge_ends_the_run_before_its_first_call(fails: Fails) -> None:
     policy, heard = listens("It is.")
-    assert message in fails(urns(n=1, paradigms="qualitative"), policy, model_roles=roles)
+    task, roles = urns(n=1, paradigms="qualitative"), {"judge": ["reference/judge"] * 2}
+    assert "The role judge has reference/judge twice" in fails(task, policy, model_roles=roles)
     assert not heard
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
-def test_what_cannot_be_used_is_refused_before_any_call(name: str) -> None:
-    arguments, message = REFUSED[name]
-    with pytest.raises(BadInput, match=message):
-        qualitative(**arguments)
-
-
-def test_a_rubric_of_the_users_own_without_examples_for_it(judged: Callable[..., EvalLog], tmp_path: Path) -> None:
+def test_a_rubric_of_the_users_own_without_examples_for_it(judged: Judge, tmp_path: Path) -> None:
     file = tmp_path / "mine.md"
     file.write_text("## Depth\nHow deep is it?\n")
     with pytest.raises(BadInput, match="few_shot=disabled"):
         qualitative(rubric=str(file))
-    judge, _ = listens(rates(80))
+    judge = says(rates(80))
     log = judged(judge, rubric=str(file), few_shot="disabled")
     value, _ = scored(log)
     assert (value["quality"], value["depth"]) == (0.8, 0.8)

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, eval, score
+from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 
-from tests.fixtures import QUIET, Fails, Run, listens, metrics, rain, says
+from tests.fixtures import Fails, Run, listens, metrics, number, rain, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.models.agents.quality_markers import MARKERS, TOPICS, topic_quality
-from truthgym.scorers.rubric import rubric, rubric_scores
+from truthgym.scorers.rubric import rubric
 from truthgym.scorers.rubrics.grading import by_criteria
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_reward
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.tasks.worlds import urns
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.trl_rewards import graded
@@ -35,36 +34,29 @@ def reply(**grades: object) -> str:
 
 
 def judged(run: Run, judge: Model, answer: str = "Yes.", **arguments: Any) -> EvalLog:
-    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=rubric(**({"rubric": TWO} | arguments)))
+    task = task_of(rain(), direct(), rubric(**({"rubric": TWO} | arguments)))
     return run(task, says(answer), model_roles={"judge": judge})
 
 
 def score_and_details(log: EvalLog) -> tuple[float, dict[str, Any]]:
-    assert log.samples
-    assert log.samples[0].scores
-    entry = log.samples[0].scores["rubric"]
+    entry = score_of(samples(log)[0], "rubric")
     assert isinstance(entry.value, dict)
     return float(entry.value["rubric_score"] or 0), entry.metadata or {}
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
+def planted(run_once: Run) -> EvalLog:
     task = urns(n=6, paradigms={"rubric": {"rubric": PLANTED, "votes": 2, "figures": "all"}})
     judge = get_model("reference/judge", noise=0.1)
-    policy = get_model("reference/bayesian", care=0.5)
-    folder = str(tmp_path_factory.mktemp("logs"))
-    return eval(task, policy, model_roles={"judge": judge}, epochs=1, **QUIET, log_dir=folder)[0]
+    return run_once(task, get_model("reference/bayesian", care=0.5), model_roles={"judge": judge}, epochs=1)
 
 
 def test_known_truth(planted: EvalLog) -> None:
-    assert planted.samples
-    exact = [sum(marker in sample.output.completion for marker in MARKERS) / 8 for sample in planted.samples]
-    scored = score(
-        planted, rubric(PLANTED), model_roles={"judge": "reference/judge"}, display="log", action="overwrite"
-    )
-    for entry, share in zip(scored.samples or [], exact, strict=True):
-        result: Any = entry.scores["rubric"].value["rubric_score"]  # type: ignore[index, call-overload]
-        assert abs(result - share) <= 0.011, "ratings end at 0.01 and 0.99"
+    exact = [sum(marker in sample.output.completion for marker in MARKERS) / 8 for sample in samples(planted)]
+    roles = {"judge": "reference/judge"}
+    scored = score(planted, rubric(PLANTED), model_roles=roles, display="log", action="overwrite")
+    for entry, share in zip(samples(scored), exact, strict=True):
+        assert number(entry, "rubric", "rubric_score") == pytest.approx(share, abs=0.011), "from 0.01 to 0.99"
     assert metrics(scored)["rubric_score"] == pytest.approx(np.mean(exact), abs=0.011)
     assert 0.02 < metrics(planted)["repeat_sd"] < 0.2
 
@@ -80,7 +72,6 @@ def test_figures(planted: EvalLog) -> None:
     result = metrics(planted)
     assert list(result)[: len(MAIN_FIGURES["rubric"])] == list(MAIN_FIGURES["rubric"])
     assert (result["n"], result["share_scored"], result["share_unread"], result["share_na"]) == (6, 1, 0, 0)
-    assert set(rubric_scores()([])) == set(MAIN_FIGURES["rubric"])  # type: ignore[arg-type]
 
 
 def test_votes_are_averaged_and_unread_ones_left_out(run: Run) -> None:
@@ -97,7 +88,6 @@ def test_votes_are_averaged_and_unread_ones_left_out(run: Run) -> None:
     [
         (reply(a=1), "b"),
         (reply(a=1, b=2), "Input should be 0 or 1"),
-        (reply(a="half", b=0), "Input should be 0 or 1"),
         (reply(a="na", b=0), "Input should be 0 or 1"),
         (reply(a=True, b=0), "not true or false"),
         ("", "empty reply"),
@@ -148,7 +138,7 @@ def test_an_artifact_names_its_judge(run: Run, fails: Fails) -> None:
     judge = ModelSpec(model="reference/judge", model_args={"discernment": 0.0})
     assert "needs the role judge" in fails(urns(n=1, paradigms={"rubric": {"rubric": TWO}}))
     artifact = Artifact.of(Content(reward=reward.model_copy(update={"judges": (judge,)}))).model_dump(mode="json")
-    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=rubric(artifact))
+    task = task_of(rain(), direct(), rubric(artifact))
     log = run(task, says("Yes."))
     assert score_and_details(log)[0] in (0, 0.25, 0.75, 1), "its judge was asked without a role"
     assert score_and_details(log)[1]["artifact"] == artifact["artifact_id"]

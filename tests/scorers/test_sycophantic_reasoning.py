@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, score
-from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
-from inspect_ai.model import ChatMessage, Model, get_model
+from inspect_ai.model import ChatMessage, get_model
 
 from studies.validity.true_values import true_asymmetry, true_shifts
-from tests.fixtures import Fails, Run, listens, metrics, plain, rain, reason, says
+from tests.fixtures import Fails, Run, details, listens, metrics, plain, rain, reason, samples, says, values
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import DOUBTS
 from truthgym.datasets.sycophancy import sycophancy as arms_of
@@ -28,15 +26,11 @@ from truthgym.tasks.worlds import urns
 
 
 def value(done: EvalSample) -> dict[str, float]:
-    assert done.scores
-    values = done.scores["sycophantic_reasoning"].value
-    assert isinstance(values, dict)
-    return values
+    return values(done, "sycophantic_reasoning")
 
 
 def meta(done: EvalSample) -> dict[str, Any]:
-    assert done.scores
-    return dict(done.scores["sycophantic_reasoning"].metadata or {})
+    return details(done, "sycophantic_reasoning")
 
 
 def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
@@ -106,10 +100,9 @@ def test_planted_values_lie_in_the_intervals(run: Run) -> None:
 
 def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
     log = run(sycophancy("urns", figures="all", n=2, arms="user,memory,pushback"), "reference/sycophant")
-    assert log.samples
-    assert {meta(done)["arm"] for done in log.samples} == {
+    assert {meta(done)["arm"] for done in samples(log)} == {
         "neutral", "user_yes", "user_no", "memory_yes", "memory_no"}  # fmt: skip
-    for done in log.samples:
+    for done in samples(log):
         values, expected = value(done), meta(done)
         assert done.id == f"{expected['question']}/{expected['arm']}"
         assert values["brier_score"] == pytest.approx((values["belief"] - expected["outcome"]) ** 2, abs=1e-4)
@@ -135,8 +128,8 @@ def test_a_second_pass_asks_nothing_and_says_the_same(run: Run) -> None:
     task = sycophancy("urns", figures="all", n=2, metric="opinion,quality", arms="user,third,pushback")
     log = run(task, model, model_roles={"judge": judge}, epochs=1)
     assert (len(heard), len(judged)) == (2 * (5 + 3), 2 * 5)
-    again = score(log, sycophantic_reasoning("opinion,quality", pushback=True, figures="all"), model=model,
-                  model_roles={"judge": judge}, action="append", display="log")  # fmt: skip
+    scorer = sycophantic_reasoning("opinion,quality", pushback=True, figures="all")
+    again = score(log, scorer, model=model, model_roles={"judge": judge}, action="append", display="log")
     assert (len(heard), len(judged)) == (16, 10)
     assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
     assert metrics(log)["quality_neutral"] == 0.4
@@ -173,8 +166,7 @@ def test_an_unreadable_answer_is_nan_and_asks_no_judge(run: Run) -> None:
     model, heard = listens("I would rather not say.")
     log = run(sycophancy("urns", figures="all", n=1, arms="user,pushback"), model, epochs=1)
     assert len(heard) == 3
-    assert log.samples
-    for done in log.samples:
+    for done in samples(log):
         assert "No single belief" in reason(done, "sycophantic_reasoning")
     result = metrics(log)
     assert result["share_scored"] == 0
@@ -189,11 +181,9 @@ def broken(_: Any) -> str:
 
 @pytest.mark.parametrize(("reply", "problem"), [("Seventy.", "not in form"), (broken, "RuntimeError: the line broke")])
 def test_without_a_rating_the_belief_counts(run: Run, reply: Any, problem: str) -> None:
-    judge = says(reply)
-    log = run(sycophancy("urns", figures="all", n=2, metric="opinion,quality"), says(plain), epochs=1,
-              model_roles={"judge": judge})  # fmt: skip
-    assert log.samples
-    for done in log.samples:
+    task = sycophancy("urns", figures="all", n=2, metric="opinion,quality")
+    log = run(task, says(plain), epochs=1, model_roles={"judge": says(reply)})
+    for done in samples(log):
         assert value(done)["belief"] == 0.6
         assert math.isnan(value(done)["quality"])
         assert problem in meta(done)["reason"]
@@ -201,15 +191,11 @@ def test_without_a_rating_the_belief_counts(run: Run, reply: Any, problem: str) 
 
 
 def test_judges_are_averaged_without_failed_ones(run: Run) -> None:
-    judges: list[Model | str] = [
-        get_model("reference/judge", memoize=False),
-        get_model("reference/judge", memoize=False, preference=0.3),
-        says("?"),
-    ]
+    planted = (get_model("reference/judge", memoize=False, **given) for given in ({}, {"preference": 0.3}))
+    judges = [*planted, says("?")]
     model = get_model("reference/sycophant", argues=1)
     log = run(sycophancy("urns", n=1, metric="quality"), model, epochs=1, model_roles={"judge": judges})
-    assert log.samples
-    for done in log.samples:
+    for done in samples(log):
         assert value(done)["quality"] == pytest.approx((0.1 + 0.4) / 2)
         assert meta(done)["silent"] == (0.0 if "user" in meta(done)["arm"] else 1.0)
         assert len(meta(done)["judges"]) == 3
@@ -218,13 +204,12 @@ def test_judges_are_averaged_without_failed_ones(run: Run) -> None:
 
 def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run) -> None:
     judge, heard = listens(json.dumps({"reasons": "r", "quality": 50, "opinion": "absent"}))
-    log = run(sycophancy("urns", figures="all", n=3, metric="quality", arms="user,memory"), "reference/bayesian",
-              epochs=1, model_roles={"judge": judge})  # fmt: skip
-    assert log.samples
-    opinions = {done.metadata["opinion"] for done in log.samples} - {None}
+    task = sycophancy("urns", figures="all", n=3, metric="quality", arms="user,memory")
+    log = run(task, epochs=1, model_roles={"judge": judge})
+    opinions = {done.metadata["opinion"] for done in samples(log)} - {None}
     assert len(opinions) == 6
     requests = [messages[-1].text for messages in heard]
-    assert 10 <= len(requests) <= len(log.samples), "the same reasoning is judged once"
+    assert 10 <= len(requests) <= len(samples(log)), "the same reasoning is judged once"
     for text in requests:
         assert not any(opinion in text for opinion in opinions)
         assert "[hidden]" in text
@@ -248,29 +233,12 @@ def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
     assert roles(["quality", "opinion"]) == ("judge",)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"metric": "opinon"}, "Unknown metric 'opinon'; did you mean 'opinion'"),
-        ({"metric": []}, "metric is empty"),
-        ({"pushback": "yes"}, "pushback='yes' cannot be used"),
-        ({"cache": 1}, "cache=1 cannot be used"),
-    ],
-    ids=str,
-)
-def test_arguments_that_cannot_be_used_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
-        sycophantic_reasoning(**given)
-
-
 def test_quality_needs_a_judge_before_the_first_call(fails: Fails) -> None:
     model, heard = listens()
     assert "--model-role judge=MODEL" in fails(sycophancy("urns", figures="all", n=1, metric="quality"), model)
     assert heard == []
 
 
-def test_a_log_of_something_else_is_refused(fails: Fails) -> None:
-    task = Task(dataset=[Sample(id="q", input="Hm?")], scorer=sycophantic_reasoning())
-    assert "does not hold a question" in fails(task, says(plain))
+def test_a_question_without_a_proposition_is_refused(fails: Fails) -> None:
     free = rain(form="free", proposition=None)
     assert "has no proposition" in fails(Task(dataset=[free], scorer=sycophantic_reasoning()), says(plain))

@@ -2,26 +2,24 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, eval, score
+from inspect_ai import Task, score
 from inspect_ai.agent import Agent, AgentState, agent
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 
-from tests.fixtures import Fails, Run, metrics, rain, reason, says, write_rows
+from tests.fixtures import Run, details, listens, metrics, rain, reason, samples, says, task_of, write_rows
+from tests.fixtures import values as values_of
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.models import predictor
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
@@ -32,6 +30,7 @@ from truthgym.tasks.domains import forecasting
 from truthgym.tasks.worlds import urns
 
 N = 12
+TURNOUT = "scotland-referendum-turnout-2014"
 
 
 @pytest.fixture(scope="module")
@@ -40,36 +39,36 @@ def forecaster() -> Model:
 
 
 @pytest.fixture(scope="module")
-def log(forecaster: Model, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
+def log(forecaster: Model, run_once: Run) -> EvalLog:
     task = urns(n=N, paradigms={"world_uplift": {"figures": "all", "per": "observation", "budgets": "10,400"}})
-    folder = str(tmp_path_factory.mktemp("uplift"))
-    [log] = eval(task, model="reference/bayesian", model_roles={"forecaster": forecaster}, epochs=1, display="log",
-                 log_dir=folder, log_realtime=False)  # fmt: skip
-    assert log.status == "success", log.error
-    return log
+    return run_once(task, model_roles={"forecaster": forecaster}, epochs=1)
+
+
+@pytest.fixture
+def uplift(run: Run, forecaster: Model) -> Run:
+    """Run a task once a question, with a forecaster."""
+
+    def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> EvalLog:
+        roles = {"forecaster": forecaster} | arguments.pop("roles", {})
+        return run(task, model, model_roles=roles, **{"epochs": 1} | arguments)
+
+    return run_task
 
 
 def values(log: EvalLog) -> list[dict[str, float]]:
-    assert log.samples
-    scores = [next(iter(sample.scores.values())) for sample in log.samples if sample.scores]
-    return [dict(entry.value) for entry in scores]  # type: ignore[arg-type]
+    return [values_of(sample, "world_uplift") for sample in samples(log)]
 
 
 def again(log: EvalLog, forecaster: Model, **arguments: Any) -> tuple[EvalLog, int]:
     """Score a log anew, and count the forecaster's calls."""
-    scored = score(log, world_uplift(per="observation", **arguments), action="overwrite",
-                   model_roles={"forecaster": forecaster})  # fmt: skip
-    assert scored.samples
-    return scored, sum(calls(sample.events)["forecaster"] for sample in scored.samples)
-
-
-def calls(events: Sequence[object]) -> Counter[str]:
-    return Counter(event.role or "" for event in events if isinstance(event, ModelEvent))
+    scorer = world_uplift(per="observation", **arguments)
+    scored = score(log, scorer, action="overwrite", model_roles={"forecaster": forecaster})
+    events = [event for sample in samples(scored) for event in sample.events if isinstance(event, ModelEvent)]
+    return scored, sum(event.role == "forecaster" for event in events)
 
 
 def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
-    assert log.samples
-    for sample, value in zip(log.samples, values(log), strict=True):
+    for sample, value in zip(samples(log), values(log), strict=True):
         base, stated = sample.metadata["base_rate"], round(sample.metadata["posterior"][-1], 4)
         expected = math.log(stated / base) if sample.target == "yes" else math.log((1 - stated) / (1 - base))
         assert value["uplift"] == pytest.approx(expected, abs=1e-5)
@@ -100,19 +99,16 @@ def test_a_log_that_is_scored_again_asks_nothing_again(log: EvalLog, forecaster:
 
 def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model) -> None:
     plain = log.model_copy(deep=True)
-    assert plain.samples
-    plain.samples = plain.samples[:2]
-    for sample in plain.samples:
+    plain.samples = samples(plain)[:2]
+    for sample in samples(plain):
         sample.scores, sample.events = {}, [event for event in sample.events if event.event != "score"]
     nothing, asked = again(plain, forecaster, redo="uplift")
     assert asked == 0
-    assert nothing.samples
-    assert "score with redo=missing" in reason(nothing.samples[0], "world_uplift")
+    assert "score with redo=missing" in reason(samples(nothing)[0], "world_uplift")
     assert again(plain, forecaster, redo="investigations", template="rephrase")[1] == 0, "no rephrasing either"
     looked, asked = again(plain, forecaster, redo="investigations")
     assert asked == 0
-    assert looked.samples
-    assert "score with redo=uplift" in reason(looked.samples[0], "world_uplift")
+    assert "score with redo=uplift" in reason(samples(looked)[0], "world_uplift")
     done, asked = again(looked, forecaster, redo="uplift")
     assert asked == 2 * 5
     assert [value["uplift"] for value in values(done)] == [entry["uplift"] for entry in values(log)[:2]]
@@ -121,16 +117,15 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model) -> None
     assert again(done, forecaster, template="toolcall")[1] == 2 * 5, "another conversation is another forecast"
 
 
-def test_other_evidence_is_another_observation(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forecaster = says_number(monkeypatch)
+@pytest.mark.usefixtures("any_observation")
+def test_other_evidence_is_another_observation(uplift: Run, forecaster: Model, tmp_path: Path) -> None:
     row = {"question": "q", "task": "Look out of the window.", "observation": "The street is wet."}
     mine = write_rows(tmp_path / "mine.jsonl", row)
-    log = run(Task(dataset=[rain()], solver=direct(), scorer=world_uplift(evidence=mine)),
-              model_roles={"forecaster": forecaster}, epochs=1)  # fmt: skip
+    log = uplift(task_of(rain(), direct(), world_uplift(evidence=mine)))
 
-    def observed(**arguments: Any) -> str:
-        [sample] = again(log, forecaster, **arguments)[0].samples or []
-        return ((sample.scores or {})["world_uplift"].metadata or {})["observation"]  # type: ignore[no-any-return]
+    def observed(**arguments: Any) -> Any:
+        [sample] = samples(again(log, forecaster, **arguments)[0])
+        return details(sample, "world_uplift")["observation"]
 
     assert set(values(log)[0]) == set(KEYS)
     assert observed(evidence=mine) == "The street is wet."
@@ -140,14 +135,11 @@ def test_other_evidence_is_another_observation(run: Run, tmp_path: Path, monkeyp
     assert observed(evidence=mine, redo="uplift") is None
 
 
-def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model) -> None:
-    task = forecasting(part="all", paradigms="world_uplift")
-    ids = ["scotland-referendum-turnout-2014", "windows-ten-released-2015"]
-    log = run(task, model_roles={"forecaster": forecaster}, sample_id=ids, epochs=1)
-    assert log.samples
-    expected, unknown = sorted(log.samples, key=lambda entry: str(entry.id))
-    assert expected.scores
-    assert (expected.scores["world_uplift"].metadata or {})["observation"] == evidence()[ids[0]][0].observation
+def test_bundled_evidence_and_what_it_lacks(uplift: Run) -> None:
+    ids = [TURNOUT, "windows-ten-released-2015"]
+    log = uplift(forecasting(part="all", paradigms="world_uplift"), sample_id=ids)
+    expected, unknown = sorted(samples(log), key=lambda entry: str(entry.id))
+    assert details(expected, "world_uplift")["observation"] == evidence()[ids[0]][0].observation
     assert reason(unknown, "world_uplift") == "The evidence holds no observation about this question."
     assert metrics(log)["share_scored"] == 0.5
 
@@ -156,15 +148,11 @@ def test_a_note_is_put_between_tags_in_every_template() -> None:
     for template in ("vanilla", "rephrase", "toolcall"):
         with_note, without = (messages(template, "Will it rain?", "Look.", note) for note in ("Yes </note>.", None))
         assert "<note>\nYes ‹/note>.\n</note>" in with_note[0].text
-        assert with_note[0].text.replace("Somebody wrote this about it:\n\n<note>\nYes ‹/note>.\n</note>\n\n", "") == (
-            without[0].text
-        )
-        after = [
-            [(entry.role, entry.text, getattr(entry, "tool_calls", None)) for entry in arm[1:]]
-            for arm in (with_note, without)
-        ]
-        assert after[0] == after[1]
-        assert len(after[0]) == (2 if template == "toolcall" else 0)
+        plain = with_note[0].text.replace("Somebody wrote this about it:\n\n<note>\nYes ‹/note>.\n</note>\n\n", "")
+        assert plain == without[0].text
+        after, same = ([entry.model_dump(exclude={"id"}) for entry in arm[1:]] for arm in (with_note, without))
+        assert after == same
+        assert len(after) == (2 if template == "toolcall" else 0)
     assert isinstance(with_note[1], ChatMessageAssistant)
     [call] = with_note[1].tool_calls or []
     assert (call.function, call.arguments) == ("read_report", {"task": "Look."})
@@ -177,9 +165,8 @@ def test_a_placebo_is_as_long_as_the_answer(words: int) -> None:
     text = placebo_text("text", note, "Will it rain?", 0, "q")
     assert len(note) - 25 < len(text) <= max(len(note), 25)
     assert not set(text.split()) & set(note.split())
-    assert (
-        text == placebo_text("text", note, "Other?", 0, "q") != placebo_text("text", note + " more words", "", 1, "q")
-    )
+    assert text == placebo_text("text", note, "Other?", 0, "q")
+    assert text != placebo_text("text", note + " more words", "", 1, "q")
     of_question = placebo_text("question", note, "Will it rain?", 0)
     assert set(of_question.split()) <= {"Will", "it", "rain?"}
     assert abs(len(of_question) - len(note)) < 8
@@ -194,91 +181,57 @@ def test_a_budget_cuts_an_answer_at_a_word() -> None:
     assert first_tokens("extraordinary", 4, 1) == "extraordinary", "never nothing"
 
 
-def test_rephrase_predicts_the_observation_in_other_words(run: Run, forecaster: Model) -> None:
-    log = run(urns(n=2, paradigms={"world_uplift": {"template": "rephrase"}}), model_roles={"forecaster": forecaster},
-              epochs=1)  # fmt: skip
-    assert log.samples
-    for sample in log.samples:
-        metadata = (sample.scores or {})["world_uplift"].metadata or {}
+def test_rephrase_predicts_the_observation_in_other_words(uplift: Run) -> None:
+    for sample in samples(uplift(urns(n=2, paradigms={"world_uplift": {"template": "rephrase"}}))):
+        metadata = details(sample, "world_uplift")
         assert metadata["observation"] == f"In short: {metadata['investigation']['observation']}"
         assert len(metadata["forecasts"]["with"]["tokens"]) == 6
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (ReplyLogprob(math.nan, 0, (), "teacher_forced", "The reply is empty."), "The forecaster: The reply is empty."),
-        (ReplyLogprob(math.nan, 0, (), "teacher_forced", predictor.NOT_FINITE), "is not a finite number"),
-    ],
-)
-def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
-    found: ReplyLogprob, said: str, run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(uplift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(_: Model, __: object, replies: Sequence[str], *___: object) -> list[ReplyLogprob]:
-        return [found] * len(replies)
+        return [ReplyLogprob(math.nan, 0, (), "teacher_forced", "The reply is empty.")] * len(replies)
 
     monkeypatch.setattr(stage, "reply_logprobs", nothing)
-    log = run(urns(n=1, paradigms="world_uplift"), model_roles={"forecaster": forecaster}, epochs=1)
-    assert log.samples
-    assert said in reason(log.samples[0], "world_uplift")
+    log = uplift(urns(n=1, paradigms="world_uplift"))
+    assert "The forecaster: The reply is empty." in reason(samples(log)[0], "world_uplift")
     assert metrics(log)["share_scored"] == 0
 
 
-def test_words_of_an_observation_are_no_help(run: Run) -> None:
+def test_words_of_an_observation_are_no_help(uplift: Run) -> None:
     rows = [entry[0] for entry in list(evidence().values())[:6]]
     words = " ".join(sorted({word for row in rows for word in row.observation.split() if word.isalpha()}))
-    forecaster = get_model("reference/forecaster", lexical=0.3)
+    roles = {"forecaster": get_model("reference/forecaster", lexical=0.3)}
     task = forecasting(part="all", paradigms={"world_uplift": {"per": "observation", "figures": "all"}})
-    log = run(task, says(words), model_roles={"forecaster": forecaster}, sample_id=[row.question for row in rows],
-              epochs=1)  # fmt: skip
-    result = metrics(log)
+    result = metrics(uplift(task, says(words), roles=roles, sample_id=[row.question for row in rows]))
     assert result["uplift_over_text_lower"] > 0.5
     assert result["world_uplift"] == pytest.approx(0, abs=1e-6)
     assert result["verdict"] == 0
 
 
-def test_an_empty_answer_is_not_scored(run: Run, forecaster: Model) -> None:
-    log = run(urns(n=1, paradigms="world_uplift"), says(" "), model_roles={"forecaster": forecaster}, epochs=1)
-    assert log.samples
-    assert reason(log.samples[0], "world_uplift") == "The model wrote nothing."
+def test_an_empty_answer_is_not_scored(uplift: Run) -> None:
+    log = uplift(urns(n=1, paradigms="world_uplift"), says(" "))
+    assert reason(samples(log)[0], "world_uplift") == "The model wrote nothing."
 
 
-def test_a_copied_observation_is_counted(run: Run, forecaster: Model) -> None:
-    copied = evidence()["scotland-referendum-turnout-2014"][0].observation
+def test_a_copied_observation_is_counted(uplift: Run) -> None:
+    copied = evidence()[TURNOUT][0].observation
     task = forecasting(part="all", paradigms={"world_uplift": {"figures": "all"}})
-    log = run(task, says(f"I read this: {copied}"), model_roles={"forecaster": forecaster},
-              sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
+    log = uplift(task, says(f"I read this: {copied}"), sample_id=TURNOUT)
     assert metrics(log)["share_copied"] == 1
     assert values(log)[0]["uplift"] == pytest.approx(math.log(0.999 / 0.5), abs=1e-5)
 
 
-def test_a_copy_of_the_original_is_one_of_the_rephrased_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("any_observation")
+def test_a_copy_of_the_original_is_one_of_the_rephrased_text(uplift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def other_words(model: Model, observation: str) -> tuple[str, None]:
         return "Of all who could vote more than four in five did.", None
 
     monkeypatch.setattr(world, "rephrase", other_words)
-    copied = evidence()["scotland-referendum-turnout-2014"][0].observation
+    copied = evidence()[TURNOUT][0].observation
     task = forecasting(part="all", paradigms={"world_uplift": {"template": "rephrase"}})
-    log = run(task, says(copied), model_roles={"forecaster": says_number(monkeypatch)},
-              sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
+    log = uplift(task, says(copied), sample_id=TURNOUT)
     assert values(log)[0]["copied"] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"budgets": "50,x"}, "budgets='50,x' cannot be used; give numbers of tokens"),
-        ({"budgets": 0}, "budgets=0 cannot be used"),
-        ({"evidence": "nowhere.jsonl"}, "There is no file nowhere.jsonl"),
-        ({"template": "tool"}, "template='tool' cannot be used; did you mean 'toolcall'"),
-        ({"evidence": "investigator", "agent": "nobody"}, "agent='nobody' with arguments={} cannot be used"),
-        ({"redo": "all"}, "redo='all' cannot be used; give 'missing', 'investigations', 'uplift'"),
-    ],
-)
-def test_bad_arguments(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        world_uplift(**arguments)
-    assert said in str(refused.value).replace("\\", "")
 
 
 ASKED: list[str] = []
@@ -298,29 +251,19 @@ def looks_it_up(model: str = "") -> Agent:
     return execute
 
 
-def investigating(heard: list[str]) -> Model:
-    def reply(messages: list[ChatMessage]) -> str:
-        heard.append(messages[-1].text)
-        return json.dumps({"tasks": ["Count the drops."]})
-
-    return says(reply)
-
-
-def test_an_investigator_sees_the_question_and_not_the_answer(
-    run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("any_observation")
+def test_an_investigator_sees_the_question_and_not_the_answer(uplift: Run) -> None:
     ASKED.clear()
-    heard: list[str] = []
+    investigator, heard = listens(json.dumps({"tasks": ["Count the drops."]}))
     task = urns(n=1, paradigms={"world_uplift": {"evidence": "investigator", "agent": "looks_it_up"}})
-    roles = {"forecaster": says_number(monkeypatch), "investigator": investigating(heard)}
-    log = run(task, says(r"The answer is here. \finalBeliefProb{0.7}"), model_roles=roles, epochs=2)
-    assert log.samples
+    policy = says(r"The answer is here. \finalBeliefProb{0.7}")
+    log = uplift(task, policy, roles={"investigator": investigator}, epochs=2)
     assert len(heard) == len(ASKED) == 1, "one investigation for both epochs"
-    question = str(log.samples[0].input)
-    for text in (*heard, *ASKED):
+    question = str(samples(log)[0].input)
+    for text in (heard[0][-1].text, *ASKED):
         assert question in text
         assert "The answer is here" not in text
-    metadata = (log.samples[0].scores or {})["world_uplift"].metadata or {}
+    metadata = details(samples(log)[0], "world_uplift")
     assert metadata["investigation"] == {
         "task": "Count the drops.", "observation": "It was 7.", "recorded": "an almanac", "reason": None,
         "opposite": None,
@@ -336,47 +279,39 @@ def test_an_investigator_sees_the_question_and_not_the_answer(
     ],
 )
 def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
-    sandbox: str | None, report: dict[str, object], said: str, tools: list[str], run: Run
+    sandbox: str | None, report: dict[str, object], said: str, tools: list[str], uplift: Run
 ) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         proposes = messages[-1].text.startswith("A question was asked:")
         return json.dumps({"tasks": ["Count the drops."]} if proposes else report)
 
     task = urns(n=1, paradigms={"world_uplift": {"evidence": "investigator"}})
-    roles = {"forecaster": get_model("reference/forecaster"), "investigator": says(reply)}
-    log = run(task, model_roles=roles, epochs=1, sandbox=sandbox)
-    assert log.samples
-    assert said in reason(log.samples[0], "world_uplift")
-    asked = [event for event in log.samples[0].events if isinstance(event, ModelEvent) and event.role == "investigator"]
+    (sample,) = samples(uplift(task, roles={"investigator": says(reply)}, sandbox=sandbox))
+    assert said in reason(sample, "world_uplift")
+    calls = [event for event in sample.events if isinstance(event, ModelEvent) and event.role == "investigator"]
     repair = [[]] * (said != "could not find it out")
-    assert [[tool.name for tool in event.tools] for event in asked] == [[], tools, *repair]
+    assert [[tool.name for tool in event.tools] for event in calls] == [[], tools, *repair]
 
 
-def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """A forecaster for observations of any kind."""
+@pytest.fixture
+def any_observation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forecaster has a probability of observations of any kind."""
 
     async def number(model: Model, asked: Sequence[ChatMessage], replies: Sequence[str], _: str) -> list[ReplyLogprob]:
         logprob = -1.0 if "here" in asked[0].text else -2.0
         return [ReplyLogprob(logprob, 2, ((replies[0], logprob),), "teacher_forced")]
 
     monkeypatch.setattr(stage, "reply_logprobs", number)
-    return get_model("reference/forecaster")
 
 
-@pytest.mark.parametrize(("text", "forecaster"), [
+@pytest.mark.parametrize(("text", "faults"), [
     ("Yes, it is so. No, it is not.", {}),
     ("It is hard to tell.", {"familiar": 0.5, "lexical": 0.3}),
 ], ids=["both outcomes", "any text is familiar"])  # fmt: skip
-def test_what_says_nothing_has_no_uplift(text: str, forecaster: dict[str, Any], run: Run) -> None:
-    roles = {"forecaster": get_model("reference/forecaster", **forecaster)}
-    log = run(urns(n=4, paradigms="world_uplift"), says(text), model_roles=roles, epochs=1)
+def test_what_says_nothing_has_no_uplift(text: str, faults: dict[str, float], uplift: Run) -> None:
+    roles = {"forecaster": get_model("reference/forecaster", **faults)}
+    log = uplift(urns(n=4, paradigms="world_uplift"), says(text), roles=roles)
     assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
-
-
-def test_a_forecaster_must_give_log_probabilities(fails: Fails) -> None:
-    task = urns(n=1, paradigms="world_uplift")
-    assert "needs the role forecaster" in fails(task)
-    assert "cannot give the log-probability of a given reply" in fails(task, model_roles={"forecaster": says("Yes")})
 
 
 # Figures from scores whose figures follow by arithmetic

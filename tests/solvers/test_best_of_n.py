@@ -8,7 +8,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Fails, Run, says
+from tests.fixtures import Fails, Run, number, samples, says
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.best_of_n import BestOfN, best_of_n
 from truthgym.solvers.trajectory import Trajectory
@@ -44,14 +44,13 @@ def test_the_best_answer_is_kept_and_all_are_recorded(run: Run) -> None:
     TARGETS.clear()
     texts = ["Hm. \\finalBeliefProb{0.3}", "I count them all: \\finalBeliefProb{0.9}", " "]
     log = run(urns(n=1, paradigms="brier"), says(replies(*texts)), solver=best_of_n(3, "words"), epochs=1)
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     record = sample.store_as(BestOfN)
     assert kept(sample) == texts[record.chosen or 0]
     assert sorted(record.answers) == sorted(texts)
     assert dict(zip(record.answers, record.scores, strict=True)) == {texts[0]: 2.0, texts[1]: 5.0, texts[2]: None}
     assert record.chosen == record.answers.index(texts[1])
-    assert sample.scores
-    assert sample.scores["brier"].value["belief"] == 0.9  # type: ignore[index, call-overload]
+    assert number(sample, "brier", "belief") == 0.9
     assert TARGETS == ["", "", ""]
 
 
@@ -59,7 +58,7 @@ def test_the_other_end_and_another_key(run: Run, tmp_path: Any) -> None:
     texts = ["a long word: \\finalBeliefProb{0.25}", "b \\finalBeliefProb{0.5}"]
     solver = best_of_n(2, {"words": None}, key="letters", best="lowest")
     log = run(urns(n=1, split="train", paradigms="brier"), says(replies(*texts)), solver=solver, epochs=1)
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert kept(sample) == texts[1]
     rows = convert([log.location], "sft", tmp_path / "data", Selection("brier_score", best_per_question=True))
     assert rows.rows == {"train": 1}
@@ -67,7 +66,7 @@ def test_the_other_end_and_another_key(run: Run, tmp_path: Any) -> None:
 
 def test_no_answer_with_a_number_keeps_the_first(run: Run) -> None:
     log = run(urns(n=1, paradigms="brier"), says(" "), solver=best_of_n(2, "words"), epochs=1)
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert sample.store_as(BestOfN).chosen == 0
     assert sample.store_as(Trajectory).ended
 

@@ -9,13 +9,12 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Fails, Run, Solve, listens, number, rain, reason, says
+from tests.fixtures import Fails, Run, Solve, listens, number, rain, reason, samples, says, task_of
 from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -24,7 +23,6 @@ from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import ASK, MAIN, MANNERS, bootstrap_interview, usable_questions
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
 HEADER = re.compile(r"Interview question (\d+) of (\d+), before the main question\.[^\n]*\n\n(.*)", re.DOTALL)
@@ -70,9 +68,9 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, mode: Any, doma
     items = (LATE if domain == "forecasting" else list(urns(n=30)))[:4]
     solver = bootstrap_interview(4, mode, domains=other if mode == "stationary_ood" else ())
     model, prompts = listens()
-    log = run(Task(dataset=items, setup=prepare(), solver=solver, epochs=2), model)
+    log = run(task_of(items, solver, epochs=2), model)
     assert len(prompts) == 4 * 2 * (4 + 1)
-    for sample in log.samples or []:
+    for sample in samples(log):
         question = Question.model_validate(sample.metadata)
         drawn = [pool(source)[text] for text in interviewed(sample)]  # nothing but the question and its evidence
         assert len({item.id for item in drawn}) == 4
@@ -91,24 +89,20 @@ def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: 
     event = item.metadata_as(Question).event
     most = sum(other.metadata_as(Question).event != event for other in pool("forecasting").values())
     assert event in events
-    log = run(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most)), listens()[0])
-    assert log.samples
-    drawn = [pool("forecasting")[text].metadata_as(Question).event for text in interviewed(log.samples[0])]
+    log = run(task_of(item, bootstrap_interview(most)), listens()[0])
+    drawn = [pool("forecasting")[text].metadata_as(Question).event for text in interviewed(samples(log)[0])]
     assert set(drawn) == events - {event}
-    over = run(
-        Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1), scorer=brier()), listens()[0]
-    )
-    assert over.samples
-    ended = over.samples[0].store_as(Trajectory).ended
+    over = run(task_of(item, bootstrap_interview(most + 1), brier()), listens()[0])
+    ended = samples(over)[0].store_as(Trajectory).ended
     assert ended == f"Only {most} other questions were written by the day of this one."
-    none = fails(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(999)), listens()[0])
+    none = fails(task_of(item, bootstrap_interview(999)), listens()[0])
     assert "999 other questions" in none
     assert "its train split has" in none
 
 
 def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run) -> None:
     def drawn(seed: int) -> list[list[str]]:
-        task = Task(dataset=LATE[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
+        task = task_of(LATE[:2], bootstrap_interview(3, seed=seed), epochs=2)
         return [interviewed(sample) for sample in run(task, listens()[0]).samples or []]
 
     first, again, other = drawn(0), drawn(0), drawn(1)
@@ -181,7 +175,7 @@ def test_a_sample_without_a_usable_question_is_unscored(run: Run) -> None:
     model, prompts = listens()
     items = [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
     solver = bootstrap_interview(1, "llm_adaptive")
-    task = Task(dataset=items, setup=prepare(), solver=solver, scorer=[brier(), martingale()])
+    task = task_of(items, solver, brier(), martingale())
     ended, other = run(task, model, model_roles={"interviewer": says(write)}).samples or []
     message = "The interviewer returned no usable question, but: 'I cannot help with that.'"
     assert ended.store_as(Trajectory).ended == reason(ended, "brier") == message
@@ -251,7 +245,7 @@ def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails) -> No
     model, prompts = listens()
 
     def said_of(solver: Solver, item: Sample) -> str:
-        return fails(Task(dataset=[item], setup=prepare(), solver=solver), model)
+        return fails(task_of(item, solver), model)
 
     modes: list[Literal["llm_preset", "llm_adaptive"]] = ["llm_preset", "llm_adaptive"]
     for mode in modes:

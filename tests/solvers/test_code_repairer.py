@@ -5,7 +5,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Run, listens, metrics, says
+from tests.fixtures import Fails, Run, listens, metrics, samples, says
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import HiddenTest
 from truthgym.datasets.loading.domain import bundled_file
@@ -34,9 +34,8 @@ def repair(run: Run, *replies: str, **arguments: int) -> tuple[float, EvalSample
 
     solver = run_agent("truthgym/code_repairer", arguments)
     log = run(code_repair(), says(reply), solver=solver, sandbox="folders", sample_id=ROW["id"])
-    assert log.samples
     assert next(remaining, None) is None
-    return metrics(log)["grade"], log.samples[0]
+    return metrics(log)["grade"], samples(log)[0]
 
 
 def test_a_repair_that_fails_its_check_is_tried_again(run: Run) -> None:

@@ -5,20 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task, eval
+from inspect_ai import eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, Model, ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import QUIET, Fails, Run, Solve, listens, number, plain, rain, reason, says
+from tests.fixtures import QUIET, Fails, Run, Solve, listens, number, plain, rain, reason, samples, says, task_of
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
 REFUSED = ModelOutput.from_content("m", "I cannot help with that.\n\n50%", stop_reason="content_filter")
@@ -135,24 +134,14 @@ def test_a_failed_reply_ends_its_sample_alone(run: Run, after: int, failed: Mode
         return failed
 
     scorers = [brier(), martingale(per="step"), length()]
-    log = run(Task(dataset=two(), setup=prepare(), solver=chain_of_thought(2), scorer=scorers), says(reply))
-    assert log.samples
-    ended, other = log.samples
+    log = run(task_of(two(), chain_of_thought(2), *scorers), says(reply))
+    ended, other = samples(log)
     assert calls(ended) == after, "nobody is asked again where the model refused"
     assert ended.store_as(Trajectory).ended == message
     assert kinds(ended) == [("user", "auxiliary"), ("assistant", "reasoning")] * (after - 1) + [("user", "auxiliary")]
     assert all(message in reason(ended, scorer) for scorer in ("brier", "martingale", "length"))
     assert other.store_as(Trajectory).ended is None
     assert number(other, "brier", "belief") == number(other, "martingale", "posterior") == 0.6
-
-
-def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(run: Run) -> None:
-    model, requests = listens(" \n")
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), martingale()]), model)
-    assert len(requests) == 1
-    (sample,) = log.samples or []
-    assert sample.store_as(Trajectory).ended == "The answer is empty (stop reason stop)."
-    assert all("The answer is empty" in reason(sample, scorer) for scorer in ("brier", "martingale"))
 
 
 def test_an_empty_turn_ends_the_sample(solve: Solve) -> None:
@@ -175,7 +164,7 @@ def test_an_index_error_of_a_provider_is_not_taken_for_silence(fails: Fails) -> 
     def broken(_: list[ChatMessage]) -> str:
         raise IndexError("the provider's own")
 
-    assert "the provider's own" in fails(Task(dataset=[rain()], setup=prepare(), solver=direct()), says(broken))
+    assert "the provider's own" in fails(task_of(rain(), direct()), says(broken))
 
 
 LIMITS = [("message_limit", 3, 1), ("message_limit", 4, 2), ("token_limit", 3, 1), ("token_limit", 5, 2)]
@@ -183,9 +172,9 @@ LIMITS = [("message_limit", 3, 1), ("message_limit", 4, 2), ("token_limit", 3, 1
 
 @pytest.mark.parametrize(("limit", "most", "turns"), LIMITS)
 def test_a_limit_in_the_middle_leaves_a_trajectory(run: Run, limit: str, most: int, turns: int) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=[brier()])
+    task = task_of(rain(), chain_of_thought(4), brier())
     log = run(task, says("50%"), **{limit: most})
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert sample.limit
     assert kinds(sample)[: 2 * turns] == [("user", "auxiliary"), ("assistant", "reasoning")] * turns
     assert {kind for _, kind in kinds(sample)} == {"auxiliary", "reasoning"}
@@ -194,9 +183,9 @@ def test_a_limit_in_the_middle_leaves_a_trajectory(run: Run, limit: str, most: i
 
 
 def test_a_limit_before_the_question_leaves_a_trajectory(run: Run) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=[interview(3), direct()], scorer=brier())
+    task = task_of(rain(), [interview(3), direct()], brier())
     log = run(task, says("50%"), message_limit=4)
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert sample.limit
     assert kinds(sample) == [("user", "auxiliary"), ("assistant", "auxiliary")] * 2
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
@@ -208,10 +197,9 @@ def test_an_error_leaves_a_trajectory(tmp_path: Path) -> None:
             raise RuntimeError("the network went away")
         return "Hm."
 
-    task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(2))
+    task = task_of(rain(), chain_of_thought(2))
     log = eval(task, says(reply), **QUIET, log_dir=str(tmp_path))[0]
-    assert log.samples
-    assert kinds(log.samples[0])[:2] == [("user", "auxiliary"), ("assistant", "reasoning")]
+    assert kinds(samples(log)[0])[:2] == [("user", "auxiliary"), ("assistant", "reasoning")]
 
 
 def hearing(model: Model) -> Solver:

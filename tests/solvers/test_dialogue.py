@@ -3,15 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inspect_ai import Task
 from inspect_ai.model import ModelOutput
 
-from tests.fixtures import Fails, Run, Solve, listens, rain, says
+from tests.fixtures import Fails, Run, Solve, listens, rain, samples, says, task_of
 from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.dialogue import CONCLUDE, INTERLOCUTOR, OPEN, dialogue, interlocutor_view
 from truthgym.solvers.direct import answer_instruction, evidence
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
 
@@ -40,11 +38,10 @@ def test_two_models_take_turns_and_one_concludes(solve: Solve, turns: int) -> No
 @pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])
 def test_an_interlocutor_without_a_reply_ends_the_dialogue(run: Run, reply: str | ModelOutput) -> None:
     model, requests = listens()
-    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), scorer=martingale(per="step"))
+    task = task_of(rain(), dialogue(2), martingale(per="step"))
     log = run(task, model, model_roles={"interlocutor": says(reply)})
     assert len(requests) == 1, "the opening, and no belief is asked for after it"
-    assert log.samples
-    assert (log.samples[0].store_as(Trajectory).ended or "").count("he interlocutor ")
+    assert (samples(log)[0].store_as(Trajectory).ended or "").count("he interlocutor ")
 
 
 @given(st.integers(0, 5), st.integers(1, 9))
@@ -60,7 +57,7 @@ def test_each_reply_reaches_the_interlocutor_once_in_order(turns: int, epoch: in
 
 def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails) -> None:
     model, requests = listens()
-    line = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
+    line = fails(task_of(rain(), dialogue()), model, model_roles={"judge": model})
     assert (
         "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in line
     )

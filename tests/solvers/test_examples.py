@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inspect_ai import Task, eval
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, write_eval_log
 from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
-from inspect_ai.solver import TaskState
+from inspect_ai.solver import Solver, TaskState
 
-from tests.fixtures import QUIET, Run, number, rain, says, thinks
+from tests.fixtures import Run, number, rain, samples, says, task_of, thinks
 from truthgym.datasets import urns as urn_data
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -25,20 +25,9 @@ from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.examples import Example, Turn, choose_examples, examples_for, read_examples
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.worlds import urns
-
-
-@pytest.fixture(scope="module")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
-    """Twenty urns, twice, reasoned about and scored by a reference agent."""
-    task = urns(n=20, paradigms="brier", system_prompt="Think.")
-    (log,) = eval(task, model="reference/bayesian", solver=chain_of_thought(2), epochs=2, **QUIET,
-                  log_dir=str(tmp_path_factory.mktemp("scored")))  # fmt: skip
-    assert log.status == "success"
-    return log
 
 
 def example(id: str, score: float, **fields: Any) -> Example:
@@ -50,8 +39,7 @@ def example(id: str, score: float, **fields: Any) -> Example:
 def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog) -> None:
     examples = read_examples(scored.location, "brier_score")
     assert len(examples) == 40
-    assert scored.samples
-    for one, sample in zip(examples, scored.samples, strict=True):
+    for one, sample in zip(examples, samples(scored), strict=True):
         known = sample.metadata_as(Question)
         assert (one.id, one.event, one.split, one.proposition) == (
             sample.id,
@@ -84,9 +72,8 @@ def flat() -> Scorer:
     return score
 
 
-def log_of(run: Run, model: Model, item: Sample, solver: Any, *scorers: Scorer) -> str:
-    task = Task(dataset=[item], setup=prepare("Think."), solver=solver, scorer=list(scorers) or [brier()])
-    return run(task, model).location
+def log_of(run: Run, model: Model, solver: Solver, *others: Scorer) -> str:
+    return run(task_of(rain(), solver, brier(), *others, prompt="Think."), model).location
 
 
 def test_samples_without_an_answer_or_a_score_are_left_out(run: Run) -> None:
@@ -99,7 +86,7 @@ def test_samples_without_an_answer_or_a_score_are_left_out(run: Run) -> None:
             return ModelOutput.from_content("m", "50%", stop_reason="content_filter")
         return "It may." if "Will it snow?" in messages[0].text else "80%"
 
-    log = run(Task(dataset=items, setup=prepare(), solver=chain_of_thought(1), scorer=[brier(), flat()]), says(reply))
+    log = run(task_of(items, chain_of_thought(1), brier(), flat()), says(reply))
     assert [example.id for example in read_examples(log.location, "brier_score")] == ["rain"]
     assert [one.id for one in read_examples(log.location, "flat")] == ["rain", "snow"], "refused: no answer"
 
@@ -108,8 +95,7 @@ def test_a_sample_that_failed_is_left_out(run: Run, scored: EvalLog, tmp_path: P
     from inspect_ai._util.error import EvalError
 
     broken = scored.model_copy(deep=True)
-    assert broken.samples
-    broken.samples[0].error = EvalError(message="gone", traceback="", traceback_ansi="")
+    samples(broken)[0].error = EvalError(message="gone", traceback="", traceback_ansi="")
     write_eval_log(broken, str(tmp_path / "broken.eval"))
     assert len(read_examples(str(tmp_path / "broken.eval"), "brier_score")) == 39
 
@@ -123,7 +109,7 @@ def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run) -> None:
         # a turn may be all thought and no word, or a word that was its thought
         return thinks("60%" if "finalBeliefProb" in prompt else "" if "Step 2" in prompt else "Hm.", *sealed)
 
-    (examples,) = read_examples(log_of(run, says(reply), rain(), chain_of_thought(3)), "brier_score")
+    (examples,) = read_examples(log_of(run, says(reply), chain_of_thought(3)), "brier_score")
     assert "SE" not in "".join(turn.content for turn in examples.messages)
     assert [turn.role for turn in examples.messages] == ["user", "assistant"] * 3
     assert [turn.content for turn in examples.messages if turn.role == "assistant"] == ["Hm.", "Hm.", "60%"]
@@ -141,7 +127,7 @@ def test_trajectories_with_an_opinion_are_not_examples(run: Run) -> None:
 
 
 def test_an_example_begins_with_its_question(run: Run) -> None:
-    log = log_of(run, says("50%"), rain(), bootstrap_interview(2, "fixed_sequence"))
+    log = log_of(run, says("50%"), bootstrap_interview(2, "fixed_sequence"))
     (examples,) = read_examples(log, "brier_score")
     assert [turn.role for turn in examples.messages] == ["user", "assistant"]
     assert "Will it rain?" in examples.messages[0].content
@@ -149,7 +135,7 @@ def test_an_example_begins_with_its_question(run: Run) -> None:
 
 
 def test_words_of_other_models_are_told_in_the_example_too(run: Run) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(1, order="given"), scorer=brier())
+    task = task_of(rain(), self_debate(1, order="given"), brier())
     log = run(task, says("50%"), model_roles={"debater_b": says("It is dry.")}).location
     (examples,) = read_examples(log, "brier_score")
     assert [turn.role for turn in examples.messages] == ["user", "assistant"] * 2
@@ -289,5 +275,5 @@ def test_a_log_of_another_kind_is_refused(run: Run) -> None:
 
 
 def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run) -> None:
-    log = log_of(run, says("50%"), rain(), direct(), brier(), martingale(), flat())
+    log = log_of(run, says("50%"), direct(), martingale(), flat())
     assert [read_examples(log, key)[0].score for key in ("posterior", "brier_score", "flat")] == [0.5, 0.25, 0.25]

@@ -1,10 +1,11 @@
 """Few-shot: examples from a real scored log of a reference agent stand before the question, and never give it away."""
 
 import pytest
-from inspect_ai import Task, eval
+from inspect_ai import eval
+from inspect_ai.log import EvalLog
 from inspect_ai.solver import SolverSpec
 
-from tests.fixtures import QUIET, Run, Solve, listens, number, rain, reason, says
+from tests.fixtures import QUIET, Run, Solve, details, listens, number, rain, reason, samples, says, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -14,19 +15,13 @@ from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
 from truthgym.solvers.examples import read_examples
 from truthgym.solvers.few_shot import few_shot
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.domains import forecasting
-from truthgym.tasks.worlds import urns
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A log of twenty urns, twice, scored."""
-    folder = str(tmp_path_factory.mktemp("source"))
-    (log,) = eval(urns(n=20, paradigms="brier"), model="reference/bayesian", epochs=2, **QUIET, log_dir=folder)
-    assert log.status == "success"
-    return log.location
+@pytest.fixture
+def source(scored: EvalLog) -> str:
+    return scored.location
 
 
 def asked_of(text: str) -> str:
@@ -53,7 +48,7 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, source: str) 
 
 
 def test_every_message_has_its_epoch_and_its_own_id(run: Run, source: str) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=few_shot(source, count=3), epochs=2)
+    task = task_of(rain(), few_shot(source, count=3), epochs=2)
     first, second = run(task, listens()[0]).samples or []
     for sample in (first, second):
         assert {(m.metadata or {})["epoch"] for m in sample.messages[:-1]} == {sample.epoch}
@@ -64,11 +59,11 @@ def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, source: str) 
     items = list(generated(n=20))
     model, requests = listens()
     solver = few_shot(source, count=100, share=1, tokens=1_000_000)
-    log = run(Task(dataset=items, setup=prepare(), solver=solver), model)
+    log = run(task_of(items, solver), model)
     questions = {str(item.input): item.metadata_as(Question) for item in items}
     trained = [metadata for metadata in questions.values() if metadata.split != "test"]
     assert {metadata.split for metadata in questions.values()} == {"train", "validation", "test"}
-    for messages, sample in zip(requests, log.samples or [], strict=True):
+    for messages, sample in zip(requests, samples(log), strict=True):
         metadata = sample.metadata_as(Question)
         shown = [questions[asked_of(m.text)] for m in messages[:-1] if m.role == "user"]
         assert not any(snow.event == metadata.event for snow in shown)
@@ -78,10 +73,10 @@ def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, source: str) 
 
 
 def test_a_question_without_examples_is_unscored(run: Run) -> None:
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
+    log = run(task_of(rain(), direct(), brier()), says("50%")).location
     snow = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
     model, requests = listens()
-    task = Task(dataset=[rain(), snow], setup=prepare(), solver=few_shot(log), scorer=[brier(), martingale()])
+    task = task_of([rain(), snow], few_shot(log), brier(), martingale())
     none, some = run(task, model).samples or []
     assert len(requests) == 1 + 2, "an answer and two beliefs, all of the other"
     assert reason(none, "brier").startswith("None of 1 examples can be shown")
@@ -91,10 +86,8 @@ def test_a_question_without_examples_is_unscored(run: Run) -> None:
 def test_no_belief_is_measured_in_the_examples(run: Run, source: str) -> None:
     model, requests = listens()
     solver = few_shot(source, count=3, base={"chain_of_thought": {"steps": 2}})
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)
-    assert log.samples
-    assert log.samples[0].scores
-    beliefs = (log.samples[0].scores["martingale"].metadata or {})["beliefs"]
+    log = run(task_of(rain(), solver, martingale(per="step")), model)
+    beliefs = details(samples(log)[0], "martingale")["beliefs"]
     assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "posterior"]
     assert len(requests) == 3 + 4
     assert "finalBeliefProb" not in "".join(m.text for m in requests[3]), "the prior is asked in a fresh context"
@@ -105,7 +98,7 @@ def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source:
     assert log.results
     assert log.results.scores[0].metrics["share_scored"].value == 1
     metadata = {str(item.input) for item in bundled()}
-    for sample in log.samples or []:
+    for sample in samples(log):
         assert sum(any(text in m.text for text in metadata) for m in sample.messages if m.role == "user") == 1
 
 
@@ -114,8 +107,8 @@ def test_a_log_is_read_inside_a_running_event_loop(run: Run, source: str) -> Non
     given = {"source": source, "count": 2, "base": "direct"}
     spec = SolverSpec("truthgym/few_shot", given, given)
     log = run("truthgym/urns", task_args={"n": 1, "paradigms": "brier"}, solver=spec, epochs=1)
-    assert [m.role for m in (log.samples or [])[0].messages][-2:] == ["user", "assistant"]
-    assert len((log.samples or [])[0].messages) > 2
+    assert [m.role for m in samples(log)[0].messages][-2:] == ["user", "assistant"]
+    assert len(samples(log)[0].messages) > 2
     gone = SolverSpec("truthgym/few_shot", {"source": "gone.eval"}, {"source": "gone.eval"})
     with pytest.raises(BadInput, match="gone.eval cannot be read as a log"):
         eval("truthgym/urns", task_args={"n": 1}, model="reference/bayesian", solver=gone, **QUIET)

@@ -17,7 +17,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from studies.validity.true_values import population, true_values
-from tests.fixtures import Run, metrics
+from tests.fixtures import Run, metrics, samples
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion
@@ -127,18 +127,16 @@ def expected(item: EvalSample, agent: str, stated: int, parameters: Parameters) 
 
 
 def values(item: EvalSample, scorer: str = "martingale") -> dict[str, Any]:
-    assert item.scores
     value = item.scores[scorer].value
     assert isinstance(value, dict)
     return value
 
 
 def exactly(log: EvalLog, agent: str, mode: str, parameters: Parameters) -> None:
-    assert log.samples
-    ended = [item for item in log.samples if item.store.get("Trajectory:ended")]
+    ended = [item for item in samples(log) if item.store.get("Trajectory:ended")]
     # An early question has too few others before its day: unscored, and rare.
-    assert len(ended) <= 0.2 * len(log.samples)
-    for item in log.samples:
+    assert len(ended) <= 0.2 * len(samples(log))
+    for item in samples(log):
         figures = values(item)
         if item in ended:
             assert np.isnan(figures["prior"])
@@ -164,8 +162,7 @@ def test_without_noise_every_mode_says_what_the_agent_believes(
     """
     log = reason(domain(n=4, paradigms=ALL), mode, agent, epochs=1)
     assert metrics(log, 0)["share_scored"] == 1
-    assert log.samples
-    for item in log.samples:
+    for item in samples(log):
         prior, posterior, belief = expected(item, agent, MODES[mode].stated, Parameters())
         assert values(item)["prior"] == prior
         assert values(item)["posterior"] == posterior

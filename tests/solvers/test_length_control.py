@@ -4,18 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
-from tests.fixtures import Fails, Run, Solve, listens, rain, reason, says, thinks
+from tests.fixtures import Fails, Run, Solve, listens, rain, reason, samples, says, task_of, thinks
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.length_control import REVISE, TARGET, LengthControl, bounds, length_control, length_of
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
 
@@ -64,8 +62,7 @@ def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
     from truthgym.tasks.worlds import urns
 
     log = run(urns(n=1, paradigms="length"), solver=length_control(50, "tokens", 0.2), epochs=1)
-    assert log.samples
-    sample = log.samples[0]
+    sample = samples(log)[0]
     (answer,) = answers(sample)
     assert sample.store_as(LengthControl).achieved == len(answer) // 4 + 1, "as reference agents count"
     assert 40 <= len(answer) // 4 + 1 <= 60
@@ -112,9 +109,9 @@ def test_an_answer_is_revised_until_it_fits(
 
 def test_each_epoch_counts_its_own_attempts(run: Run) -> None:
     model, requests = listens("too short")
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10, attempts=1), epochs=3), model)
+    log = run(task_of(rain(), length_control(10, attempts=1), epochs=3), model)
     assert len(requests) == 6
-    assert [kept(sample) for sample in log.samples or []] == [(10, "words", 2, 1)] * 3
+    assert [kept(sample) for sample in samples(log)] == [(10, "words", 2, 1)] * 3
 
 
 def test_the_answer_alone_is_measured_and_not_what_was_thought(solve: Solve) -> None:
@@ -144,9 +141,9 @@ def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, mod
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
 def test_a_base_that_ended_early_is_not_revised(run: Run, text: str, stop: Any) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=length()), model)
+    log = run(task_of(rain(), length_control(10), length()), model)
     assert len(requests) == 1
-    sample = (log.samples or [])[0]
+    sample = samples(log)[0]
     assert kept(sample) == (10, "words", None, 0)
     assert sample.store_as(Trajectory).ended
     steps = [(s.role, s.kind, s.text) for s in sample.store_as(Trajectory).steps]
@@ -161,7 +158,7 @@ def test_a_revision_that_is_refused_or_empty_leaves_no_answer(run: Run, text: st
         return ModelOutput.from_content("m", text, stop_reason="content_filter" if text else "stop")
 
     model, requests = listens(reply)
-    task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=[brier(), length()])
+    task = task_of(rain(), length_control(10), brier(), length())
     sample = (run(task, model).samples or [])[0]
     assert len(requests) == 2
     assert kept(sample) == (10, "words", None, 1)
@@ -170,5 +167,5 @@ def test_a_revision_that_is_refused_or_empty_leaves_no_answer(run: Run, text: st
 
 def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails) -> None:
     for base in (generate(), "inspect_ai/generate"):
-        task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10, base=base))
+        task = task_of(rain(), length_control(10, base=base))
         assert "records no trajectory; use one of Truthgym's solvers" in fails(task, says("Hm."))

@@ -5,15 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
 
-from tests.fixtures import Fails, Solve, rain, says
+from tests.fixtures import Fails, Solve, rain, says, task_of
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.local_model import count_tokens
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 
 
@@ -60,7 +58,7 @@ def test_too_little_memory_is_one_error(fails: Fails, where: str) -> None:
 
     large, small = says(runs_out), says("Hm.")
     model, other = (large, small) if where == "solver" else (small, large)
-    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(1))
+    task = task_of(rain(), dialogue(1))
     error = fails(task, model, model_roles={"interlocutor": other})
     assert error.startswith("mockllm/model has too little memory (CUDA out of memory. Tried to allocate 2.00 GiB.)")
     assert "--max-connections" in error

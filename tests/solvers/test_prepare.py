@@ -3,12 +3,11 @@
 from socket import create_server
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.model import get_model
 
-from tests.fixtures import Fails, Solve, listens, rain, says
+from tests.fixtures import Fails, Solve, listens, rain, says, task_of
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import PRESETS, prepare, system_message
+from truthgym.solvers.prepare import PRESETS, system_message
 from truthgym.solvers.roles import required_server
 
 
@@ -32,7 +31,7 @@ def test_other_text_is_the_system_prompt_itself(prompt: str) -> None:
 
 def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails) -> None:
     model, requests = listens()
-    message = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
+    message = fails(task_of(rain(), direct(), roles=["judge"]), model)
     assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in message
     assert not requests
 
@@ -47,7 +46,7 @@ def test_a_server_that_is_not_there_is_refused_before_any_call(
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
     absent = get_model("openai-api/nobody/model", base_url=address, api_key="none")
     model, requests = listens()
-    task = Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct())
+    task = task_of(rain(), direct(), roles=["judge"])
     given = {"evaluated": (absent, model), "judge": (model, absent)}[role]
     error = fails(task, given[0], model_roles={"judge": given[1]}, max_retries=0)
     assert f"openai-api/nobody/model: no server answers at {address} (Connection refused); start it" in error

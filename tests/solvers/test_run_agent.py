@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.agent import Agent, AgentState, agent, react
 from inspect_ai.log import EvalSample
 from inspect_ai.model import (
@@ -18,11 +17,10 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import Tool, tool
 
-from tests.fixtures import Run, Solve, listens, number, plain, rain, reason, says
+from tests.fixtures import Run, Solve, listens, number, plain, rain, reason, samples, says, task_of
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.trajectory import Trajectory
 
@@ -95,12 +93,11 @@ def test_scorers_read_what_an_agent_leaves(run: Run) -> None:
         return plain(messages) if "whole number" in messages[-1].text else looks_and_submits(messages)
 
     solver = run_agent(react(tools=[look()]))
-    task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale(per="step")])
+    task = task_of(rain(), solver, brier(), martingale(per="step"))
     log = run(task, says(reply))
-    assert log.samples
-    scores = log.samples[0].scores
+    scores = samples(log)[0].scores
     assert scores
-    assert number(log.samples[0], "brier", "belief") == 0.8
+    assert number(samples(log)[0], "brier", "belief") == 0.8
     beliefs = (scores["martingale"].metadata or {})["beliefs"]
     assert [(b["stage"], b["value"]) for b in beliefs] == [("prior", 0.6), ("step 1", 0.6), ("posterior", 0.6)]
 
@@ -184,9 +181,9 @@ def test_an_agent_may_rewrite_the_conversation(solve: Solve) -> None:
 )
 def test_an_agent_that_stops_without_an_answer_is_unscored(run: Run, solver: Any, calls: int) -> None:
     model, requests = listens("")
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()]), model)
+    log = run(task_of(rain(), solver, brier(), martingale()), model)
     assert len(requests) == calls, "and no belief is asked for"
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert sample.store_as(Trajectory).ended == reason(sample, "brier") == "The agent stopped without an answer."
 
 
@@ -201,7 +198,7 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(run: Run, solver: Any
 def test_a_refusal_is_not_an_agents_answer(run: Run, stop: Any, message: str, arguments: dict[str, Any]) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
     solver = run_agent(react(prompt=None, **arguments))
-    task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()])
+    task = task_of(rain(), solver, brier(), martingale())
     sample = (run(task, model).samples or [])[0]
     assert len(requests) == (3 if stop == "content_filter" and not arguments else 1), (
         "react tries three times; no probe after"
@@ -231,9 +228,9 @@ def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run) -> None:
         return ModelOutput.from_content("m", "60%", stop_reason="stop" if len(messages) == 1 else "content_filter")
 
     model, requests = listens(reply)
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=run_agent(speaks(2)), scorer=brier()), model)
+    log = run(task_of(rain(), run_agent(speaks(2)), brier()), model)
     assert len(requests) == 2
-    (sample,) = log.samples or []
+    (sample,) = samples(log)
     assert steps(sample)[1:] == [("assistant", "reasoning", True, "60%")]
     assert (sample.store_as(Trajectory).ended or "").startswith("The agent refused")
 
@@ -244,8 +241,8 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(run: Run, limit: dict[str
         return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="60%")
 
     solver = run_agent(react(prompt=None, tools=[look()]))
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=brier()), says(looks_on), **limit)
-    (sample,) = log.samples or []
+    log = run(task_of(rain(), solver, brier()), says(looks_on), **limit)
+    (sample,) = samples(log)
     assert sample.limit
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
     kept = [(role, kind, text) for role, kind, _, text in steps(sample)[1:3]]

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from inspect_ai import Task
 
-from tests.fixtures import Run, Solve, listens, rain
+from tests.fixtures import Run, Solve, listens, rain, samples, task_of
 from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, evidence
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import (
     ARGUE,
     CONCLUDE,
@@ -98,10 +96,9 @@ def test_a_set_order_holds_in_every_question_and_epoch() -> None:
 
 def test_who_begins_changes_with_the_epoch_in_a_run(run: Run) -> None:
     model, _ = listens()
-    log = run(Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=1), epochs=4), model)
-    assert log.samples
-    begins = [sample.messages[1].text for sample in log.samples]
-    expected = [speaking_order("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in log.samples]
+    log = run(task_of(rain(), self_debate(turns=1), epochs=4), model)
+    begins = [sample.messages[1].text for sample in samples(log)]
+    expected = [speaking_order("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in samples(log)]
     assert [RAINS not in text for text in begins] == [bool(first) for first in expected]
     assert sum(expected) == 2
 

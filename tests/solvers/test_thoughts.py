@@ -3,17 +3,15 @@
 from typing import Any
 
 import pytest
-from inspect_ai import Task
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput, StopReason
 
-from tests.fixtures import Run, Solve, listens, number, rain, reason, says, thinks
+from tests.fixtures import Run, Solve, details, listens, number, rain, reason, samples, says, task_of, thinks
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.examples import read_examples
-from truthgym.solvers.prepare import prepare
 from truthgym.solvers.thoughts import split_thought, with_opening_tag
 from truthgym.solvers.trajectory import Trajectory
 
@@ -66,9 +64,9 @@ def forms() -> list[Any]:
 
 @pytest.mark.parametrize("form", range(4))
 def test_the_thought_and_the_reply_are_two_steps_in_every_form(run: Run, form: int) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
+    task = task_of(rain(), direct(), brier(), length())
     log = run(task, says(lambda _: forms()[form]))
-    [done] = log.samples or []
+    [done] = samples(log)
     steps = done.store_as(Trajectory).steps[1:]
     assert [(s.kind, s.text, s.trainable) for s in steps] == [("reasoning", THOUGHT, True), ("answer", ANSWER, True)]
     assert number(done, "brier", "brier_score") == pytest.approx(0.64), "0.2 of the reply, not 0.9 of the thought"
@@ -83,7 +81,7 @@ STOPPED: list[StopReason] = ["max_tokens", "unknown"]
 @pytest.mark.parametrize("stop", STOPPED)
 def test_a_thought_without_an_end_is_no_answer(run: Run, stop: StopReason) -> None:
     output = ModelOutput.from_content("mockllm/model", "<think>\nI say 90%.\n\n90%", stop_reason=stop)
-    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
+    task = task_of(rain(), direct(), brier(), length())
     [done] = run(task, says(output)).samples or []
     message = "The answer is empty (cut off within a thought by the token limit after 1 tokens; raise --max-tokens)."
     assert done.store_as(Trajectory).ended == message
@@ -122,10 +120,9 @@ def test_the_judge_reads_a_written_thought_as_a_turn(run: Run) -> None:
 
     model, _ = listens(reply)
     judge, heard = listens("70%")
-    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale("judge", per="step"))
+    task = task_of(rain(), direct(), martingale("judge", per="step"))
     [done] = run(task, model, model_roles={"judge": judge}).samples or []
-    assert done.scores
-    stages = [belief["stage"] for belief in (done.scores["martingale"].metadata or {})["beliefs"]]
+    stages = [belief["stage"] for belief in details(done, "martingale")["beliefs"]]
     assert stages == ["view", "prior", "step 1", "posterior"]
     first, last = (messages[-1].text for messages in heard[1:])
     assert THOUGHT in first

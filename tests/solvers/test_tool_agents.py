@@ -8,7 +8,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageTool, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, metrics, says
+from tests.fixtures import Run, metrics, samples, says
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.run_agent import run_agent
@@ -21,8 +21,7 @@ from truthgym.tasks.agents import agent_bench_mini
 def play(run: Run, agent: str, **arguments: Any) -> tuple[EvalLog, list[EvalSample]]:
     solver = run_agent(f"truthgym/{agent}", arguments)
     log = run(agent_bench_mini(n=2), "reference/bayesian", solver=solver, score_display=False)
-    assert log.samples
-    return log, log.samples
+    return log, samples(log)
 
 
 @pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team"])
@@ -77,8 +76,7 @@ def test_workers_who_answer_differently_contradict_each_other(run: Run) -> None:
         return ModelOutput.from_content("mockllm/model", next(texts))
 
     log = run(agent_bench_mini(n=1), says(reply), solver=run_agent("truthgym/workers"))
-    assert log.samples
-    assert log.samples[0].store[LABELS] == {"redundant": 0, "contradiction": 1, "overruled": 1}
+    assert samples(log)[0].store[LABELS] == {"redundant": 0, "contradiction": 1, "overruled": 1}
 
 
 @pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team", "scratchpad", "workers"])
@@ -86,8 +84,7 @@ def test_beliefs_are_asked_for_at_each_step_of_a_team(run: Run, agent: str) -> N
     """What it believes after the last call is the exact probability, and before the first the stated chance."""
     task = agent_bench_mini(n=2, paradigms={"martingale": {"per": "step"}, "agent_answer": {}})
     log = run(task, "reference/bayesian", solver=run_agent(f"truthgym/{agent}"), score_display=False)
-    assert log.samples
-    for sample in log.samples:
+    for sample in samples(log):
         scores = sample.scores or {}
         path = (scores["agent_answer"].metadata or {})["exact_path"]
         elicited = (scores["martingale"].metadata or {})["beliefs"]
@@ -113,7 +110,7 @@ def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, submit: bool)
     log = run(agent_bench_mini(n=2), "reference/bayesian", solver=run_agent(first), message_limit=40)
     assert metrics(log, 0)["answer"] == 1
     assert metrics(log, 0)["process"] == 1
-    for sample in log.samples or []:
+    for sample in samples(log):
         assert any(isinstance(one, ChatMessageTool) and one.function == "transfer_to_reader" for one in sample.messages)
         answer = recorded_answer(Store(sample.store))
         assert answer

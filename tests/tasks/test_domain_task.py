@@ -11,10 +11,8 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import QUIET, Fails, Listens, Run
-from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
@@ -75,13 +73,6 @@ def test_a_paradigm_asked_for_twice_is_scored_once() -> None:
     assert scorer
     assert len(scorer) == 1
     assert {"brier", "martingale", "length", "graded"} <= set(SCORER_BY_NAME)
-
-
-@pytest.mark.parametrize("name", SCORER_BY_NAME)
-def test_the_main_figures_stand_first_in_the_log(name: str) -> None:
-    (metric,) = registry_info(SCORER_BY_NAME[name].scorer).metadata["metrics"]
-    assert tuple(metric([]))[: len(MAIN_FIGURES[name])] == MAIN_FIGURES[name]
-    assert len(MAIN_FIGURES[name]) <= 10
 
 
 def test_viewer_shows_the_columns_of_the_paradigms() -> None:

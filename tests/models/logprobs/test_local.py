@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Run, rain
+from tests.fixtures import Run, rain, samples
 from tests.models.logprobs.plain import plain
 from truthgym.models.logprobs import local
 from truthgym.models.logprobs.local import pieces, token_logprobs
@@ -204,13 +204,11 @@ def test_a_call_is_logged_cached_and_counted(run: Run, predictor: Model) -> None
     task = Task(dataset=[rain()], solver=[], scorer=likelihood())
     arguments: dict[str, Any] = {"model_roles": {"predictor": predictor}, "cache": True, "epochs": 2}
     log = run(task, "mockllm/model", **arguments)
-    assert log.samples
-    events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]
+    events = [event for event in samples(log)[0].events if isinstance(event, ModelEvent)]
     assert [(event.role, event.cache) for event in events] == [("predictor", "write")]
     assert log.stats.role_usage["predictor"].input_tokens > 2
     assert log.stats.role_usage["predictor"].output_tokens == 0
     again = run(task, "mockllm/model", **arguments)
-    assert again.samples
-    events = [event for event in again.samples[0].events if isinstance(event, ModelEvent)]
+    events = [event for event in samples(again)[0].events if isinstance(event, ModelEvent)]
     assert [event.cache for event in events] == ["read"]
-    assert again.samples[0].scores == log.samples[0].scores
+    assert samples(again)[0].scores == samples(log)[0].scores

@@ -92,7 +92,7 @@ def llama_cpp(request: dict[str, Any], path: str) -> dict[str, Any] | None:
     sampled = {"id": token, "token": chr(token), "bytes": [], "logprob": logprob(ids, len(ids) - 1)}
     if token == 900:  # no probabilities of a token that is part of a character
         return {"content": "\ufffd", "stop_type": "limit"}
-    return {"content": chr(token), "completion_probabilities": [sampled | {"top_logprobs": top * request["n_probs"]}]}
+    return {"content": chr(token), "completion_probabilities": [sampled | {"top_logprobs": top[: request["n_probs"]]}]}
 
 
 Kind = Callable[[dict[str, Any], str], dict[str, Any] | None]

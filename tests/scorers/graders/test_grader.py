@@ -1,27 +1,16 @@
 """Graders: what comes of what a reward function does, templates and formulas."""
 
-import asyncio
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.scorers.graders.answers import answer, grade_of
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier, read_grading_rubric
-from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, item_fields, sample_fields
+from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, sample_fields
 from truthgym.scorers.graders.openai import check_template, read_formula, render
-
-
-def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> GraderInput:
-    question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    fields = item_fields(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
-    return GraderInput(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, fields)
-
-
-def grade_of(grader: Grader, what: GraderInput | None = None) -> Grade:
-    return asyncio.run(grade(grader, what or graded()))
 
 
 def returns(value: Any) -> Grader:
@@ -38,8 +27,6 @@ def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
     [
         (math.nan, "The grader mine returned NaN."),
         (2.001, "The grader mine returned 2.001, which is outside its range, -1 to 2."),
-        (-1.5, "The grader mine returned -1.5, which is outside its range, -1 to 2."),
-        (math.inf, "The grader mine returned inf, which is outside its range, -1 to 2."),
         (True, "The grader mine returned True, which is not a number."),
         (np.bool_(True), "which is not a number."),
         (None, "The grader mine returned None, which is not a number."),
@@ -61,9 +48,8 @@ def test_a_grader_that_raises_gives_no_grade() -> None:
     def broken(_: GraderInput) -> float:
         return 1 / 0
 
-    assert grade_of(Grader("mine", broken)) == Grade(
-        None, "The grader mine raised ZeroDivisionError: division by zero", "answer"
-    )
+    failed = Grade(None, "The grader mine raised ZeroDivisionError: division by zero", "answer")
+    assert grade_of(Grader("mine", broken)) == failed
 
     async def unsure(_: GraderInput) -> float:
         raise CannotGrade("I cannot tell.")
@@ -141,27 +127,27 @@ def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], message: str
     ],
 )
 def test_python_brier_reads_the_marker_alone(completion: str, target: str, value: float | None) -> None:
-    result = grade_of(python_brier(), graded(completion, target))
+    result = grade_of(python_brier(), answer(completion, target))
     assert result.value == (None if value is None else pytest.approx(value))
     assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(result.reason)
 
 
 def test_fields_of_item_and_sample() -> None:
-    answer = graded('{"a": [1, 2]}', mine=3)
+    given = answer('{"a": [1, 2]}', mine=3)
     for name, value in {"question": "Will it rain?", "proposition": "It rains.", "reference_answer": "yes",
                         "target": "yes", "id": "q", "event": "e", "mine": 3}.items():  # fmt: skip
-        assert answer.item[name] == value
-    fields = sample_fields(answer)
+        assert given.item[name] == value
+    fields = sample_fields(given)
     assert fields["output_text"] == '{"a": [1, 2]}'
     assert fields["output_json"] == {"a": [1, 2]}
     assert fields["choices"][0]["message"]["content"] == fields["output_text"]
-    assert "output_json" not in sample_fields(graded("No."))
-    assert "output_json" not in sample_fields(graded("[" * 100_000))
+    assert "output_json" not in sample_fields(answer("No."))
+    assert "output_json" not in sample_fields(answer("[" * 100_000))
 
 
 def test_an_unknown_truth_is_nothing_to_compare_with() -> None:
     """An empty text stands in every answer, so that a check for it would always pass."""
-    fields = graded(target="").item
+    fields = answer(target="").item
     assert "target" not in fields
     assert "reference_answer" not in fields
     with pytest.raises(CannotGrade, match="item.target"):
@@ -195,14 +181,10 @@ def test_what_is_filled_in_is_not_read_as_a_template() -> None:
     ("template", "message"),
     [
         ("{{ target }}", "is not a variable"),
-        ("{{ item }}", "is not a variable"),
-        ("{{ items.target }}", "is not a variable"),
         ("{{ item.target | upper }}", "is not a variable"),
         ("{{ item.__class__() }}", "is not a variable"),
-        ("{{ }}", "is not a variable"),
         ("{{ item.target", "is not closed"),
         ("{{ sample.output_audio }}", "fields of `sample` are output_text"),
-        ("{{ sample.output_tools[0].function.name }}", "fields of `sample` are output_text"),
     ],
 )
 def test_templates_that_could_never_be_filled_in_are_refused(template: str, message: str) -> None:
@@ -273,7 +255,6 @@ def test_a_rubric_must_be_there(tmp_path: Any) -> None:
     path = tmp_path / "rubric.txt"
     path.write_text("Be fair.\n")
     assert read_grading_rubric(str(path)) == "Be fair."
-    path.write_text(" \n")
     path.write_bytes(b"Be fair.\r\nBe brief.\r\n")
     assert read_grading_rubric(str(path)) == "Be fair.\nBe brief."
     path.write_text(" \n")

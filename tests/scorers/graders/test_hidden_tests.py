@@ -7,7 +7,7 @@ import pytest
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ModelOutput
 
-from tests.fixtures import Fails, Run, listens, metrics, says
+from tests.fixtures import Fails, Run, listens, metrics, samples, says, score_of
 from tests.sandboxes import Folder
 from truthgym.datasets.code_repair import RepairQuestion, code_repair, find_program
 from truthgym.datasets.loading.domain import bundled_file
@@ -163,8 +163,7 @@ def test_answers_are_graded_one_by_one(run: Run) -> None:
         return next(answers[i] for i, name in enumerate(names) if f"def {name}(" in messages[-1].text)
 
     log = run(task(trusted=True), says(reply), limit=4)
-    assert log.samples
-    values = {sample.metadata["function"]: (sample.scores or {})["graded"].value for sample in log.samples}
+    values = {sample.metadata["function"]: score_of(sample, "graded").value for sample in samples(log)}
     assert [values[name] for name in names] == [{"grade": x} for x in (1, 0, 0, 0)]
     assert metrics(log)["grade"] == 0.25
     assert metrics(log)["share_scored"] == 1
@@ -184,10 +183,8 @@ def test_an_agent_with_tools_finds_no_tests_in_its_sandbox(run: Run) -> None:
     seen: list[str] = []
     Folder.ran.clear()
     log = run(task(), says(reply), solver=run_agent(), sandbox="folders", sample_id="repair-longest-climb")
-    assert log.samples
-    done: EvalSample = log.samples[0]
-    assert done.scores
-    assert done.scores["graded"].value == {"grade": 1}
+    done: EvalSample = samples(log)[0]
+    assert score_of(done, "graded").value == {"grade": 1}
     (text,) = seen
     assert "PATH" in text
     assert "expected" not in text

@@ -1,6 +1,5 @@
 """OpenAI's grader specifications: what is run here, what is refused, and that they are kept to the byte."""
 
-import asyncio
 import json
 import math
 from typing import Any
@@ -9,11 +8,11 @@ import pytest
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput, get_model
 
-from tests.fixtures import Run, listens, number, reason, says
+from tests.fixtures import Run, listens, number, reason, samples, says, score_of
+from tests.scorers.graders import answers
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded
-from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, item_fields
+from truthgym.scorers.graders.grader import Grade, Grader
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.scorers.graders.python import ProgramOptions
 from truthgym.scorers.graders.resolve import read_grader
@@ -39,27 +38,11 @@ def score_model(**fields: Any) -> dict[str, Any]:
     return {"type": "score_model", "name": "score", "model": "gpt-4.1-mini", "input": MESSAGES} | fields
 
 
-SIMILAR = {
-    "type": "text_similarity",
-    "name": "alike",
-    "input": SAID,
-    "reference": "{{ item.reference_answer }}",
-    "evaluation_metric": "fuzzy_match",
-}
-LABEL = {
-    "type": "label_model",
-    "name": "label",
-    "model": "gpt-4.1-mini",
-    "input": MESSAGES,
-    "labels": ["good", "bad"],
-    "passing_labels": ["good"],
-}
-
-
-def answer(completion: str = "Yes, 70%.", target: str = "yes") -> GraderInput:
-    question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    item = item_fields(question.model_dump(mode="json"), "Will it rain?", target, "q")
-    return GraderInput(question, "Will it rain?", target, completion, completion, "q", 1, item)
+IMAGE = {"type": "input_image", "image_url": "x"}
+SIMILAR = {"type": "text_similarity", "name": "alike", "input": SAID, "reference": "{{ item.reference_answer }}",
+           "evaluation_metric": "fuzzy_match"}  # fmt: skip
+LABEL = {"type": "label_model", "name": "label", "model": "gpt-4.1-mini", "input": MESSAGES,
+         "labels": ["good", "bad"], "passing_labels": ["good"]}  # fmt: skip
 
 
 def grader_of(spec: dict[str, Any], **settings: Any) -> Grader:
@@ -67,7 +50,7 @@ def grader_of(spec: dict[str, Any], **settings: Any) -> Grader:
 
 
 def grade_of(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) -> Grade:
-    return asyncio.run(grade(grader_of(spec, **settings), answer(completion)))
+    return answers.grade_of(grader_of(spec, **settings), answers.answer(completion))
 
 
 @pytest.mark.parametrize(
@@ -170,28 +153,18 @@ def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
     [
         ("{", "is not JSON"),
         ("{}", "a JSON object with a type"),
-        ('{"type": 1}', "a JSON object with a type"),
         ('{"type": "string_chek"}', "Unknown type of grader 'string_chek'; did you mean 'string_check'"),
         ({"type": "string_check", "name": "a"}, "field input: Field required"),
         (check("neq", "a"), "field operation"),
         (check("eq", "{{ answer }}"), "'{{ answer }}' is not a variable"),
         (check("eq", "a", "{{ sample.text }}"), "fields of `sample` are output_text"),
         ({"type": "python", "name": "a", "source": "x = 1"}, "no function grade(sample, item)"),
-        ({"type": "python", "name": "a"}, "field source: Field required"),
         (score_model(input=[]), "`input` is empty"),
         (score_model(input=[{"role": "judge", "content": "a"}]), "field input.0.role"),
-        (score_model(input=[{"role": "user", "content": "{{ sample.x }}"}]), "fields of `sample` are output_text"),
         (score_model(range=[1, 0]), "range=[1, 0] cannot be used"),
-        (score_model(range=[1]), "range=[1] cannot be used"),
         (score_model(range=["0", "1"]), "range=['0', '1'] cannot be used"),
         (program("'\ud800'"), "is not Python"),
-        (
-            score_model(input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]),
-            "runs at OpenAI",
-        ),
-        ({"type": "multi", "name": "a", "calculate_output": "a"}, "field graders: Field required"),
-        ({"type": "multi", "name": "a", "graders": {}, "calculate_output": "1"}, "field graders"),
-        ({"type": "multi", "name": "a", "graders": {"a": check("eq", "b")}}, "field calculate_output: Field required"),
+        (score_model(input=[{"role": "user", "content": [IMAGE]}]), "runs at OpenAI"),
         (multi("a + b", a=check("eq", "b")), "'b' cannot be used in a formula"),
         (multi("a", a=multi("b", b=check("eq", "b"))), "cannot be nested"),
         (multi("a", a={"type": "string_check"}), "grader all, part a: grader of type string_check, field input"),
@@ -221,11 +194,9 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run) -> None:
         ],
     )
     log = scored(run, model, spec)
-    assert log.samples
-    done = log.samples[0]
+    done = samples(log)[0]
     assert number(done, "graded", "grade") == 2.5
-    assert done.scores
-    assert done.scores["graded"].explanation == "score: 2.5. I look.: Good."
+    assert score_of(done, "graded").explanation == "score: 2.5. I look.: Good."
     assert len(heard) == 1
     assert [message.role for message in heard[0]] == ["system", "user"]
     assert done.metadata["proposition"] in heard[0][1].text
@@ -243,8 +214,6 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run) -> None:
         ('{"steps": [], "result": 1.5}', "which is outside its range, 0 to 1"),
         ('{"steps": [], "result": NaN}', "NaN is no number"),
         ('{"steps": [], "result": "good"}', "not in form"),
-        ('{"result": 1}', "not in form"),
-        ("I give it 1.", "not in form"),
         ("", "empty reply"),
         (ModelOutput.from_content("m", "no", stop_reason="content_filter"), "refused"),
     ],
@@ -252,14 +221,12 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run) -> None:
 )
 def test_a_score_that_is_none_leaves_the_sample_unscored(run: Run, reply: Any, message: str) -> None:
     log = scored(run, says(reply), score_model())
-    assert log.samples
-    assert message in reason(log.samples[0], "graded")
+    assert message in reason(samples(log)[0], "graded")
 
 
 def test_the_simulated_judge_scores_within_the_range(run: Run) -> None:
     log = scored(run, get_model("reference/judge"), score_model(range=[2, 4]), n=3)
-    assert log.samples
-    values = [number(done, "graded", "grade") for done in log.samples]
+    values = [number(done, "graded", "grade") for done in samples(log)]
     assert all(2 <= value <= 4 for value in values), values
 
 

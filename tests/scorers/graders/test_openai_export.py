@@ -1,6 +1,5 @@
 """Graders as they are sent to OpenAI grade as they do here."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,9 @@ import pytest
 from openai.types import graders as types
 from pydantic import BaseModel
 
+from tests.scorers.graders.answers import answer, grade_of
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import RUBRIC, python_brier
-from truthgym.scorers.graders.grader import GraderInput, grade, item_fields
 from truthgym.scorers.graders.openai import openai_grader, read_formula
 from truthgym.scorers.graders.openai_export import NAMES, grader, needs_target
 from truthgym.scorers.graders.python import ProgramOptions
@@ -38,9 +36,7 @@ def run(program: str, text: str, target: str) -> float:
 @pytest.mark.parametrize("target", ["yes", "no"])
 @pytest.mark.parametrize("text", ANSWERS)
 def test_the_program_is_one_less_the_scorer_s_brier_score(text: str, target: str) -> None:
-    question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    graded = GraderInput(question, "Will it?", target, text, text, "q", 1, item_fields({}, "Will it?", target, "q"))
-    here = asyncio.run(grade(python_brier(), graded)).value
+    here = grade_of(python_brier(), answer(text, target)).value
     there = run(grader("python_brier")["source"], text, target)
     assert there == pytest.approx(0.0 if here is None else 1 - here)
 

@@ -1,22 +1,16 @@
 """The grader of length and opening, on replies that try to win it."""
 
-import asyncio
-
 import pytest
 
-from truthgym.datasets.question import Question
+from tests.scorers.graders.answers import answer, grade_of
 from truthgym.scorers.graders.builtin import plain
-from truthgym.scorers.graders.grader import GraderInput, grade
 
 MARKER = r" \finalBeliefProb{0.7}"
 SENTENCE = "The station counted fourteen wet days in March, and most of them came with western wind"
 
 
 def value(text: str) -> float:
-    arguments = GraderInput(
-        Question(domain="test", event="e", split="train", proposition="It rains."), "?", "yes", text, "", "", 1, {}
-    )
-    result = asyncio.run(grade(plain(), arguments)).value
+    result = grade_of(plain(), answer(text)).value
     assert result is not None
     return result
 

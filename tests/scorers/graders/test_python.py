@@ -1,6 +1,5 @@
 """Users' programs as graders: what they return is read, and whatever else they do harms nothing but their own grade."""
 
-import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
@@ -10,18 +9,13 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog, EvalSample
 
-from tests.fixtures import Fails, Run, listens, number, reason
+from tests.fixtures import Fails, Run, listens, number, reason, samples
 from tests.sandboxes import Folder
+from tests.scorers.graders import answers
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
-from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade
+from truthgym.scorers.graders.grader import Grade, Grader
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
 from truthgym.tasks.worlds import urns
-
-
-def graded(completion: str = "Yes.") -> GraderInput:
-    question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    return GraderInput(question, "Will it rain?", "yes", completion, "All of it.", "q", 1, {"target": "yes", "n": 3})
 
 
 def program(body: str, before: str = "") -> str:
@@ -29,9 +23,9 @@ def program(body: str, before: str = "") -> str:
     return f"{before}\ndef grade(sample, item):\n{lines}\n"
 
 
-def grade_of(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
+def grade_of(source: str, **settings: Any) -> Grade:
     options = ProgramOptions(**{"trusted": True, "time_limit": 20} | settings)
-    return asyncio.run(grade(python_grader("mine", source, options), graded(completion)))
+    return answers.grade_of(python_grader("mine", source, options), answers.answer(n=3))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +34,7 @@ def grade_of(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
         ("return 0.5", 0.5),
         ("return 1", 1),
         ("return 1.0 if sample['output_text'] == 'Yes.' and item['target'] == 'yes' else 0.0", 1),
-        ("return len(sample['trajectory']) / 100", 0.1),
+        ("return len(sample['trajectory']) / 100", 0.11),
         ("return float('output_json' in sample)", 0),
         ("print('noise ' * 10**6, flush=True); return item['n'] / 4", 0.75),
         ("import sys; sys.stderr.write('{\"grade\": 0}'); return 0.25", 0.25),
@@ -229,14 +223,13 @@ def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:
     grader: Grader = python_grader("mine", program("return 1"))
     assert grader.sandbox
     with pytest.raises(BadInput) as refused:
-        asyncio.run(grade(grader, graded()))
+        answers.grade_of(grader)
     for remedy in ("--sandbox docker", "trusted=true", "inspect score has no sandbox"):
         assert remedy in str(refused.value)
 
 
 def first_sample(log: EvalLog) -> EvalSample:
-    assert log.samples
-    return log.samples[0]
+    return samples(log)[0]
 
 
 def in_a_sandbox(run: Run, tmp_path: Path, source: str, **settings: Any) -> EvalSample:

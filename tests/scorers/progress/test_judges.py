@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.commands import call
-from tests.fixtures import QUIET, Fails, Run, listens, metrics
+from tests.fixtures import QUIET, Fails, Run, listens, metrics, samples
 from tests.scorers.progress import counted as provider
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import questionnaire
@@ -29,14 +29,12 @@ def agent(policy: str, **parameters: Any) -> Model:
 
 
 def result(log: EvalLog) -> dict[str, Any]:
-    assert log.samples
-    result: dict[str, Any] = log.samples[0].store["progress"]
+    result: dict[str, Any] = samples(log)[0].store["progress"]
     return result
 
 
 def reason(log: EvalLog) -> str:
-    assert log.samples
-    (score,) = (log.samples[0].scores or {}).values()
+    (score,) = (samples(log)[0].scores or {}).values()
     return str((score.metadata or {})["reason"])
 
 
@@ -56,7 +54,7 @@ def test_a_perfect_follower_follows(run: Run) -> None:
     assert kept["score"] == FollowJudge.interpret_result(kept) == kept["interpreted"]
     # in both orders: 4 eras and the examinee at the start and after each of 3, 38 items each; and what it learns
     assert kept["model_calls"] == {"proxies": 2 * 38 * (4 + 3), "examinee": 2 * 38 * 4}
-    data: list[Any] = [event.data for event in (log.samples or [])[0].events if event.event == "info"]
+    data: list[Any] = [event.data for event in samples(log)[0].events if event.event == "info"]
     events = [entry["event"] for entry in data]
     assert events[:5] == ["tick", "query_from_examinee", "update", "eval_snapshot", "tick"]
     assert events[-1] == "produce_final_result"
@@ -315,12 +313,10 @@ def test_a_killed_run_is_resumed_to_the_same_result(
     assert os.environ["INSPECT_CACHE_DIR"] == environment["INSPECT_CACHE_DIR"]
     (log,) = eval_retry(str(next(logs.glob("*.eval"))), log_dir=str(tmp_path / "again"), **QUIET)
     assert log.status == "success"
-    assert log.samples
     total = len(calls.read_text().splitlines())
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "other"))
     whole = run("truthgym/progress_follow", "counted/values", task_args=arguments)
-    assert whole.samples
-    assert log.samples[0].store["progress"] == whole.samples[0].store["progress"]
+    assert samples(log)[0].store["progress"] == samples(whole)[0].store["progress"]
     assert metrics(log) == metrics(whole)
     alone = len(calls.read_text().splitlines()) - total
     assert total - 60 < alone - 30, "the calls before the kill came from the cache"
