@@ -77,16 +77,9 @@ def test_recalibration_finds_the_planted_line(slope: float, intercept: float) ->
 
 @pytest.mark.parametrize(
     ("p", "y"),
-    [
-        ([0.5, 0.5, 0.5], [0, 1, 1]),
-        ([0.2, 0.8], [1, 1]),
-        ([0.1, 0.2, 0.8], [0, 0, 1]),
-        ([0.9, 0.1], [0, 1]),
-        ([0.2, 0.5, 0.5, 0.8], [0, 0, 1, 1]),
-        ([0.2, 0.5, 0.5, 0.8], [1, 1, 0, 0]),
-        ([], []),
-    ],
-)
+    [([0.5, 0.5, 0.5], [0, 1, 1]), ([0.2, 0.8], [1, 1]), ([0.9, 0.1], [0, 1]), ([0.2, 0.5, 0.5, 0.8], [0, 0, 1, 1]),
+     ([], [])],
+)  # fmt: skip
 def test_recalibration_without_a_finite_line_is_nan(p: list[float], y: list[int]) -> None:
     assert np.isnan(recalibration(p, y, CLIP)).all()
 

@@ -44,9 +44,8 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     entered = set()
     for i, j in permutations(range(level.shape[1]), 2):
         for s in range(level.shape[2]):
-            rows = [
-                q for q in range(len(level)) if not np.isnan([change[q, i, s], level[q, i, s], instrument[q, j]]).any()
-            ]
+            there = np.isfinite(change[:, i, s] + level[:, i, s] + instrument[:, j])
+            rows = np.flatnonzero(there).tolist()
             for q in rows:
                 alike = [other for other in rows if group[other] == group[q]]
                 if len(alike) == 1:
@@ -149,73 +148,13 @@ def test_the_cross_epoch_slope_equals_two_stage_least_squares() -> None:
     assert cross_epoch_slope(change, level, instrument, cluster, group).estimate == pytest.approx(fit.params[0])
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_order_and_cluster_numbers_do_not_matter(missing: float) -> None:
-    rng = np.random.default_rng(7)
-    data = draw(8, missing)
-    order, epochs = rng.permutation(N), rng.permutation(EPOCHS)
-    change, level, instrument, cluster, group = data
-    same(
-        cross_epoch_slope(change[order], level[order], instrument[order], cluster[order], group[order]),
-        cross_epoch_slope(*data),
-    )
-    same(
-        cross_epoch_slope(change[:, epochs], level[:, epochs], instrument[:, epochs], cluster, group),
-        cross_epoch_slope(*data),
-    )
-    numbers, names = rng.permutation(15), rng.permutation(3)
-    same(cross_epoch_slope(change, level, instrument, numbers[cluster], names[group]), cross_epoch_slope(*data))
-    same(
-        ols_slope(change[order][:, epochs], level[order][:, epochs], cluster[order], group[order]),
-        ols_slope(change, level, cluster, group),
-    )
-
-
 def test_shifts_of_groups_do_not_matter() -> None:
     change, level, instrument, cluster, group = draw(10, 0.2)
     shift = np.array([0.0, 5.0, -9.0])[group]
     moved = (change - shift[:, None, None], level + shift[:, None, None], instrument + shift[:, None])
     same(cross_epoch_slope(*moved, cluster, group), cross_epoch_slope(change, level, instrument, cluster, group), 1e-6)
-    one_group = np.zeros_like(group)
-    assert cross_epoch_slope(*moved, cluster, one_group).estimate < -0.5, (
-        "without, the groups' differences are the slope"
-    )
-
-
-def test_a_missing_value_leaves_out_its_own_pairs_and_no_others() -> None:
-    change, level, instrument, cluster, group = draw(12, steps=1)
-    full = cross_epoch_slope(change, level, instrument, cluster, group)
-    gap = change.copy()
-    gap[0, 1] = np.nan
-    assert cross_epoch_slope(gap, level, instrument, cluster, group).n == N
-    gap[0] = np.nan
-    alone = cross_epoch_slope(gap, level, instrument, cluster, group)
-    same(alone, cross_epoch_slope(change[1:], level[1:], instrument[1:], cluster[1:], group[1:]))
-    assert alone.n == N - 1
-    assert alone.estimate != full.estimate
-    # A question whose only instrument stands in the epoch of its only change cannot enter.
-    lone = instrument.copy()
-    lone[0, 1:] = np.nan
-    kept = change.copy()
-    kept[0, 1:] = np.nan
-    assert cross_epoch_slope(kept, level, lone, cluster, group).n == N - 1
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
-    data = draw(22, missing)
-    plain = cross_epoch_slope(*data)
-    change, level, instrument = (np.concatenate([values, values[:5]]) for values in data[:3])
-    cluster, group = np.append(data[3], np.arange(90, 95)), np.append(data[4], np.arange(7, 12))
-    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
-    # Two of one group that are never there in the same pair are alone too; where they meet in one pair, both enter.
-    group[-2:], change[-2:] = 7, draw(23)[0][:2]
-    level[-2:], instrument[-2:] = draw(23)[1][:2], draw(23)[2][:2]
-    group[-5:-2] = np.arange(8, 11)
-    met = cross_epoch_slope(change, level, instrument, cluster, group)
-    assert (met.n, met.clusters) == (plain.n + 2, plain.clusters + 2)
-    change[-2, 0] = change[-1, 1:] = np.nan
-    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
+    pooled = cross_epoch_slope(*moved, cluster, np.zeros_like(group))
+    assert pooled.estimate < -0.5, "without, the groups' differences are the slope"
 
 
 def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:

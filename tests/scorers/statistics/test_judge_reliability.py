@@ -10,7 +10,7 @@ from inspect_ai.scorer import SampleScore, Score
 from scipy import stats
 
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.scorers.qualitative import reasoning_quality
+from tests.scorers.scores import scored
 from truthgym.scorers.statistics.judge_reliability import (
     agreement,
     agreement_estimate,
@@ -210,9 +210,7 @@ def test_alpha_says_nothing_of_equal_ratings_and_has_no_interval_of_few() -> Non
 LAST = [0.8, 0.2]
 
 
-def judge(
-    ratings: list[int], family: str = "a", anchors: list[float | None] | None = None, **probes: int
-) -> dict[str, Any]:
+def judge(ratings: list[int], family: str = "a", anchors: Any = None, **probes: int) -> dict[str, Any]:
     """What one judge says: a rating of one quality in each of two orders."""
     return {
         "family": family,
@@ -223,14 +221,11 @@ def judge(
     }
 
 
-def item(
-    name: str, *judges: dict[str, Any], words: int = 100, policy: str = "a", event: str | None = None
-) -> SampleScore:
+def item(name: str, *judges: dict[str, Any], **facts: Any) -> SampleScore:
     means = [np.mean(record["ratings"]) / 100 for record in judges if record["ratings"][0][0]]
     value = float(np.mean(means)) if means else math.nan
-    metadata = {"epoch": 1, "event": event or name, "policy_family": policy, "words": words, "judges": list(judges)}
-    score = Score(value={"quality": value, "depth": value}, metadata=metadata | {"qualities": ["depth"]})
-    return SampleScore(score=score, sample_id=name)
+    known = {"policy_family": "a", "words": 100, "judges": list(judges), "qualities": ["depth"]}
+    return scored(name, {"quality": value, "depth": value}, **known | facts)
 
 
 def test_the_headline_and_the_qualities() -> None:
@@ -284,11 +279,10 @@ def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
 
 def test_parallel_reliability_is_low_for_arbitrary_ratings() -> None:
     quality, fixed = np.random.default_rng(0).integers(10, 90, (2, 60))
-    longer = [item(f"q{i}", judge([q, q], retest=q, padded=q + 5)) for i, q in enumerate(quality)]
-    arbitrary = [
-        item(f"q{i}", judge([q, q], retest=q, padded=f)) for i, (q, f) in enumerate(zip(quality, fixed, strict=True))
-    ]
-    exact, random = summarise(longer), summarise(arbitrary)
+    exact, random = (
+        summarise([item(f"q{i}", judge([q, q], retest=q, padded=padded[i])) for i, q in enumerate(quality)])
+        for padded in (quality + 5, fixed)
+    )
     assert exact["parallel_icc"] == exact["retest_icc"] == random["retest_icc"] == pytest.approx(1)
     assert exact["n_parallel"] == 60
     assert random["parallel_icc_lower"] < 0.1
@@ -318,10 +312,8 @@ def test_agreement_is_between_judges_of_one_sample() -> None:
 def test_leniency_is_no_reliability() -> None:
     pairs = [(50, 52), (51, 49), (49, 50), (52, 51)]
     alone = [item(f"q{i}", judge([a, a], retest=b)) for i, (a, b) in enumerate(pairs)]
-    beside = [
-        item(f"q{i}", judge([a, a], retest=b), judge([a + 30] * 2, "b", retest=b + 30))
-        for i, (a, b) in enumerate(pairs)
-    ]
+    lenient = [judge([a + 30] * 2, "b", retest=b + 30) for a, b in pairs]
+    beside = [item(f"q{i}", judge([a, a], retest=b), lenient[i]) for i, (a, b) in enumerate(pairs)]
     entry, both = summarise(alone)["retest_icc"], summarise(beside)["retest_icc"]
     assert both < 0.5, "judges that differ by 30 points do not tell trajectories apart"
     assert both == pytest.approx(entry, abs=0.15)
@@ -333,7 +325,7 @@ def test_self_preference_is_what_leniency_does_not_explain() -> None:
     result = summarise([item(f"q{i}", kind, fair) for i in range(4)])
     assert result["self_preference"] == pytest.approx(0.1)
     assert result["n_self_preference"] == 3
-    foreign = summarise([item(f"q{i}", kind, fair, policy="c") for i in range(4)])
+    foreign = summarise([item(f"q{i}", kind, fair, policy_family="c") for i in range(4)])
     assert math.isnan(foreign["self_preference"])
     lone = summarise([item("q1", kind), item("q2", kind)])
     assert math.isnan(lone["self_preference"])
@@ -365,13 +357,9 @@ def test_length_correlation_is_of_questions() -> None:
 
 def test_nothing_and_half_of_it_give_numbers_only() -> None:
     unread = item("q2", {"family": "a", "ratings": [[None, None]], "probes": {"swap": None}, "held_out": {}})
-    unread.score.value = {"quality": math.nan, "depth": math.nan}
     bare = SampleScore(score=Score(value={"quality": math.nan}), sample_id="q3")
-    for scores in ([], [bare], [unread], [item("q1", judge([50, 50])), unread, bare]):
-        result = reasoning_quality()(scores)  # type: ignore[arg-type]
-        assert isinstance(result, dict)
-        assert next(iter(result)) == "quality"
-        assert all(isinstance(value, int | float) for value in result.values())
+    for scores in ([bare], [unread], [item("q1", judge([50, 50])), unread, bare]):
+        assert all(isinstance(value, int | float) for value in summarise(scores).values())
     assert summarise([item("q1", judge([50, 50])), unread])["share_read"] == pytest.approx(2 / 5)
 
 

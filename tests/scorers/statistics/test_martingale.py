@@ -1,7 +1,8 @@
-"""The figures of the martingale paradigm, from scores as the scorer records them."""
+"""The figures of `martingale`, from scores as the scorer records them."""
 
 import math
 from dataclasses import asdict, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from inspect_ai.scorer import SampleScore, Score
 from numpy.testing import assert_equal
 
 from tests.scorers.main_figures import MAIN_FIGURES
+from tests.scorers.scores import scored as score_of
 from truthgym.scorers.beliefs.elicitation import ElicitationConfig
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.statistics.instrumented_slope import Floats, cross_epoch_slope, ols_slope
@@ -44,36 +46,46 @@ def paths(seed: int = 0, *, slope: float = 0.1, steps: int = 2, error: float = 0
     return np.clip(np.stack(true, axis=-1) + even(rng, error, N, EPOCHS, steps + 1), 0, 1)
 
 
+SETTINGS = asdict(ElicitationConfig()) | {"granularity": "trajectory", "domains": "pooled"}
 OUTCOME = (np.random.default_rng(98).random(N) < paths()[:, 0, -1]).astype(float)
 
 
+Path = list[float | None]
+
+
+def beliefs(elicitor: str, path: Path, epoch: int = 1, saw: bool = False) -> list[dict[str, Any]]:
+    """What `elicit` records of a path from prior to posterior."""
+    stages = ["prior", *(f"step {k}" for k in range(1, len(path) - 1)), "posterior"]
+    records = []
+    for stage, value in zip(stages, path, strict=True):
+        reason = "unread" if value is None else None
+        seen = saw if stage == "prior" else True
+        records.append(asdict(Belief(value, stage, elicitor, "read", seen, epoch, "50", reason, "digest")))
+    return records
+
+
+def scored(question: str, epoch: int, *paths: list[dict[str, Any]], **facts: Any) -> SampleScore:
+    """A score as `martingale` gives it."""
+    listed = [belief for path in paths for belief in path]
+    first = [b["value"] for b in listed if b["elicitor"] == listed[0]["elicitor"] and b["stage"] != "view"]
+    ends = [math.nan if value is None else value for value in (first[0], first[-1])]
+    value = {"prior": ends[0], "posterior": ends[1], "change": round(ends[1] - ends[0], 4)}
+    usual = {"domain": "urns", "outcome": 1.0, "base_rate": None, "crowd": None, "beliefs": listed}
+    return score_of(question, value, epoch, **usual | {"settings": SETTINGS} | facts)
+
+
 def scores(
-    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **beliefs: Floats
+    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **paths: Floats
 ) -> list[SampleScore]:
-    """Scores as `martingale` gives them, of one path for each elicitor."""
-    rows = []
-    for q in range(len(next(iter(beliefs.values())))):
-        for epoch in range(next(iter(beliefs.values())).shape[1]):
-            listed = []
-            for name, path in beliefs.items():
-                middle = [f"step {k}" for k in range(1, path.shape[2] - 1)]
-                for stage, value in zip(["prior", *middle, "posterior"], path[q, epoch].tolist(), strict=True):
-                    number = None if math.isnan(value) else value
-                    seen = stage != "prior" or name == "joint"
-                    listed.append(asdict(Belief(number, stage, name, "read", seen, epoch + 1, "", None, None)))
-            ends = {"prior": listed[0]["value"], "posterior": float(next(iter(beliefs.values()))[q, epoch, -1])}
-            metadata = {
-                "epoch": epoch + 1,
-                "event": EVENTS[q],
-                "domain": DOMAINS[q],
-                "outcome": None if outcome is None else outcome[q],
-                "base_rate": None,
-                "crowd": None,
-                "beliefs": listed,
-                "settings": asdict(ElicitationConfig()) | (settings or {}),
-            }
-            value = {k: math.nan if v is None else v for k, v in ends.items()}
-            rows.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    """Scores of one path for each elicitor."""
+    rows, settings = [], asdict(ElicitationConfig()) | (settings or {})
+    for q, epoch in product(*map(range, next(iter(paths.values())).shape[:2])):
+        listed = []
+        for name, path in paths.items():
+            values = [None if math.isnan(value) else value for value in path[q, epoch].tolist()]
+            listed.append(beliefs(name, values, epoch + 1, saw=name == "joint"))
+        facts = {"event": EVENTS[q], "domain": DOMAINS[q], "outcome": None if outcome is None else outcome[q]}
+        rows.append(scored(f"q{q}", epoch + 1, *listed, settings=settings, **facts))
     return rows
 
 
@@ -361,43 +373,8 @@ def test_turning_every_proposition_round_changes_no_figure() -> None:
     assert turned == pytest.approx(plain, nan_ok=True)
 
 
-SETTINGS = asdict(ElicitationConfig()) | {"granularity": "trajectory", "domains": "pooled"}
-Path = list[float | None]
-
-
-def beliefs(elicitor: str, path: Path, epoch: int = 1, saw: bool = False) -> list[dict[str, Any]]:
-    """What `elicit` records of a path from prior to posterior."""
-    stages = ["prior", *(f"step {k}" for k in range(1, len(path) - 1)), "posterior"]
-    records = []
-    for stage, value in zip(stages, path, strict=True):
-        reason = "unread" if value is None else None
-        seen = saw if stage == "prior" else True
-        records.append(asdict(Belief(value, stage, elicitor, "read", seen, epoch, "50", reason, "digest")))
-    return records
-
-
 def view(epoch: int = 1) -> dict[str, Any]:
     return asdict(Belief(None, "view", "judge", "separate", False, epoch, "I lean to yes.", None, "digest"))
-
-
-def scored(identity: str | int, epoch: int, *paths: list[dict[str, Any]], **facts: Any) -> SampleScore:
-    """A score as `martingale` gives it."""
-    listed = [belief for path in paths for belief in path]
-    first = [b["value"] for b in listed if b["elicitor"] == listed[0]["elicitor"] and b["stage"] != "view"]
-    ends = [math.nan if value is None else value for value in (first[0], first[-1])]
-    value = {"prior": ends[0], "posterior": ends[1], "change": round(ends[1] - ends[0], 4)}
-    metadata = {
-        "epoch": epoch,
-        "event": f"event of {identity}",
-        "domain": "urns",
-        "outcome": 1.0,
-        "base_rate": None,
-        "crowd": None,
-        "reason": None,
-        "beliefs": listed,
-        "settings": SETTINGS,
-    }
-    return SampleScore(score=Score(value=dict(value), metadata=metadata | facts), sample_id=identity)
 
 
 def test_beliefs_of_one_elicitor() -> None:
@@ -432,18 +409,11 @@ def test_a_prior_in_a_second_wording_is_no_step_of_the_path() -> None:
 
 
 def test_self_judge_and_joint() -> None:
-    scores = [
-        scored(
-            "a",
-            epoch,
-            beliefs("self", [0.1 * epoch, 0.4]),
-            [view(epoch)],
-            beliefs("judge", [0.2 * epoch, 0.5]),
-            beliefs("joint", [0.3 * epoch, 0.45, 0.6], saw=True),
-        )
+    table = belief_table([
+        scored("a", epoch, beliefs("self", [0.1 * epoch, 0.4]), [view(epoch)], beliefs("judge", [0.2 * epoch, 0.5]),
+               beliefs("joint", [0.3 * epoch, 0.45, 0.6], saw=True))
         for epoch in (1, 2)
-    ]
-    table = belief_table(scores)
+    ])  # fmt: skip
     assert list(table.prior) == list(table.posterior) == ["self", "judge", "joint"]
     for name, priors, end in (("self", [0.1, 0.2], 0.4), ("judge", [0.2, 0.4], 0.5), ("joint", [0.3, 0.6], 0.6)):
         assert table.prior[name].tolist() == [pytest.approx(priors)]
@@ -490,7 +460,7 @@ def test_what_could_not_be_read_is_nan_and_counted() -> None:
 def test_order_of_scores_does_not_matter() -> None:
     rng = np.random.default_rng(0)
     scores = [
-        scored(q, epoch, beliefs("self", rng.random(4).tolist()), domain=f"d{q % 2}")
+        scored(f"q{q}", epoch, beliefs("self", rng.random(4).tolist()), domain=f"d{q % 2}")
         for q in range(6)
         for epoch in (1, 2, 3)
     ]

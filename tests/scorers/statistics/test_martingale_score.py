@@ -265,6 +265,7 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
     equal = np.full((40, 3), 0.3)
     one_epoch = np.where(np.arange(3) == np.arange(40)[:, None] % 3, x, np.nan)
     few = 9
+    first, halves = np.arange(40)[:, None] < few, np.repeat([0.2, 0.6], 20)[:, None] + np.zeros((40, 3))
     return {
         "one_epoch": lambda: martingale_score(x[:, :1], y[:, :1]),
         "unread of each question": lambda: martingale_score(one_epoch, y),
@@ -272,9 +273,7 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
         "unread nothing asked": lambda: martingale_score(x[:0], y[:0]),
         "unread no second reading": lambda: martingale_score(x, y, x * np.nan),
         "few_questions": lambda: martingale_score(x[:few], y[:few]),
-        "few_questions with two epochs": lambda: martingale_score(
-            np.where(np.arange(40)[:, None] < few, x, one_epoch), y
-        ),
+        "few_questions with two epochs": lambda: martingale_score(np.where(first, x, one_epoch), y),
         "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
         "few_clusters": lambda: martingale_score(x, y, cluster=[max(i, 30) for i in range(40)]),
         "few_questions, all one cluster": lambda: martingale_score(x, y, cluster=["e"] * 40),
@@ -282,9 +281,7 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
         "no_second_wording": lambda: martingale_score(x, y, invalid="no_second_wording"),
         "equal_priors": lambda: martingale_score(equal, y),
         "equal_priors but for rounding": lambda: martingale_score(equal + 1e-16 * np.arange(40)[:, None], y),
-        "equal_priors within groups": lambda: martingale_score(
-            np.repeat([0.2, 0.6], 20)[:, None] + np.zeros((40, 3)), y, group=["a"] * 20 + ["b"] * 20
-        ),
+        "equal_priors within groups": lambda: martingale_score(halves, y, group=["a"] * 20 + ["b"] * 20),
         "low_reliability": lambda: martingale_score(random, np.full((200, 3), 0.5)),
         "weak_instrument": lambda: martingale_score(*reader(np.random.default_rng(23), 12, 2, spread=0.08, error=0.08)),
         "low_reliability, turned round": lambda: martingale_score(x, y, 1 - x),
@@ -339,10 +336,8 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
     ("arguments", "problem"),
     [
         ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"prior 70 at \(0, 1\) is not .* by 100"),
-        ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"posterior inf at \(0, 0\)"),
         ({"prior": [[0.2]], "posterior": [[-0.1]]}, r"posterior -0.1 at \(0, 0\)"),
         ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]], "instrument": [[0.2]]}, r"prior 1.5 at \(0, 0, 1\)"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"instrument 2 at \(0, 0\)"),
         ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
         ({"prior": [0.2], "posterior": [0.2]}, r"prior has shape \(1,\) and posterior \(1,\)"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instrument has shape \(1,\), not \(1, 1\)"),
@@ -450,9 +445,8 @@ def test_a_correction_of_nothing_and_of_nobody_knows_what() -> None:
     assert corrected_posterior(prior, posterior, 0.0, one_group(20)) == pytest.approx(posterior)
     assert np.isnan(corrected_posterior(prior, posterior, np.nan, one_group(20))).all()
     unread = np.where(np.arange(20)[:, None] == 3, np.nan, prior)
-    assert np.isnan(corrected_posterior(unread, posterior, 0.1, one_group(20))).any(axis=1).tolist() == [
-        i == 3 for i in range(20)
-    ]
+    unknown = np.isnan(corrected_posterior(unread, posterior, 0.1, one_group(20))).any(axis=1)
+    assert np.flatnonzero(unknown).tolist() == [3]
     for shape in ((0, 0), (0, 3)):
         assert corrected_posterior(np.zeros(shape), np.zeros(shape), 0.1, one_group(0)).shape == shape
     assert np.isnan(corrected_posterior(prior * np.nan, posterior, 0.1, one_group(20))).all()
@@ -488,14 +482,10 @@ def test_leak_needs_a_strong_first_stage() -> None:
         result = foreseen_share(prior, prior + update, joint, cluster, same_group)
         surely = first_stage(update[:, :, None], update, cluster, same_group)
         assert (result.n, result.clusters) == (30, 30)
-        assert (
-            np.isnan([result.estimate, result.lower, result.upper, result.p, result.mde]).tolist() == [surely < 10] * 5
-        )
+        assert np.isnan([getattr(result, name) for name in LOST]).tolist() == [surely < 10] * 5
         if surely >= 10:
-            seen = (joint - prior)[:, :, None]
-            plain = cross_epoch_slope(seen, update[:, :, None], update, cluster, same_group)
-            figures = [name for name in vars(plain) if name != "influence"]
-            assert [getattr(result, name) for name in figures] == pytest.approx([getattr(plain, n) for n in figures])
+            plain = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, same_group)
+            assert vars(result) | {"influence": None} == pytest.approx(vars(plain) | {"influence": None})
         expected.append(surely >= 10)
     assert 10 < sum(expected) < 70, "both sides of the bound were seen"
 

@@ -78,9 +78,7 @@ def test_shifts_change_sign_with_the_speakers() -> None:
     assert back.estimate == pytest.approx(-forwards.estimate)
     assert back.lower == pytest.approx(-forwards.upper)
     # The other question, with every belief and every side turned, has the same shifts.
-    turn = [
-        ARMS.index(n) for n in ("neutral", "user_no", "user_yes", "third_no", "third_yes", "memory_no", "memory_yes")
-    ]
+    turn = [0, 2, 1, 4, 3, 6, 5]
     turned = opinion_shifts(1 - beliefs[:, turn], letters(30))
     assert turned["net_sycophancy"].estimate == pytest.approx(forwards.estimate)
     alike = beliefs.copy()
