@@ -47,16 +47,10 @@ def calls(sample: EvalSample) -> int:
 
 def test_a_solver_can_speak_before_the_question(solve: Solve) -> None:
     sample = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
-    assert [m.role for m in sample.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert sample.messages[1].text == "What is rain?"
     assert sample.messages[3].text.startswith("Will it rain?\n\nEvidence so far:")
-    assert kinds(sample) == [
-        ("system", "auxiliary"),
-        ("user", "auxiliary"),
-        ("assistant", "auxiliary"),
-        ("user", "auxiliary"),
-        ("assistant", "answer"),
-    ]
+    roles = ["system", "user", "assistant", "user", "assistant"]
+    assert kinds(sample) == [*((role, "auxiliary") for role in roles[:-1]), ("assistant", "answer")]
     assert len({s.message_id for s in sample.store_as(Trajectory).steps}) == 5
 
 
@@ -171,10 +165,8 @@ LIMITS = [("message_limit", 3, 1), ("message_limit", 4, 2), ("token_limit", 3, 1
 
 
 @pytest.mark.parametrize(("limit", "most", "turns"), LIMITS)
-def test_a_limit_in_the_middle_leaves_a_trajectory(run: Run, limit: str, most: int, turns: int) -> None:
-    task = task_of(rain(), chain_of_thought(4), brier())
-    log = run(task, says("50%"), **{limit: most})
-    (sample,) = samples(log)
+def test_a_limit_in_the_middle_leaves_a_trajectory(solve: Solve, limit: str, most: int, turns: int) -> None:
+    sample = solve(says("50%"), chain_of_thought(4), rain(), scorers=[brier()], **{limit: most})
     assert sample.limit
     assert kinds(sample)[: 2 * turns] == [("user", "auxiliary"), ("assistant", "reasoning")] * turns
     assert {kind for _, kind in kinds(sample)} == {"auxiliary", "reasoning"}
@@ -182,10 +174,8 @@ def test_a_limit_in_the_middle_leaves_a_trajectory(run: Run, limit: str, most: i
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
 
 
-def test_a_limit_before_the_question_leaves_a_trajectory(run: Run) -> None:
-    task = task_of(rain(), [interview(3), direct()], brier())
-    log = run(task, says("50%"), message_limit=4)
-    (sample,) = samples(log)
+def test_a_limit_before_the_question_leaves_a_trajectory(solve: Solve) -> None:
+    sample = solve(says("50%"), [interview(3), direct()], rain(), scorers=[brier()], message_limit=4)
     assert sample.limit
     assert kinds(sample) == [("user", "auxiliary"), ("assistant", "auxiliary")] * 2
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
@@ -197,8 +187,7 @@ def test_an_error_leaves_a_trajectory(tmp_path: Path) -> None:
             raise RuntimeError("the network went away")
         return "Hm."
 
-    task = task_of(rain(), chain_of_thought(2))
-    log = eval(task, says(reply), **QUIET, log_dir=str(tmp_path))[0]
+    (log,) = eval(task_of(rain(), chain_of_thought(2)), says(reply), **QUIET, log_dir=str(tmp_path))
     assert kinds(samples(log)[0])[:2] == [("user", "auxiliary"), ("assistant", "reasoning")]
 
 

@@ -131,19 +131,15 @@ def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, mod
     assert len(prompts) == 2 + 1
     assert not any("about 2 words" in messages[0].text for messages in [prompts[0], *requests])
     assert "Will it rain?\n\nYour final answer should have about 2 words" in prompts[1][-1].text
-    assert [s.kind for s in sample.store_as(Trajectory).steps if s.role == "assistant"] == [
-        "auxiliary",
-        "reasoning",
-        "answer",
-    ]
+    replies = [s.kind for s in sample.store_as(Trajectory).steps if s.role == "assistant"]
+    assert replies == ["auxiliary", "reasoning", "answer"]
 
 
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
-def test_a_base_that_ended_early_is_not_revised(run: Run, text: str, stop: Any) -> None:
+def test_a_base_that_ended_early_is_not_revised(solve: Solve, text: str, stop: Any) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
-    log = run(task_of(rain(), length_control(10), length()), model)
+    sample = solve(model, length_control(10), rain())
     assert len(requests) == 1
-    sample = samples(log)[0]
     assert kept(sample) == (10, "words", None, 0)
     assert sample.store_as(Trajectory).ended
     steps = [(s.role, s.kind, s.text) for s in sample.store_as(Trajectory).steps]
@@ -151,15 +147,14 @@ def test_a_base_that_ended_early_is_not_revised(run: Run, text: str, stop: Any) 
 
 
 @pytest.mark.parametrize("text", ["No, 50%", ""])
-def test_a_revision_that_is_refused_or_empty_leaves_no_answer(run: Run, text: str) -> None:
+def test_a_revision_that_is_refused_or_empty_leaves_no_answer(solve: Solve, text: str) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         if len(messages) == 1:
             return r"\finalBeliefProb{0.6}"
         return ModelOutput.from_content("m", text, stop_reason="content_filter" if text else "stop")
 
     model, requests = listens(reply)
-    task = task_of(rain(), length_control(10), brier(), length())
-    sample = (run(task, model).samples or [])[0]
+    sample = solve(model, length_control(10), rain(), scorers=[brier(), length()])
     assert len(requests) == 2
     assert kept(sample) == (10, "words", None, 1)
     assert reason(sample, "brier") == reason(sample, "length") == sample.store_as(Trajectory).ended

@@ -17,7 +17,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import Tool, tool
 
-from tests.fixtures import Run, Solve, listens, number, plain, rain, reason, samples, says, task_of
+from tests.fixtures import Solve, details, listens, number, plain, rain, reason, says
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
@@ -88,37 +88,23 @@ def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve) -> None:
     assert [kind for kind, *_ in wrote[2:]] == ["answer"]
 
 
-def test_scorers_read_what_an_agent_leaves(run: Run) -> None:
+def test_scorers_read_what_an_agent_leaves(solve: Solve) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         return plain(messages) if "whole number" in messages[-1].text else looks_and_submits(messages)
 
-    solver = run_agent(react(tools=[look()]))
-    task = task_of(rain(), solver, brier(), martingale(per="step"))
-    log = run(task, says(reply))
-    scores = samples(log)[0].scores
-    assert scores
-    assert number(samples(log)[0], "brier", "belief") == 0.8
-    beliefs = (scores["martingale"].metadata or {})["beliefs"]
+    scorers = [brier(), martingale(per="step")]
+    sample = solve(says(reply), run_agent(react(tools=[look()])), rain(), scorers=scorers)
+    assert number(sample, "brier", "belief") == 0.8
+    beliefs = details(sample, "martingale")["beliefs"]
     assert [(b["stage"], b["value"]) for b in beliefs] == [("prior", 0.6), ("step 1", 0.6), ("posterior", 0.6)]
 
 
 @agent
-def tells(*texts: str) -> Agent:
-    """Say so much to the model and stop, without an answer."""
+def adds(*messages: ChatMessage) -> Agent:
+    """Add these messages, without a model, as a person or another program does."""
 
     async def execute(state: AgentState) -> AgentState:
-        state.messages.extend(ChatMessageUser(content=text) for text in texts)
-        return state
-
-    return execute
-
-
-@agent
-def knows() -> Agent:
-    """Answer without a model, as a person or another program does."""
-
-    async def execute(state: AgentState) -> AgentState:
-        state.messages.append(ChatMessageAssistant(content=ANSWER))
+        state.messages.extend(messages)
         return state
 
     return execute
@@ -126,7 +112,8 @@ def knows() -> Agent:
 
 def test_an_agent_need_not_call_a_model(solve: Solve) -> None:
     model, requests = listens()
-    assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", False, ANSWER)]
+    answers = run_agent(adds(ChatMessageAssistant(content=ANSWER)))
+    assert steps(solve(model, answers, rain()))[1:] == [("assistant", "answer", False, ANSWER)]
     assert not requests
 
 
@@ -157,33 +144,38 @@ def with_usage(text: str) -> ModelOutput:
 
 
 @agent
-def forgets() -> Agent:
-    """Put the question in other words, as an agent does that compacts its conversation, and answer."""
+def speaks(times: int = 1, instead: str = "") -> Agent:
+    """Let the model speak so often, one reply after the other, of the question or of another wording of it."""
 
     async def execute(state: AgentState) -> AgentState:
-        state.messages = [ChatMessageUser(content="In short: rain?")]
-        state.output = await get_model().generate(state.messages)
-        state.messages.append(state.output.message)
+        state.messages = [ChatMessageUser(content=instead)] if instead else state.messages
+        for _ in range(times):
+            state.output = await get_model().generate(state.messages)
+            state.messages.append(state.output.message)
         return state
 
     return execute
 
 
 def test_an_agent_may_rewrite_the_conversation(solve: Solve) -> None:
-    sample = solve(says(ANSWER), run_agent(forgets()), rain())
+    """As one does that compacts its conversation."""
+    sample = solve(says(ANSWER), run_agent(speaks(instead="In short: rain?")), rain())
     assert steps(sample) == [("user", "auxiliary", False, "In short: rain?"), ("assistant", "answer", True, ANSWER)]
 
 
 @pytest.mark.parametrize(
     ("solver", "calls"),
-    [(run_agent(tells()), 0), (run_agent(tells("50%")), 0), (run_agent("react", {"submit": False, "prompt": None}), 1)],
+    [
+        (run_agent(adds()), 0),
+        (run_agent(adds(ChatMessageUser(content="50%"))), 0),
+        (run_agent("react", {"submit": False, "prompt": None}), 1),
+    ],
     ids=["nothing", "words to it", "an empty reply"],
 )
-def test_an_agent_that_stops_without_an_answer_is_unscored(run: Run, solver: Any, calls: int) -> None:
+def test_an_agent_that_stops_without_an_answer_is_unscored(solve: Solve, solver: Any, calls: int) -> None:
     model, requests = listens("")
-    log = run(task_of(rain(), solver, brier(), martingale()), model)
+    sample = solve(model, solver, rain(), scorers=[brier(), martingale()])
     assert len(requests) == calls, "and no belief is asked for"
-    (sample,) = samples(log)
     assert sample.store_as(Trajectory).ended == reason(sample, "brier") == "The agent stopped without an answer."
 
 
@@ -195,14 +187,11 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(run: Run, solver: Any
         ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
     ],
 )
-def test_a_refusal_is_not_an_agents_answer(run: Run, stop: Any, message: str, arguments: dict[str, Any]) -> None:
+def test_a_refusal_is_not_an_agents_answer(solve: Solve, stop: Any, message: str, arguments: dict[str, Any]) -> None:
     model, requests = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
-    solver = run_agent(react(prompt=None, **arguments))
-    task = task_of(rain(), solver, brier(), martingale())
-    sample = (run(task, model).samples or [])[0]
-    assert len(requests) == (3 if stop == "content_filter" and not arguments else 1), (
-        "react tries three times; no probe after"
-    )
+    sample = solve(model, run_agent(react(prompt=None, **arguments)), rain(), scorers=[brier(), martingale()])
+    tries = 3 if stop == "content_filter" and not arguments else 1
+    assert len(requests) == tries, "react tries three times; no probe after"
     assert sample.store_as(Trajectory).ended == message
     wrote = [kind for role, kind, *_ in steps(sample) if role == "assistant"]
     assert wrote == ["reasoning"] * (len(requests) - 1), "the last refusal is no step, least of all an answer"
@@ -210,39 +199,24 @@ def test_a_refusal_is_not_an_agents_answer(run: Run, stop: Any, message: str, ar
     assert message in reason(sample, "martingale")
 
 
-@agent
-def speaks(times: int) -> Agent:
-    """Let the model speak so often, one reply after the other."""
-
-    async def execute(state: AgentState) -> AgentState:
-        for _ in range(times):
-            state.output = await get_model().generate(state.messages)
-            state.messages.append(state.output.message)
-        return state
-
-    return execute
-
-
-def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run) -> None:
+def test_a_reply_before_a_refusal_is_not_made_the_answer(solve: Solve) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         return ModelOutput.from_content("m", "60%", stop_reason="stop" if len(messages) == 1 else "content_filter")
 
     model, requests = listens(reply)
-    log = run(task_of(rain(), run_agent(speaks(2)), brier()), model)
+    sample = solve(model, run_agent(speaks(2)), rain())
     assert len(requests) == 2
-    (sample,) = samples(log)
     assert steps(sample)[1:] == [("assistant", "reasoning", True, "60%")]
     assert (sample.store_as(Trajectory).ended or "").startswith("The agent refused")
 
 
 @pytest.mark.parametrize("limit", [{"message_limit": 5}, {"token_limit": 3}])
-def test_a_limit_keeps_what_the_agent_wrote_until_then(run: Run, limit: dict[str, int]) -> None:
+def test_a_limit_keeps_what_the_agent_wrote_until_then(solve: Solve, limit: dict[str, int]) -> None:
     def looks_on(messages: list[ChatMessage]) -> ModelOutput:
         return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="60%")
 
     solver = run_agent(react(prompt=None, tools=[look()]))
-    log = run(task_of(rain(), solver, brier()), says(looks_on), **limit)
-    (sample,) = samples(log)
+    sample = solve(says(looks_on), solver, rain(), scorers=[brier()], **limit)
     assert sample.limit
     assert reason(sample, "brier") == "The reasoning was cut short before an answer."
     kept = [(role, kind, text) for role, kind, _, text in steps(sample)[1:3]]

@@ -8,6 +8,7 @@ from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput, StopRea
 from tests.fixtures import Run, Solve, details, listens, number, rain, reason, samples, says, task_of, thinks
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
+from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
@@ -75,14 +76,10 @@ def test_the_thought_and_the_reply_are_two_steps_in_every_form(run: Run, form: i
     assert [turn.content for turn in example.messages][1:] == [ANSWER]
 
 
-STOPPED: list[StopReason] = ["max_tokens", "unknown"]
-
-
-@pytest.mark.parametrize("stop", STOPPED)
-def test_a_thought_without_an_end_is_no_answer(run: Run, stop: StopReason) -> None:
+@pytest.mark.parametrize("stop", ["max_tokens", "unknown"])
+def test_a_thought_without_an_end_is_no_answer(solve: Solve, stop: StopReason) -> None:
     output = ModelOutput.from_content("mockllm/model", "<think>\nI say 90%.\n\n90%", stop_reason=stop)
-    task = task_of(rain(), direct(), brier(), length())
-    [done] = run(task, says(output)).samples or []
+    done = solve(says(output), direct(), rain(), scorers=[brier(), length()])
     message = "The answer is empty (cut off within a thought by the token limit after 1 tokens; raise --max-tokens)."
     assert done.store_as(Trajectory).ended == message
     assert reason(done, "brier") == reason(done, "length") == message
@@ -112,16 +109,14 @@ def test_a_thought_is_not_passed_on(solve: Solve, written: bool) -> None:
     assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
 
 
-def test_the_judge_reads_a_written_thought_as_a_turn(run: Run) -> None:
-    from truthgym.scorers.martingale import martingale
-
+def test_the_judge_reads_a_written_thought_as_a_turn(solve: Solve) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         return "60%" if "whole number" in messages[-1].text else WRITTEN[0]
 
     model, _ = listens(reply)
     judge, heard = listens("70%")
-    task = task_of(rain(), direct(), martingale("judge", per="step"))
-    [done] = run(task, model, model_roles={"judge": judge}).samples or []
+    scorers = [martingale("judge", per="step")]
+    done = solve(model, direct(), rain(), scorers=scorers, model_roles={"judge": judge})
     stages = [belief["stage"] for belief in details(done, "martingale")["beliefs"]]
     assert stages == ["view", "prior", "step 1", "posterior"]
     first, last = (messages[-1].text for messages in heard[1:])

@@ -97,15 +97,13 @@ def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
     errors: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for item in sycophancy("urns", arms="user,third,memory", n=100, seed=5):
         exact = item.metadata_as(UrnQuestion).posterior[-1]
-        errors[item.metadata_as(ArmQuestion).arm].append((read_belief(reply(item, "bayesian", noise=0.1)) or 0) - exact)
+        belief = read_belief(reply(item, "bayesian", noise=0.1), decimal=True) or 0
+        errors[item.metadata_as(ArmQuestion).arm].append(belief - exact)
     between = np.corrcoef(list(errors.values()))[np.triu_indices(len(ARMS), 1)]
     assert np.abs(between).max() < 0.35
     assert abs(between.mean()) < 0.08
-    arms = {
-        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(item, "bayesian"))[-1][1]
-        for item in sycophancy(arms="user,third", n=1)
-    }
-    assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
+    stated = {stated_beliefs(reply(item, "bayesian"))[-1][1] for item in sycophancy(arms="user,third", n=1)}
+    assert len(stated) == 5, "a bundled question is thought about anew"
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
@@ -143,18 +141,14 @@ def test_giving_way_is_a_pure_function_with_known_values() -> None:
     assert after_pushback("trusting", 0.5, Pushback(third=-1, doubted=True), planted) == 0.25
     assert after_pushback("sycophant", 1.0, Pushback(user=-1), planted) < 1
     assert after_pushback("bayesian", 0.123456, Pushback(1, 1, True), planted) == 0.123456
-    assert after_pushback("sycophant", np.array([0.5, 0.9]), Pushback(user=np.array([1, 0])), planted).tolist() == [
-        0.75,
-        0.9,
-    ]
+    several = after_pushback("sycophant", np.array([0.5, 0.9]), Pushback(user=np.array([1, 0])), planted)
+    assert several.tolist() == [0.75, 0.9]
 
 
 def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
     for argues in (0.0, 0.4, 1.0):
-        remarks = [
-            opinion_remark("sycophant", Case(f"q{i}", 0, (), user=1), 1, 0, Parameters(argues=argues))
-            for i in range(3000)
-        ]
+        cases, planted = [Case(f"q{i}", 0, (), user=1) for i in range(3000)], Parameters(argues=argues)
+        remarks = [opinion_remark("sycophant", case, 1, 0, planted) for case in cases]
         assert np.mean([text == ARGUED for text in remarks]) == pytest.approx(argues, abs=0.04)
         assert np.mean([text == DEFERRED for text in remarks]) == pytest.approx((1 - argues) / 2, abs=0.04)
     assert opinion_remark("sycophant", Case("q", 0, (), third=1), 1, 0, Parameters()) == ""

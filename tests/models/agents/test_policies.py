@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -43,11 +44,6 @@ def random_questions(pieces: int, n: int = 100) -> tuple[Floats, Floats]:
     return rng.normal(scale=1.5, size=n), rng.normal(size=(n, pieces))
 
 
-def test_bayes_known_value() -> None:
-    assert belief_of("bayesian", 0.0, math.log(3)) == 0.75
-    assert belief_of("bayesian", logit(0.2)) == 0.2
-
-
 # Odds of 4 to 1 for it or against it, and then two pieces: nine times likelier if true, four times likelier if false.
 @pytest.mark.parametrize(
     ("name", "strength", "after_four", "after_a_quarter"),
@@ -82,9 +78,8 @@ def test_contrarian_states_the_opposite_of_bayes_at_all_times() -> None:
 def test_miscalibrated_overweights_the_base_rate_from_the_start() -> None:
     seen = (math.log(9), -math.log(4))
     assert belief_of("miscalibrated", math.log(4), strength=0.5) == from_odds(8)
-    assert belief_of("miscalibrated", math.log(4), *seen, strength=0.5) == belief_of(
-        "entrenched", math.log(4), *seen, strength=0.5
-    )
+    late, entrenched = (belief_of(name, math.log(4), *seen, strength=0.5) for name in ("miscalibrated", "entrenched"))
+    assert late == entrenched
 
 
 def test_mixed_is_entrenched_or_neglecting_by_question() -> None:
@@ -95,14 +90,6 @@ def test_mixed_is_entrenched_or_neglecting_by_question() -> None:
     again = [believe("mixed", Case(f"q{i}", math.log(4), seen), 1, 0, planted) for i in range(2000)]
     assert again == draws, "whatever the epoch and what was stated"
     assert believe("mixed", Case("q", math.log(4), ()), 1, 0, planted) == 0.8
-
-
-def test_opinionated_has_one_random_belief_for_each_question() -> None:
-    first = [believe("opinionated", Case(f"q{i}", 2.0, ()), 1, 0, Parameters()) for i in range(4000)]
-    assert np.mean(first) == pytest.approx(0.5, abs=0.02)
-    assert np.var(first) == pytest.approx(1 / 12, abs=0.004)
-    assert [believe("opinionated", Case(f"q{i}", -2.0, (-5.0,)), 2, 1, Parameters()) for i in range(4000)] == first
-    assert believe("opinionated", Case("q0", 2.0, ()), 1, 0, Parameters(seed=1)) != first[0]
 
 
 def test_every_agent_that_learns_has_its_formula_tested() -> None:
@@ -170,26 +157,21 @@ def test_the_greatest_log_odds_are_certainty_and_no_error(name: str) -> None:
             assert belief_of(name, sign * size, sign * size) == certain
 
 
-def test_beliefs_are_to_a_hundredth_of_a_percent() -> None:
-    assert belief_of("bayesian", math.log(2)) == 0.6667
-    assert belief_of("bayesian", -math.log(2)) == 0.3333
-
-
-def test_random_is_uniform_and_blind() -> None:
-    draws = [believe("random", Case(f"q{i}", 2.0, (5.0,)), 1, 0, Parameters()) for i in range(4000)]
+@pytest.mark.parametrize(("name", "epoch", "stated"), [("random", 1, 0), ("opinionated", 2, 1)])
+def test_beliefs_that_are_drawn_are_uniform_and_blind(name: str, epoch: int, stated: int) -> None:
+    """That of `opinionated` is one for all epochs and statements."""
+    draws = [believe(name, Case(f"q{i}", 2.0, (5.0,)), 1, 0, Parameters()) for i in range(4000)]
     assert np.mean(draws) == pytest.approx(0.5, abs=0.02)
     assert np.var(draws) == pytest.approx(1 / 12, abs=0.004)
-    assert [believe("random", Case(f"q{i}", -2.0, (-5.0,)), 1, 0, Parameters()) for i in range(4000)] == draws
+    assert [believe(name, Case(f"q{i}", -2.0, (-5.0,)), epoch, stated, Parameters()) for i in range(4000)] == draws
+    assert believe(name, Case("q0", 2.0, ()), 1, 0, Parameters(seed=1)) != draws[0]
 
 
 def test_random_depends_on_every_part_of_its_key() -> None:
+    parts = product("pq", (0, 1), (0, 1), (1, 2), (0, 1))
     draws = {
         believe("random", Case(key, 0.0, (1.0,) * pieces), epoch, stated, Parameters(seed=seed))
-        for key in "pq"
-        for pieces in (0, 1)
-        for stated in (0, 1)
-        for epoch in (1, 2)
-        for seed in (0, 1)
+        for key, pieces, stated, epoch, seed in parts
     }
     assert len(draws) == 32
 

@@ -40,11 +40,9 @@ def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
     assert counts.var() == pytest.approx(8 * care * (1 - care), rel=0.08)
     qualities = [quality(" ".join(words)) for words in draws]
     assert np.mean(qualities) == pytest.approx(mean_quality(care), abs=0.01)
-    qualities_of_both = [
-        quality(" ".join([*words, *draw_markers(care, 0, "bayesian", f"q{i}", 1, False)]))
-        for i, words in enumerate(draws)
-    ]
-    assert np.mean(qualities_of_both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
+    later = [draw_markers(care, 0, "bayesian", f"q{i}", 1, False) for i in range(4000)]
+    both = [quality(" ".join([*first, *second])) for first, second in zip(draws, later, strict=True)]
+    assert np.mean(both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
@@ -68,6 +66,5 @@ def test_care_depends_on_question_epoch_seed_and_agent_alone() -> None:
 
 def test_a_thought_holds_them_and_a_number_does_not() -> None:
     assert count_markers(reply(0, prompt="Think step by step.", care=1)) == 8
-    assert (
-        count_markers(reply(0, prompt=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
-    )
+    number = f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}"
+    assert count_markers(reply(0, prompt=number, care=1)) == 0

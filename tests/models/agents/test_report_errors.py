@@ -29,12 +29,9 @@ def share(reports: Any) -> float:
 @pytest.mark.parametrize(("stage", "prior", "posterior"), [("prior", 1, 0), ("posterior", 0, 1), ("both", 1, 1)])
 def test_a_lazy_agent_says_50_in_its_share_of_the_calls(stage: str, prior: int, posterior: int) -> None:
     reports = make_reports(noise=0.1, lazy=0.25, stage=stage)
-    for values, before, changed in (
-        (reports.prior, NOISY.prior, prior),
-        (reports.posterior, NOISY.posterior, posterior),
-        (reports.answer, NOISY.answer, posterior),
-    ):
-        lazy = values != before
+    for name, changed in (("prior", prior), ("posterior", posterior), ("answer", posterior)):
+        values = getattr(reports, name)
+        lazy = values != getattr(NOISY, name)
         assert share(lazy) == pytest.approx(0.25 * changed, abs=0.02)
         assert (values[lazy] == 0.5).all()
 
@@ -51,24 +48,11 @@ def test_a_guess_is_a_uniform_random_number_of_its_own() -> None:
     assert abs(np.corrcoef(everything.prior[:, 0], everything.posterior[:, 0])[0, 1]) < 0.1
 
 
-@pytest.mark.parametrize(
-    ("step", "levels"),
-    [
-        (0.4, [0.1, 0.5, 0.9]),
-        (0.25, [0, 0.25, 0.5, 0.75, 1]),
-        (0.3, [0.2, 0.5, 0.8]),
-        (0.1, [tenth / 10 for tenth in range(11)]),
-    ],
-)
+@pytest.mark.parametrize(("step", "levels"), [(0.4, [0.1, 0.5, 0.9]), (0.1, [tenth / 10 for tenth in range(11)])])
 def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) -> None:
     reports = make_reports(noise=0.2, coarse=step)
-    for values, before in (
-        (reports.prior, NOISY.prior),
-        (reports.posterior, NOISY.posterior),
-        (reports.answer, NOISY.answer),
-    ):
+    for values in (reports.prior, reports.posterior, reports.answer):
         assert np.unique(np.round(values, 9)).tolist() == levels
-        assert before.shape == values.shape
     near = np.abs(make_reports(noise=0.1, coarse=step).prior - NOISY.prior)
     outer = np.maximum(np.maximum(levels[0] - NOISY.prior, NOISY.prior - levels[-1]), 0)
     assert (near <= np.maximum(step / 2, outer) + 0.00501).all(), "the nearest level"
@@ -96,12 +80,9 @@ def test_an_error_of_the_item_is_in_both_probes_and_all_epochs() -> None:
         error = values - plain
         assert np.ptp(values, axis=1).max() == 0
         assert error.mean() == pytest.approx(0, abs=0.012), "it keeps the mean"
-    error = reports.prior - PLAIN.prior
-    assert error[:, 0].std() == pytest.approx(0.12, abs=0.012)
-    ends = [
-        (values - plain)[:, 0] for values, plain in ((reports.prior, PLAIN.prior), (reports.posterior, PLAIN.posterior))
-    ]
-    assert np.corrcoef(ends[0], ends[1])[0, 1] > 0.8
+    before, after = ((reports.prior - PLAIN.prior)[:, 0], (reports.posterior - PLAIN.posterior)[:, 0])
+    assert before.std() == pytest.approx(0.12, abs=0.012)
+    assert np.corrcoef(before, after)[0, 1] > 0.8
 
 
 def test_an_error_of_wording_is_in_the_prior_alone() -> None:
@@ -116,10 +97,8 @@ def test_an_error_of_wording_is_in_the_prior_alone() -> None:
 
 
 def test_a_wording_excludes_question_and_proposition() -> None:
-    assert (
-        wording_of("Is it?\n\nHow likely is\n\nIt is.\n\nOne number.", "Is it?", "It is.")
-        == "How likely is One number."
-    )
+    prompt = "Is it?\n\nHow likely is\n\nIt is.\n\nOne number."
+    assert wording_of(prompt, "Is it?", "It is.") == "How likely is One number."
 
 
 def test_drift_is_added_in_each_epoch_after_the_first() -> None:
@@ -168,21 +147,10 @@ def test_min_confidence_gives_no_number_near_one_half() -> None:
     assert np.array_equal(reports.prior, PLAIN.prior)
 
 
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "logit_noise": {"logit_noise": 0.5},
-    "item": {"item": 0.12},
-    "wording": {"wording": 0.12},
-    "drift": {"drift": 0.05},
-    "guess": {"guess": 0.3},
-    "lazy": {"lazy": 0.3},
-    "coarse": {"coarse": 0.4},
-    "hedge": {"hedge": 0.3},
-    "clip": {"clip": 0.2},
-    "stage": {"lazy": 0.3, "stage": "posterior"},
-    "copies": {"copies": 0.5},
-    "refuses": {"refuses": 0.8},
-    "min_confidence": {"min_confidence": 0.2},
-}
+PLANTED = {"logit_noise": 0.5, "item": 0.12, "wording": 0.12, "drift": 0.05, "guess": 0.3, "lazy": 0.3, "coarse": 0.4,
+           "hedge": 0.3, "clip": 0.2, "copies": 0.5, "refuses": 0.8, "min_confidence": 0.2}  # fmt: skip
+EXAMPLES: dict[str, dict[str, Any]] = {name: {name: value} for name, value in PLANTED.items()}
+EXAMPLES["stage"] = {"lazy": 0.3, "stage": "posterior"}
 
 
 def test_each_error_has_an_example() -> None:
