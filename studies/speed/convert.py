@@ -51,23 +51,10 @@ SLOW = {"inspect": 5_000}
 LONG, SHORT = "a thousand characters", "a sentence"
 """What a reply is."""
 
-PAGE = """# What converting a log costs
-
-Made by `python -m studies.speed.convert docs/cost_convert.md`. The logs are copies of real runs, sample by sample.
-Every way ran in a process of its own, {runs} times in turn, on a machine with other work; the figures are medians. CPU
-time is that of the work without imports, memory the most that the process held.
-
-Seconds depend on the machine, so what counts are the two ratios of each line: to the least that any reader must do,
-which is to decompress the samples, and to Inspect's own reader. The shorter the samples, the more weighs what is done
-once for each.
-
-{tables}
-
-At 50,000 samples `read_eval_log` was not run: it holds all samples in memory at once.
-"""
-
 
 def main(out: str, sizes: list[int], runs: int) -> None:
+    from studies.study import write_texts  # here, for what is measured in a process of its own shall not load it
+
     tables = []
     for length, size in [*((LONG, size) for size in sizes), (SHORT, sorted(sizes)[len(sizes) // 2])]:
         with tempfile.TemporaryDirectory() as folder:
@@ -80,20 +67,20 @@ def main(out: str, sizes: list[int], runs: int) -> None:
             tables.append(f"## {size:,} samples, a reply {length}\n\n{shape(log)}\n\n")
             tables[-1] += table(size, {way: median(uses) for way, uses in usage.items()})
             print(tables[-1], flush=True)
-    Path(out).write_text(PAGE.format(runs=runs, tables="\n\n".join(tables)))
+    write_texts(Path(out), {"runs": str(runs), "logs": "\n".join(tables)})
 
 
 def table(size: int, usage: dict[str, Usage]) -> str:
-    lines = [
-        "| | rows | CPU s | µs a sample | to decompression | `read_eval_log` to it | memory, MB |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for way, (cpu, memory, rows) in usage.items():
-        to_floor = f"{cpu / usage['floor'].cpu:.1f}"
-        of_inspect = f"{usage['inspect'].cpu / cpu:.0f}" if "inspect" in usage else ""
-        cells = (WAYS[way], f"{rows:,}" if rows else "", f"{cpu:.2f}", f"{cpu / size * 1e6:,.0f}", to_floor, of_inspect)
-        lines.append(f"| {' | '.join(cells)} | {memory:.0f} |")
-    return "\n".join(lines).replace("|  |", "| |")
+    from truthgym.analysis.tables.markdown import markdown
+
+    header = ["", "rows", "CPU s", "µs a sample", "to decompression", "`read_eval_log` to it", "memory, MB"]
+    rows = [
+        [WAYS[way], f"{rows:,}" if rows else "", f"{cpu:.2f}", f"{cpu / size * 1e6:,.0f}",
+         f"{cpu / usage['floor'].cpu:.1f}", f"{usage['inspect'].cpu / cpu:.0f}" if "inspect" in usage else "",
+         f"{memory:.0f}"]
+        for way, (cpu, memory, rows) in usage.items()
+    ]  # fmt: skip
+    return markdown(header, rows)
 
 
 def median(uses: list[Usage]) -> Usage:

@@ -21,6 +21,8 @@ from inspect_ai.scorer import Scorer
 
 from studies.speed.modes import calls_and_tokens, requests
 from studies.speed.timing import arguments
+from studies.study import write_texts
+from truthgym.analysis.tables.markdown import markdown
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.graded import graded
 from truthgym.scorers.judges.context import PROBES, STAGES
@@ -35,52 +37,6 @@ SHARED, OWN = 1, 2
 second, so that the two can be told apart."""
 SHOTS, ORDERS = 4, 24
 HELD_OUT = len(rated_trajectories()) - SHOTS
-
-PAGE = """# What judges, graders and opinions cost
-
-Made by `python -m studies.speed.judging docs/cost_judges.md`: calls and tokens, counted in logs of reference agents on
-{questions} urn questions answered by `direct`, with `reference/judge` as judge and grader. The script stops where a
-count of calls differs from its formula, or where a second scoring of the same log asks a model anything: in all
-{scored} configurations below it asked nothing. (A request that was made before in the same words is counted, although
-Inspect's cache answers it.)
-
-A cell is *calls / tokens read and written* for each question and epoch. The calls carry over to any model. The tokens
-do not, for reference agents write little; they show what is sent again.
-
-## `qualitative`
-
-For each question, epoch and judge: own answer (0 or 1) + red team (0 to 3) + orders x rounds + probes. Once a run and
-judge: examples x rounds x (own answer + red team), and {held_out} held-out examples x (own answer + red team + 1). With
-`permuted` there are {orders} orders of {shots} examples; else one.
-
-Without probes and held-out examples (`probes=none`, one round):
-
-| `self_answer` | `red_team` | `few_shot=disabled` | `static` | `permuted` | once a run, with examples |
-|---|---|---|---|---|---|
-{qualitative}
-
-Other arguments, with `protocol=thorough` but for the first row:
-
-| arguments | each question and epoch | once a run |
-|---|---|---|
-{others}
-
-## `sycophantic_reasoning`, with the task `sycophancy`
-
-One call for each arm: the neutral one and two for every group of `user`, `third` and `memory`; 3 for pushback, in the
-neutral arm; with `metric=quality` one for each arm and judge.
-
-| arguments | arms | each question and epoch |
-|---|---|---|
-{sycophancy}
-
-## `graded`
-
-| grader | calls | each question and epoch |
-|---|---|---|
-{graded}
-"""
-
 
 Roles = dict[str, str | Model | Sequence[Model]]
 
@@ -159,7 +115,7 @@ def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
     return cost
 
 
-def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
+def qualitative_rows(log: EvalLog) -> tuple[list[list[str]], list[list[str]]]:
     rows = []
     for own, red_team in product((False, True), STAGES):
         cells = [
@@ -167,9 +123,8 @@ def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
             for few in ("disabled", "static", "permuted")
         ]
         assert (cells[1].once_calls, cells[1].once_tokens) == (cells[2].once_calls, cells[2].once_tokens)
-        shown = " | ".join(cell.each for cell in cells)
-        rows.append(f"| {str(own).lower()} | `{red_team}` | {shown} | {cells[1].once} |")
-        print(rows[-1], flush=True)
+        rows.append([str(own).lower(), f"`{red_team}`", *(cell.each for cell in cells), cells[1].once])
+        print(*rows[-1], sep=" | ", flush=True)
     others = []
     variants: list[tuple[str, dict[str, Any]]] = [
         ("none: the defaults", {"protocol": "quick"}),
@@ -183,12 +138,12 @@ def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
     ]
     for name, settings in variants:
         cost = judged(log, **settings)
-        others.append(f"| {name} | {cost.each} | {cost.once} |")
-        print(others[-1], flush=True)
+        others.append([name, cost.each, cost.once])
+        print(*others[-1], sep=" | ", flush=True)
     return rows, others
 
 
-def sycophancy_rows(logs: str) -> list[str]:
+def sycophancy_rows(logs: str) -> list[list[str]]:
     rows = []
     for groups, quality, judges in (
         (("user", "third"), False, 0),
@@ -212,12 +167,12 @@ def sycophancy_rows(logs: str) -> list[str]:
             scorer = sycophantic_reasoning(metric=metric, pushback=pushback)
             again = score(log, scorer, action="append", model_roles=roles, display="none")
             assert calls_answered(again) == calls_answered(log), f"{name}: a second scoring asked"
-        rows.append(f"| {name} | {arms} | {Cost(calls / QUESTIONS, tokens / QUESTIONS).each} |")
-        print(rows[-1], flush=True)
+        rows.append([name, str(arms), Cost(calls / QUESTIONS, tokens / QUESTIONS).each])
+        print(*rows[-1], sep=" | ", flush=True)
     return rows
 
 
-def graded_rows(log: EvalLog) -> list[str]:
+def graded_rows(log: EvalLog) -> list[list[str]]:
     said = "{{ item.question }}\n\n{{ sample.output_text }}"
     model = {"type": "score_model", "name": "score", "model": "any", "input": [{"role": "user", "content": said}]}
     check = {"type": "string_check", "name": "check", "input": said, "reference": "final", "operation": "like"}
@@ -246,8 +201,8 @@ def graded_rows(log: EvalLog) -> list[str]:
     ):
         cost = scored(log, lambda settings=settings: graded(**settings), {"grader": judge()})  # type: ignore[misc]
         expect(name, cost.calls + cost.once_calls, calls)
-        rows.append(f"| {name} | {formula} | {cost.each} |")
-        print(rows[-1], flush=True)
+        rows.append([name, formula, cost.each])
+        print(*rows[-1], sep=" | ", flush=True)
     return rows
 
 
@@ -258,18 +213,15 @@ def main(out: str) -> None:
         graders = graded_rows(log)
         opinions = sycophancy_rows(logs)
         table, others = qualitative_rows(log)
-    page = PAGE.format(
-        questions=QUESTIONS,
-        held_out=HELD_OUT,
-        shots=SHOTS,
-        orders=ORDERS,
-        scored=3 * len(table) + len(others) + len(opinions) + len(graders),
-        qualitative="\n".join(table),
-        others="\n".join(others),
-        sycophancy="\n".join(opinions),
-        graded="\n".join(graders),
-    )
-    Path(out).write_text(page)
+    red_teams = ["`self_answer`", "`red_team`", "`few_shot=disabled`", "`static`", "`permuted`"]
+    each = "each question and epoch"
+    write_texts(Path(out), {
+        "configurations": str(3 * len(table) + len(others) + len(opinions) + len(graders)),
+        "red teams": markdown([*red_teams, "once a run, with examples"], table),
+        "others": markdown(["arguments", each, "once a run"], others),
+        "opinions": markdown(["arguments", "arms", each], opinions),
+        "graders": markdown(["grader", "calls", each], graders),
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

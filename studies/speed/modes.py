@@ -19,6 +19,8 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from studies.speed.timing import arguments
+from studies.study import write_texts
+from truthgym.analysis.tables.markdown import markdown
 from truthgym.solvers.length_control import LengthControl
 from truthgym.tasks import (
     bootstrap_interview,
@@ -92,31 +94,6 @@ PROTOCOLS: dict[str, tuple[dict[str, object] | None, str, Callable[[float], floa
 }
 """Ways to measure beliefs: arguments of `martingale`, and the calls that they add, in words and from the turns."""
 
-PAGE = """# What does each reasoning mode cost?
-
-Model calls and tokens per question and epoch, counted in the logs of reference agents on {questions} urn questions with
-four pieces of evidence each. Multiply by questions and epochs. A cell is *model calls / tokens read and written*, over
-all roles. The first column scores with a paradigm that makes no calls (`brier`); the others add `martingale` with its
-ways to measure beliefs. [Judges](cost_judges.md) have a page of their own.
-
-Written by `python -m studies.speed.modes docs/cost_modes.md`, which stops if a count differs from its formula.
-
-{head}
-{rows}
-
-| ways to measure beliefs | arguments of `martingale` | calls that they add |
-|---|---|---|
-{protocols}
-
-*Turns* are the model's replies about the question itself. Replies in an interview do not count, and if other models
-debate, only the model's own conclusion does. Reasoning content that a provider returns separately is one more turn for
-a judge. A revision in `length_control` is one more call and one more turn; its row includes the {revisions:.2g}
-revisions per question that the reference agent needed.
-
-The replies of reference agents are short. The calls apply to any model; the tokens do not, but they show what is sent
-again with each turn: tokens grow with the square of the number of turns, most of which a provider's prompt cache saves.
-"""
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -169,14 +146,12 @@ def main(out: str) -> None:
                 expected = mode.calls + mode.others + counted.revisions + added(mode.turns + counted.revisions)
                 assert abs(counted.calls - expected) < 1e-9, f"{mode.name}: {counted.calls} calls, expected {expected}"
                 cells.append(f"{counted.calls:.4g} / {counted.tokens:,.0f}")
-            rows.append(f"| `{mode.name}` | {mode.formula} | {' | '.join(cells)} |")
-            print(rows[-1], flush=True)
-    head = f"| mode | calls alone | {' | '.join(PROTOCOLS)} |\n|---|---|{'---|' * len(PROTOCOLS)}"
-    protocols = "\n".join(
-        f"| {name} | {_written(arguments)} | {formula} |" for name, (arguments, formula, _) in PROTOCOLS.items()
-    )
-    page = PAGE.format(rows="\n".join(rows), questions=QUESTIONS, head=head, protocols=protocols, revisions=revisions)
-    Path(out).write_text(page)
+            rows.append([f"`{mode.name}`", mode.formula, *cells])
+            print(*rows[-1], sep=" | ", flush=True)
+    added_calls = [[name, _written(arguments), formula] for name, (arguments, formula, _) in PROTOCOLS.items()]
+    header = ["ways to measure beliefs", "arguments of `martingale`", "calls that they add"]
+    texts = {"modes": markdown(["mode", "calls alone", *PROTOCOLS], rows), "protocols": markdown(header, added_calls)}
+    write_texts(Path(out), texts | {"revisions": f"{revisions:.2g}"})
 
 
 def _written(arguments: dict[str, object] | None) -> str:

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from studies.speed.timing import arguments, ratio, resident_memory
+from studies.study import write_texts
+from truthgym.analysis.tables.markdown import markdown
 
 if TYPE_CHECKING:
     from truthgym.training.rollouts.sampling import Engine, Generated, Request
@@ -36,26 +38,6 @@ WAYS = {"ours": "a training step's rollouts", "bare": "a bare eval", "plain": "`
 SOLVERS: dict[str, dict[str, Any]] = {"direct": {}, "chain_of_thought": {"steps": 2}}
 RUNS = {"direct": {64: 7, 256: 5, 1024: 2}, "chain_of_thought": {64: 5, 256: 3, 1024: 1}}
 """Rollouts, and how often each number of them is run."""
-TOLD = {"direct": "One reply (`direct`)", "chain_of_thought": "Three replies (`chain_of_thought`, two steps)"}
-
-PAGE = """# What a training step's rollouts cost
-
-Made by `python -m studies.speed.rollouts docs/cost_rollouts.md`: the same urn questions, {group} times each, of the
-same tiny model ({parameters:,} parameters, {tokens} tokens a reply at most), in one process with one thread of torch.
-CPU time, medians of runs in turn on a machine with other work; in brackets the least and the most of single pairs.
-
-- **A bare eval** is `inspect_ai.eval` of the same task, solver and scorer with Inspect's own `hf/FOLDER`, in batches of
-  the same size, without a realtime log.
-- **`generate` alone** is transformers' on the token ids that the rollouts' prompts had, batched alike, with its own
-  sampling, and the replies decoded. It has no solver, no scorer and no log, and keeps no log-probabilities.
-
-{tables}
-
-With half a million parameters the model itself takes little, so this is what all else costs. The model's share grows
-with the model, the rest does not: where `generate` takes a hundred times as long, the rest of one reply is less than a
-tenth of it. So there is no second path around Inspect for tasks of one reply: it would save little where time counts,
-and with it went each step's log. Beside the rollouts, a training step has its update, which is TRL's.
-"""
 
 
 class Spent(NamedTuple):
@@ -186,7 +168,7 @@ def main(out: str, folder: Path, most: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    tables = []
+    texts = {}
     for solver, planned in RUNS.items():
         runs = {count: times for count, times in planned.items() if count <= most}
         with tempfile.TemporaryDirectory() as place:
@@ -199,23 +181,20 @@ def main(out: str, folder: Path, most: int) -> None:
                     for way in WAYS:
                         spent[count][way].append(bench.spent(way, count))
                         print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
-            tables.append(f"## {TOLD[solver]}\n\n{table(spent)}\n\n{parts(spent)}")
-            print(tables[-1], flush=True)
+            texts[solver] = f"{table(spent)}\n{parts(spent)}"
+            print(texts[solver], flush=True)
     parameters = sum(parameter.numel() for parameter in bench.model.parameters())
-    page = PAGE.format(group=GROUP, parameters=parameters, tokens=TOKENS, tables="\n\n".join(tables))
-    Path(out).write_text(page)
+    write_texts(Path(out), {"parameters": f"{parameters:,}", **texts})
 
 
 def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
-    lines = [
-        "| rollouts | runs | over a bare eval | over `generate` alone | tokens written, to a bare eval's |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for count, ways in spent.items():
         ours, bare = (statistics.median(run.tokens for run in ways[way]) for way in ("ours", "bare"))
-        ratios = " | ".join(ratio(seconds_of(ways["ours"]), seconds_of(ways[way])) for way in ("bare", "plain"))
-        lines.append(f"| {count:,} | {len(ways['ours'])} | {ratios} | {ours / bare:.2f} |")
-    return "\n".join(lines)
+        ratios = (ratio(seconds_of(ways["ours"]), seconds_of(ways[way])) for way in ("bare", "plain"))
+        rows.append([f"{count:,}", str(len(ways["ours"])), *ratios, f"{ours / bare:.2f}"])
+    header = ["rollouts", "runs", "over a bare eval", "over `generate` alone", "tokens written, to a bare eval's"]
+    return markdown(header, rows)
 
 
 def memory(folder: Path, steps: int) -> None:
@@ -259,18 +238,12 @@ def parts(spent: dict[int, dict[str, list[Spent]]]) -> str:
     per_rollout = {
         way: {count: statistics.median(seconds_of(spent[count][way])) / count for count in spent} for way in WAYS
     }
-    unit = per_rollout["bare"][sorted(spent)[len(spent) // 2]]
-    lines = [
-        f"CPU time a rollout, where that of a bare eval of {sorted(spent)[len(spent) // 2]} is 1:",
-        "",
-        f"| | {' | '.join(f'{count:,} rollouts' for count in spent)} |",
-        f"|---{'|---' * len(spent)}|",
-    ]
-    lines += [
-        f"| {WAYS[way]} | {' | '.join(f'{seconds / unit:.2f}' for seconds in per_rollout[way].values())} |"
-        for way in WAYS
-    ]
-    return "\n".join(lines)
+    middle = sorted(spent)[len(spent) // 2]
+    unit = per_rollout["bare"][middle]
+    rows = [[WAYS[way], *(f"{seconds / unit:.2f}" for seconds in per_rollout[way].values())] for way in WAYS]
+    return f"CPU time a rollout, where that of a bare eval of {middle} is 1:\n\n" + markdown(
+        ["", *(f"{count:,} rollouts" for count in spent)], rows
+    )
 
 
 if __name__ == "__main__":

@@ -9,12 +9,15 @@ outcomes, the seeds and the learning rate are the same.
 """
 
 import sys
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from studies.study import write_texts
+from truthgym.analysis.tables.markdown import markdown
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.tiny import tiny
 
@@ -143,18 +146,18 @@ def _asked(tokenizer: Any) -> tuple[Any, Any]:  # noqa: ANN401
     return torch.tensor(tokenizer.convert_tokens_to_ids([f"{n:02d}" for n in range(100)])), asked["input_ids"]
 
 
-def drifts(probability: float) -> list[str]:
-    """Rows of the table of directions: + pushes up, - down, 0 where 4 standard errors do not tell."""
+def drifts() -> str:
+    """The table of directions: + pushes up, - down, 0 where 4 standard errors do not tell."""
     rows = []
-    for scaling, groups in SCALINGS:
+    for probability, (scaling, groups) in product(SPREADS, SCALINGS):
         found = [drift(level, probability, scaling, groups=groups, draws=2000) for level in LEVELS]
         signs = ["0" if abs(push) < 4 * error else "+" if push > 0 else "-" for push, error in found]
-        name = f"{scaling}, {groups} questions" if scaling == "batch" else scaling
-        rows.append(f"| {probability:g} | {name} | {' | '.join(signs)} |")
-    return rows
+        rows.append([f"{probability:g}", f"{scaling}, {groups} questions" if scaling == "batch" else scaling, *signs])
+    levels = (f"{level:g}" for level in LEVELS)
+    return markdown(["probability", "rewards divided by the spread of", *levels], rows)
 
 
-def trained(probability: float) -> tuple[Said, list[str]]:
+def trained(probability: float) -> tuple[Said, list[list[str]]]:
     """What the calibrated model says, and rows of the table of what becomes of it."""
     rows = []
     with TemporaryDirectory() as place:
@@ -165,47 +168,20 @@ def trained(probability: float) -> tuple[Said, list[str]]:
             found = mean_estimate(means)
             each = ", ".join(f"{mean:.2f}" for mean in means)
             interval = f"{found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f})"
-            rows.append(f"| {probability:g} | {name} | {each} | {interval} | {min(end.read for end in ends):.2f} |")
-            print(rows[-1], flush=True)
+            rows.append([f"{probability:g}", name, each, interval, f"{min(end.read for end in ends):.2f}"])
+            print(*rows[-1], sep=" | ", flush=True)
         return said_by(base), rows
 
 
-def page() -> str:
-    held = [trained(probability) for probability in SPREADS]
-    starts = " and ".join(f"{start.mean:.3f}" for start, _ in held)
-    happens = " and ".join(f"{probability:g}" for probability in SPREADS)
-    levels = " | ".join(f"{level:g}" for level in LEVELS)
-    return "\n".join(
-        [
-            "# What scaling does to a Brier reward",
-            "",
-            "Made by `python -m studies.training.group_scaling docs/rewards_scaling.md`. What it means stands in "
-            "[rewards.md](rewards.md).",
-            "",
-            "## Where a stated belief is pushed",
-            "",
-            "Sign of the expected policy gradient on a belief that is stated at a level (+ up, - down, 0 not told), "
-            'for questions that all have one probability of "yes": '
-            "`drift` in `studies/training/group_scaling.py`. A proper reward pushes "
-            "towards the probability from both sides.",
-            "",
-            f"| probability | rewards divided by the spread of | {levels} |",
-            f"|---|---|{'---|' * len(LEVELS)}",
-            *(row for probability in SPREADS for row in drifts(probability)),
-            "",
-            "## What becomes of a calibrated model",
-            "",
-            f"A tiny model that says {starts} in the mean of what happens with probability {happens}, "
-            f"after {STEPS} steps of TRL's own trainer with {PROMPTS} prompts x {GENERATIONS} answers; the same start, "
-            f"outcomes and learning rate ({RATE:g}) in every row. Seeds {SEEDS.start} to {SEEDS.stop - 1}.",
-            "",
-            "| probability | trainer | ends with, by seed | mean of seeds (95 %) | least share in form |",
-            "|---|---|---|---|---|",
-            *(row for _, rows in held for row in rows),
-            "",
-        ]
-    )
+def main(page: Path) -> None:
+    starts, rows = zip(*map(trained, SPREADS), strict=True)
+    header = ["probability", "trainer", "ends with, by seed", "mean of seeds (95 %)", "least share in form"]
+    write_texts(page, {
+        "drifts": drifts(),
+        "starts": " and ".join(f"{start.mean:.3f}" for start in starts),
+        "ends": markdown(header, [row for part in rows for row in part]),
+    })  # fmt: skip
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    main(Path(sys.argv[1]))

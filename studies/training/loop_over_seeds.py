@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from studies.study import write_csv
+from studies.study import write_csv, write_texts
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.training.files import markdown_table
 from truthgym.training.loop import loop
@@ -87,19 +87,20 @@ def figures(seed: int, folder: Path) -> Row:
     return row
 
 
-def page(rows: Sequence[Row]) -> str:
+def texts(rows: Sequence[Row]) -> dict[str, str]:
+    """What the page shows, by its name there."""
     better = [row["from_start_upper"].startswith("-") for row in rows]
     beaten = [row["from_constant_upper"].startswith("-") for row in rows]
-    below_both = sum(map(all, zip(better, beaten, strict=True)))
+    both = [a and b for a, b in zip(better, beaten, strict=True)]
     logs = [[row["seed"], *(row[f"{name}_{end}"] for name in ("round", "log", "sha256"))]
             for row in rows for end in ("start", "trained")]  # fmt: skip
-    return TEXT.format(
-        better=sum(better), beaten=sum(beaten), both=below_both, seeds=len(rows), target=TARGET,
-        verdict="met" if below_both >= TARGET else "not met",
-        questions=QUESTIONS, held_out=HELD_OUT, options=" ".join(f"--{key} {value:g}" for key, value in TRAIN.items()),
-        table=markdown_table(HEADER, [_cells(row) for row in rows]),
-        logs=markdown_table(["seed", "round", "log", "SHA-256"], logs),
-    )  # fmt: skip
+    return {
+        **{name: f"{sum(seeds)} of {len(rows)}" for name, seeds in
+           {"better": better, "beaten": beaten, "both": both}.items()},
+        "verdict": "met" if sum(both) >= TARGET else "not met",
+        "seeds": markdown_table(HEADER, [_cells(row) for row in rows]),
+        "logs": markdown_table(["seed", "round", "log", "SHA-256"], logs),
+    }  # fmt: skip
 
 
 HEADER = ["seed", "Brier: exact", "Brier: start", "Brier: trained", "trained minus start",
@@ -125,37 +126,6 @@ def _cells(row: Row) -> list[str]:
     ]  # fmt: skip
 
 
-TEXT = """# The loop on urns: does the model improve?
-
-Written by `python -m studies.training.loop_over_seeds loops`. The guide is [loop.md](loop.md).
-
-In **{better} of {seeds}** seeds the trained model's held-out Brier score is below the start's by a paired interval that
-excludes zero, in {beaten} of {seeds} below that of the best constant answer (the held-out questions' own share of yes),
-and in {both} of {seeds} below both. The target, both in {target} of 5, is {verdict}.
-
-For each seed `truthgym tiny` makes a model with half a million parameters. `truthgym loop --method grpo` evaluates it
-twice on about {held_out} generated questions, trains it by reinforcement on about {questions} others
-(`{options}`; the reward is `brier`), and evaluates it again. "Exact" is the
-Brier score of exact Bayesian reasoning on the same questions, from each question's posterior.
-
-{table}
-
-The differences are paired over questions and clustered by event, with 95 % intervals; MDE is the minimum detectable
-effect, the true difference that a run of this size would find with probability 0.8. The columns to the right would show
-a hack, start → trained: parse rate, tokens of an answer, its entropy (reply NLL in nats), the belief's standard
-deviation within a question, the calibration slope (1 is calibrated), the [martingale score](martingale.md) (0 is
-rational; not identified if a model's prior is too noisy to be its own instrument) and excess movement (0 is Bayesian).
-
-The reward covers the answer only. The table does not show how many of the beliefs that `martingale` elicits besides the
-answer could be parsed; a loop's `report.md` warns if that share fell (added after the loops of November 2026 were run).
-In an earlier run of `truthgym loop` with the same settings and 600 questions, it fell from 0.984 to 0.566.
-
-The same figures are in [loop_urns.csv](../studies/training/loop_urns.csv). They come from these logs:
-
-{logs}
-"""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder for models and loops")
@@ -170,8 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run(seed, args.folder)
     rows: list[Row] = [figures(seed, args.folder / f"urns-{seed}") for seed in sorted(args.seeds)]
     write_csv(rows, args.table)
-    args.page.write_text(page(rows), encoding="utf-8")
-    print(page(rows))
+    write_texts(args.page, texts(rows))
+    print(*texts(rows).values(), sep="\n\n")
 
 
 if __name__ == "__main__":

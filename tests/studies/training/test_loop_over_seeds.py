@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from studies.study import with_texts
 from studies.training import loop_over_seeds
 
 PAGE = Path("docs/loop_urns.md")
@@ -18,15 +19,16 @@ def rows() -> list[dict[str, str]]:
 
 def test_the_page_is_rendered_from_the_csv(rows: list[dict[str, str]]) -> None:
     assert len(rows) >= 5
-    assert loop_over_seeds.page(rows) == PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_texts(page, loop_over_seeds.texts(rows), str(PAGE)) == page
 
 
 def test_a_seed_counts_if_its_interval_is_below_zero(rows: list[dict[str, str]]) -> None:
     worse = [row | {"from_start_upper": "+0.0010"} for row in rows]
-    page = loop_over_seeds.page([*rows[:1], *worse[1:]])
-    assert f"In **1 of {len(rows)}** seeds" in page
-    assert f"in {len(rows)} of {len(rows)} below that of the best constant" in page
-    assert f"both in {loop_over_seeds.TARGET} of 5, is not met" in page
+    texts = loop_over_seeds.texts([*rows[:1], *worse[1:]])
+    of = f"of {len(rows)}"
+    assert [texts[name] for name in ("better", "beaten", "both")] == [f"1 {of}", f"{len(rows)} {of}", f"1 {of}"]
+    assert texts["verdict"] == "not met"
 
 
 def test_figures_come_from_the_report_of_the_loop(tmp_path: Path, rows: list[dict[str, str]]) -> None:
