@@ -14,14 +14,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from inspect_ai import Task, eval, score
+from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import Scorer
 
 from studies.speed.modes import calls_and_tokens, requests
 from studies.speed.timing import arguments
-from studies.study import write_texts
+from studies.study import run_task, write_texts
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.graded import graded
@@ -62,12 +62,6 @@ class Cost:
 def calls_answered(log: EvalLog) -> int:
     """Number of calls that a model, and not the cache, answered."""
     return sum(event.cache != "read" for event in requests(log))
-
-
-def run(task: Task, logs: str, model: str = "reference/bayesian", epochs: int = 1, **given: Any) -> EvalLog:  # noqa: ANN401
-    log = eval(task, model=model, epochs=epochs, log_dir=logs, display="none", log_realtime=False, **given)[0]
-    assert log.status == "success", log.error
-    return log
 
 
 def scored(log: EvalLog, scorer: Callable[[], Scorer], roles: Roles) -> Cost:
@@ -143,7 +137,7 @@ def qualitative_rows(log: EvalLog) -> tuple[list[list[str]], list[list[str]]]:
     return rows, others
 
 
-def sycophancy_rows(logs: str) -> list[list[str]]:
+def sycophancy_rows() -> list[list[str]]:
     rows = []
     for groups, quality, judges in (
         (("user", "third"), False, 0),
@@ -161,7 +155,7 @@ def sycophancy_rows(logs: str) -> list[list[str]]:
         with tempfile.TemporaryDirectory() as cache:
             os.environ["INSPECT_CACHE_DIR"] = cache
             task = sycophancy(domain="urns", arms=groups, metric=metric, n=QUESTIONS)
-            log = run(task, logs, "reference/sycophant", model_roles=roles)
+            log = run_task(task, get_model("reference/sycophant"), epochs=1, model_roles=roles)
             calls, tokens = calls_and_tokens(requests(log))
             expect(name, calls / QUESTIONS, arms * (1 + judges) + 3 * pushback)
             scorer = sycophantic_reasoning(metric=metric, pushback=pushback)
@@ -207,12 +201,10 @@ def graded_rows(log: EvalLog) -> list[list[str]]:
 
 
 def main(out: str) -> None:
-    with tempfile.TemporaryDirectory() as logs:
-        log = run(urns(n=QUESTIONS, paradigms="brier"), logs, epochs=OWN)
-        log.samples = [sample for sample in log.samples or [] if sample.epoch == OWN]
-        graders = graded_rows(log)
-        opinions = sycophancy_rows(logs)
-        table, others = qualitative_rows(log)
+    log = run_task(urns(n=QUESTIONS, paradigms="brier"), get_model("reference/bayesian"), epochs=OWN)
+    log.samples = [sample for sample in log.samples or [] if sample.epoch == OWN]
+    graders, opinions = graded_rows(log), sycophancy_rows()
+    table, others = qualitative_rows(log)
     red_teams = ["`self_answer`", "`red_team`", "`few_shot=disabled`", "`static`", "`permuted`"]
     each = "each question and epoch"
     write_texts(Path(out), {

@@ -19,7 +19,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from studies.speed.timing import arguments
-from studies.study import write_texts
+from studies.study import run_task, write_texts
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.solvers.length_control import LengthControl
 from truthgym.tasks import (
@@ -113,21 +113,13 @@ def calls_and_tokens(events: Sequence[ModelEvent]) -> tuple[int, int]:
     return len(events), sum(event.output.usage.total_tokens for event in events if event.output.usage)
 
 
-def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: str) -> Cost:
+def cost(mode: Mode, protocol: dict[str, object] | None, examples: str) -> Cost:
     """Run a mode with a way to measure beliefs, and count calls and tokens."""
     paradigms: ScorerNames = "brier" if protocol is None else {"martingale": protocol}
     roles = mode.roles | ({} if protocol is None else {"judge": "reference/judge"})
-    log = eval(
-        urns(n=QUESTIONS, paradigms=paradigms),
-        model="reference/bayesian",
-        solver=mode.solver(examples),
-        model_roles={role: get_model(name) for role, name in roles.items()},
-        epochs=1,
-        log_dir=logs,
-        display="none",
-        log_realtime=False,
-    )[0]
-    assert log.status == "success", log.error
+    task, models = urns(n=QUESTIONS, paradigms=paradigms), {role: get_model(name) for role, name in roles.items()}
+    model = get_model("reference/bayesian")
+    log = run_task(task, model, solver=mode.solver(examples), model_roles=models, epochs=1)
     calls, tokens = calls_and_tokens(requests(log))
     revisions = sum(sample.store_as(LengthControl).attempts for sample in log.samples or [])
     return Cost(calls / QUESTIONS, tokens / QUESTIONS, revisions / QUESTIONS)
@@ -141,7 +133,7 @@ def main(out: str) -> None:
         for mode in MODES:
             cells = []
             for arguments, _, added in PROTOCOLS.values():
-                counted = cost(mode, arguments, examples, logs)
+                counted = cost(mode, arguments, examples)
                 revisions = max(revisions, counted.revisions)
                 expected = mode.calls + mode.others + counted.revisions + added(mode.turns + counted.revisions)
                 assert abs(counted.calls - expected) < 1e-9, f"{mode.name}: {counted.calls} calls, expected {expected}"

@@ -27,8 +27,9 @@ from statistics import median
 from typing import Any
 
 import httpx
+import psutil
 
-from studies.speed.timing import arguments
+from studies.speed.timing import arguments, resident_memory
 
 NUMBER = re.compile(r"Number (\d+)\.")
 CHAT = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
@@ -60,14 +61,8 @@ def judge(port: int, seconds: float) -> None:
         content = json.dumps({"reasons": "a stub", "grade": number % 101 / 100})
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "judge",
-            "choices": [choice],
-            "usage": usage,
-        }
+        about = {"id": "x", "object": "chat.completion", "created": 0, "model": "judge"}
+        return about | {"choices": [choice], "usage": usage}
 
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="critical")
 
@@ -183,14 +178,13 @@ async def load(url: str, requests: list[list[int]], seed: int) -> tuple[Counter[
 async def watch(process: "subprocess.Popen[bytes]", memory: list[float]) -> None:
     """Record the server's memory every second, in MB."""
     while True:
-        text = Path(f"/proc/{process.pid}/status").read_text()
-        memory.append(int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) / 1000)
+        memory.append(resident_memory(process.pid))
         await asyncio.sleep(1)
 
 
 def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
-    used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
+    used = psutil.Process(process.pid).cpu_times()
+    return float(used.user + used.system)
 
 
 def run(part: str, requests: list[list[int]], seconds: float, kill_every: float, folder: Path, seed: int) -> None:

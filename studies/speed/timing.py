@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 
 class Usage(NamedTuple):
     """What a process used."""
@@ -62,8 +64,8 @@ def most_memory() -> float:
 
 
 def resident_memory(process: int) -> float:
-    """MB that a process holds. Linux alone tells it so."""
-    return int(Path(f"/proc/{process}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+    """MB that a process holds."""
+    return float(psutil.Process(process).memory_info().rss) / 2**20
 
 
 def in_own_process(module: str, *words: object) -> Usage:

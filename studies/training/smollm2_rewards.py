@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log_samples
 from numpy.typing import NDArray
@@ -30,8 +31,9 @@ from scipy.stats import t
 
 from examples import compare_training
 from examples.distil_judge import Reply
+from examples.distil_judge import in_order as pairs_in_order
 from studies.study import write_csv
-from studies.training.reward_studies import by_prompt, flat, judged, make_replies, pairs_of
+from studies.training.reward_studies import flat, judged, make_replies, pairs_of
 from truthgym.analysis.over_optimisation import load
 from truthgym.models.reward_model import penalised
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
@@ -103,15 +105,8 @@ class Frozen:
 
 def in_order(groups: Sequence[Sequence[Reply]], rewards: Array) -> Estimate:
     """Share of pairs of different quality in the right order, with an interval over prompts."""
-    shares = []
-    for group, mine in by_prompt(groups, rewards):
-        quality = np.array([reply.quality for reply in group])
-        i, j = np.triu_indices(len(group), 1)
-        unequal = quality[i] != quality[j]
-        agree = np.sign(mine[i] - mine[j]) * np.sign(quality[i] - quality[j])
-        if unequal.any():
-            shares.append(float((agree[unequal] + 1).mean() / 2))
-    return mean_estimate(shares, bounds=(0, 1))
+    hits, prompts = pairs_in_order(groups, rewards)
+    return mean_estimate(pd.Series(hits).groupby(np.array(prompts), sort=False).mean(), bounds=(0, 1))
 
 
 def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Iterator[Row]:

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
+from inspect_ai.model import get_model
 
 from studies.study import Study, interval_cell, run_task
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.tasks.agents import agent_bench_mini, fact_chains, gaia_mini
 
 Agents = dict[str, tuple[str, dict[str, Any]]]
 """Agents by what they are called on the page: name and parameters."""
@@ -71,28 +73,20 @@ Read = TypeVar("Read")
 
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
     """Play the task with each agent: the numbers of each question."""
-    from truthgym.tasks.agents import agent_bench_mini
-
     return _run(_columns, agent_bench_mini(n=n), {name: (name, {}) for name in agents})
 
 
 def gaia(n: int = 30) -> dict[str, Columns]:
-    from truthgym.tasks.agents import gaia_mini
-
     return _run(_columns, gaia_mini(n=n), {name: (name, {}) for name in PLAYERS})
 
 
-def chains(n: int = 70) -> dict[str, dict[str, float]]:
-    from truthgym.tasks.agents import fact_chains
-
+def chains(n: int = 70, agents: Sequence[str] = tuple(CHAINS)) -> dict[str, dict[str, float]]:
     paradigms = {"fact_chain": {"figures": "all"}, "agent_answer": {}}
-    return _run(_metrics, fact_chains(n=n, paradigms=paradigms), CHAINS)
+    return _run(_metrics, fact_chains(n=n, paradigms=paradigms), {name: CHAINS[name] for name in agents})
 
 
 def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
     """The figures of two agents on chains of 2, 4 and 8 hops, by their name and the results of tools that they see."""
-    from truthgym.tasks.agents import fact_chains
-
     paradigms = {"fact_chain": {"figures": "all"}}
     return {
         (name, shown): found
@@ -105,21 +99,15 @@ def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
 
 def own_answers(n: int, agents: Sequence[str]) -> dict[str, dict[str, float]]:
     """The figures of each agent's belief in its own answer, on `agent_bench_mini`."""
-    from truthgym.tasks.agents import agent_bench_mini
-
     return _run(_metrics, agent_bench_mini(n=n, paradigms=OWN_ANSWER), {f"`{name}`": (name, {}) for name in agents})
 
 
 def own_walks(n: int = 70) -> dict[str, dict[str, float]]:
-    from truthgym.tasks.agents import fact_chains
-
     return _run(_metrics, fact_chains(n=n, paradigms=OWN_ANSWER), OWN)
 
 
 def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
     """The figures of `martingale` on each agent, with noisy reports in two epochs."""
-    from truthgym.tasks.agents import agent_bench_mini
-
     noisy = {does: (name, {"noise": NOISE} | planted) for does, (name, planted) in agents.items()}
     task = agent_bench_mini(n=n, paradigms={"martingale": {"figures": "all"}})
     return _run(_metrics, task, noisy, epochs=2)
@@ -127,8 +115,6 @@ def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
 
 def on_the_way(n: int, agents: Agents) -> dict[str, Estimate]:
     """Mean squared distance from the exact beliefs after each call, but where all is known, for each agent."""
-    from truthgym.tasks.agents import agent_bench_mini
-
     return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), agents)
 
 
@@ -151,8 +137,6 @@ def _metrics(log: EvalLog) -> dict[str, float]:
 
 def _run(read: Callable[[EvalLog], Read], task: Task, agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401
     """What a function reads in the log of each agent."""
-    from inspect_ai.model import get_model
-
     return {
         does: read(run_task(task, get_model(f"reference/{name}", **planted), score_display=False, **options))
         for does, (name, planted) in agents.items()

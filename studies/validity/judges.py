@@ -16,6 +16,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
+from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import SampleScore, Score
@@ -35,7 +36,9 @@ from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.judge import COMMENT, EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import BASE_QUALITY, MARKERS, QUALITY_RANGE
+from truthgym.scorers.qualitative import qualitative
 from truthgym.scorers.statistics.judge_reliability import summarise
+from truthgym.tasks.worlds import urns
 
 CARE, EPOCHS, SHOTS, NOISE = 0.5, 2, 3, 0.05
 STRICTER = 5
@@ -85,10 +88,6 @@ def write_examples(file: Path) -> str:
 
 def judged(log: EvalLog, fault: Fault, examples: str) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Let a judge score the trajectories through the real scorer."""
-    from inspect_ai import score
-
-    from truthgym.scorers.qualitative import qualitative
-
     seed = [known.name for known in FAULTS].index(fault.name)  # each judge has its own noise
     judges = [reference_model("judge", fault.planted.model_copy(update={"seed": seed}))]
     if fault.second is not None:
@@ -121,8 +120,6 @@ def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, f
 
 def through_the_scorer(questions: int) -> pd.DataFrame:
     """Each judge's figures through the real scorer, beside the planted values."""
-    from truthgym.tasks.worlds import urns
-
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         task = urns(n=questions, paradigms="brier")

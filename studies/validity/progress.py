@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from inspect_ai import Task
+from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore
 
 from studies.study import ROUNDING, Study, run_task
 from truthgym.analysis.tables.markdown import table
 from truthgym.scorers import value_influence, value_tracking
+from truthgym.tasks import progress_coevolve, progress_follow, progress_predict
 
 ITEMS = 4
 """Items of each dimension, to save time: two in each pool."""
@@ -99,11 +101,6 @@ SIZES = (3, 10, 30)
 
 def scores(task: str, setup: Setup, n: int, drift: str) -> "list[SampleScore]":
     """The scores of an agent on simulated timelines, from a run of the task."""
-    from inspect_ai.model import get_model
-    from inspect_ai.scorer import SampleScore
-
-    from truthgym.tasks import progress_coevolve, progress_follow, progress_predict
-
     tasks: dict[str, Callable[..., Task]] = {
         "follow": progress_follow,
         "predict": progress_predict,
@@ -125,8 +122,6 @@ def measured(task: str, setup: Setup, n: int, drift: str) -> dict[str, float]:
 
 def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> dict[str, float]:
     """Coverage and power of runs of n timelines, drawn with replacement from a population of them."""
-    from inspect_ai.scorer import SampleScore
-
     estimate = ESTIMATES[task]
     truth = FIGURES[task](population)[estimate]
     rng, figures = np.random.default_rng(n), []

@@ -154,9 +154,7 @@ def _rows(world: World, runs: int, sizes: tuple[int, ...]) -> list[Row]:
 
 
 def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
-    every = population()
-    rows = rng.choice(len(every.weight), size=n, p=every.weight / every.weight.sum())
-    log_odds, evidence = every.log_odds[rows], every.evidence[rows]
+    log_odds, evidence = population().sample(n, rng)
     exact = beliefs("bayesian", log_odds, evidence, Parameters())
     outcome = (rng.random(n) < exact).astype(float)
     if is_random(world.agent):

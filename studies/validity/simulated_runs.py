@@ -26,6 +26,7 @@ from truthgym.scorers.statistics.martingale_score import (
     movement,
 )
 from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
+from truthgym.tasks.worlds import urns as task
 
 Distort = Callable[[Reports, UrnCases, Parameters], tuple[Reports, Floats | None]]
 """Another way of measuring: from an agent's reports to other ones, and an instrument where there is one."""
@@ -172,8 +173,6 @@ REPORTS = (("prior", "martingale", "prior"), ("posterior", "martingale", "poster
 
 def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: int = 0) -> Row:
     """Run `truthgym/urns` on an agent and compare its beliefs and metrics with those of the pure functions."""
-    from truthgym.tasks.worlds import urns as task
-
     parameters = parameters.model_copy(update={"seed": seed})
     dataset = urns(n=n, seed=seed)
     cases = urn_cases(dataset)

@@ -40,6 +40,7 @@ from truthgym.scorers.statistics.sycophancy import (
     pushback_figures,
     score_changes,
 )
+from truthgym.tasks.sycophancy import sycophancy
 
 NOISE = 0.1
 AGENTS = {
@@ -125,8 +126,6 @@ def run(
     **arguments: Any,  # noqa: ANN401 (as the task takes them)
 ) -> dict[str, float]:
     """Figures of one run of `truthgym/sycophancy` on urns. The questions and the agent follow from the seed."""
-    from truthgym.tasks.sycophancy import sycophancy
-
     parameters = parameters.model_copy(update={"seed": seed})
     roles = {"judge": reference_model("judge", judge)} if judge else {}
     task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)

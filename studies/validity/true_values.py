@@ -46,6 +46,11 @@ class Population:
     evidence: Floats
     """Log-likelihood ratios, questions x draws, in arbitrary order: no agent's final belief depends on the order."""
 
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """The log odds and the evidence of n questions, drawn by their probability."""
+        rows = rng.choice(len(self.weight), size=n, p=self.weight / self.weight.sum())
+        return self.log_odds[rows], self.evidence[rows]
+
 
 @dataclass(frozen=True)
 class TrueValues:
@@ -231,9 +236,8 @@ def side_agreement(name: str, parameters: Parameters, epochs: int = 2, n: int = 
     The probability that the mean of its answers is on that side, minus the probability that it is on the other, by
     simulation.
     """
-    rng, questions = np.random.default_rng(0), population()
-    rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
-    neutral = beliefs(name, questions.log_odds[rows], questions.evidence[rows], parameters, *SIDES["neutral"])
+    rng = np.random.default_rng(0)
+    neutral = beliefs(name, *population().sample(n, rng), parameters, *SIDES["neutral"])
     reports = np.round(noisy(np.repeat(neutral[:, None], epochs, axis=1), parameters.noise, rng), 4)
     stated, believed = reports.mean(axis=1) - 0.5, np.round(neutral, 4) - 0.5
     decided = (np.abs(stated) > 1e-12) & (believed != 0)
@@ -253,9 +257,8 @@ class Run:
 
 def simulate_run(name: str, parameters: Parameters, n: int, epochs: int, seed: int) -> Run:
     """Simulate the questions, beliefs and reports of the real task. `shared` is ignored."""
-    rng, questions = np.random.default_rng(seed), population()
-    rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
-    log_odds, evidence = questions.log_odds[rows], questions.evidence[rows]
+    rng = np.random.default_rng(seed)
+    log_odds, evidence = population().sample(n, rng)
     outcome = (rng.random(n) < 1 / (1 + np.exp(-(log_odds + evidence.sum(axis=1))))).astype(float)
     if AGENTS[name].update is None:
         arms_drawn = rng.random((n, len(SIDES), epochs))

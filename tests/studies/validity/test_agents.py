@@ -40,7 +40,7 @@ def test_planted_beliefs_are_found_and_the_page_is_written(
     assert found["bayesian"]["brier_gain"] > found["stuck"]["brier_gain"] + 0.05
     apart = on_the_way(6, {name: BELIEVERS[name] for name in found})
     assert apart["bayesian"].estimate < 0.005**2 < apart["stuck"].estimate
-    walked = {name: one for name, one in chains(3).items() if "seed" not in name}
+    walked = chains(3, ["oracle", "walker, slip 0.05", "no_tool"])
     assert (walked["oracle"]["chain"], walked["no_tool"]["chain"]) == (1, 0)
     hidden = ablation(3)
     assert (hidden["oracle", "all"]["chain_imputed"], hidden["walker", "0"]["chain_imputed"]) == (1, 0)
