@@ -16,7 +16,7 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import Model, get_model
+from inspect_ai.model import Model, ModelInfo, get_model, set_model_info
 from inspect_ai.solver import generate
 
 from truthgym.datasets.errors import BadInput
@@ -29,8 +29,8 @@ from truthgym.training.train import dpo, sft
 COPIES = 8
 """Rows of each item in each rotation for SFT, in proportion to the probabilities of its options."""
 CHILD = (
-    "import json, sys; from importlib import import_module; method, options = sys.argv[1:]; "
-    "print(getattr(import_module('truthgym.training.' + method), method)(json.loads(options)))"
+    "import json, sys; from truthgym.training.train import TRAINERS; method, options = sys.argv[1:]; "
+    "print(TRAINERS[method](json.loads(options)))"
 )
 _ONE_AT_A_TIME = Lock()
 """Timelines run in threads of one process, and the trainers' settings are those of the process."""
@@ -74,7 +74,9 @@ class LifelongSFT(ExamineeBase):
             self.path = str(self.train(options))
             if self.opened is not None:
                 self.opened.api.close()
-            device = {key: one for key, one in self.setting.examinee.model().model_args.items() if key == "device"}
+            arguments = self.setting.examinee.model().model_args
+            device = {"device": arguments["device"]} if "device" in arguments else {}
+            set_model_info(f"hf/{self.path}", ModelInfo())  # else Inspect would load a copy to look up its context
             self.opened = get_model(f"hf/{self.path}", memoize=False, **device)
         self.current_model = self.setting.examinee.trained(f"examinee after {judge.era}", self.opened)
 
@@ -145,10 +147,10 @@ class LifelongGRPO(LifelongSFT):
 
     def train(self, options: dict[str, Any]) -> Path:
         command = [sys.executable, "-c", CHILD, self.method, json.dumps(options)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BadInput(f"truthgym train {self.method} failed in {self.out}: {done.stderr.strip()[-600:]}")
-        return Path(done.stdout.strip().splitlines()[-1])
+        child = subprocess.run(command, capture_output=True, text=True, check=False)
+        if child.returncode:
+            raise BadInput(f"truthgym train {self.method} failed in {self.out}: {child.stderr.strip()[-600:]}")
+        return Path(child.stdout.strip().splitlines()[-1])
 
 
 class LifelongRLOO(LifelongGRPO):

@@ -1,6 +1,10 @@
 """Examinees that train a model: what they train on, and that a tiny model comes to answer as the people do."""
 
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +26,6 @@ from truthgym.training.progress_examinees import (
     peoples_choice,
     write_rows,
 )
-from truthgym.training.train import grpo
 
 ITEM = Item("x", "A door.", ("Open it.", "Leave it."), (("law",), ()))
 FEW = {"per_device_train_batch_size": 16, "use_cpu": True, "report_to": "none", "gradient_checkpointing": False}
@@ -62,12 +65,12 @@ def test_a_letter_is_paid_its_share() -> None:
 
 @pytest.mark.slow
 def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_path: Path) -> None:
-    options = FEW | {"max_steps": 20, "learning_rate": 0.01}
+    options = FEW | {"max_steps": 12, "learning_rate": 0.02, "save_strategy": "no"}
     task = progress_follow(
         examinee="lifelong_sft", n=1, items=2, eras="C013-C015", drift="linear",
-        arguments={"out": str(tmp_path / "out"), "examples": 19, "options": options},
+        arguments={"out": str(tmp_path / "out"), "examples": 6, "options": options},
     )  # fmt: skip
-    log = run(task, "hf/tiny", model_args={"model_path": str(base), "device": "cpu"})
+    log = run(task, f"hf/{base}", model_args={"device": "cpu"})
     assert log.samples
     result = log.samples[0].store["progress"]
     assert set(map(str, result["examinee_start_choices"])) == {"None"}, "random weights name no letter"
@@ -78,9 +81,20 @@ def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_p
     assert second.name.startswith(f"{first.name}-sft-"), "the name of a model begins with that of its base"
 
 
+def in_this_process(command: list[str], **_: Any) -> "CompletedProcess[str]":
+    """Run a child's program here, where all is imported."""
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(StringIO()) as output:
+        patched.setattr("sys.argv", command[2:])
+        exec(command[2], {})
+    return CompletedProcess(command, 0, output.getvalue(), "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [LifelongDPO, LifelongGRPO])
-def test_the_trainers_take_the_rows(base: Path, tmp_path: Path, kind: type[LifelongSFT]) -> None:
+def test_the_trainers_take_the_rows(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[LifelongSFT]
+) -> None:
+    monkeypatch.setattr(progress, "subprocess", SimpleNamespace(run=in_this_process))
     examinee = kind()
     rows = [row for shares in ((1.0, 0.0), (0.9, 0.1)) for row in examinee.rows(ITEM, shares)]
     options = examinee.data_options(write_rows(tmp_path / "data", rows))
@@ -88,17 +102,13 @@ def test_the_trainers_take_the_rows(base: Path, tmp_path: Path, kind: type[Lifel
     if isinstance(examinee, LifelongGRPO):
         assert len(peoples_choice(options["task_args"]["rows"]).dataset) == 4
         options |= {"num_generations": 4, "gradient_accumulation_steps": 1, "max_completion_length": 2}
-        trained = grpo(options)  # as its process does
-        (log,) = (trained / "rollouts").rglob("*.eval")
-        assert log.is_file()
-    else:
-        trained = examinee.train(options)
+    trained = examinee.train(options)
     assert (trained / "model.safetensors").is_file()
+    assert len(list(trained.rglob("rollouts/*/*.eval"))) == isinstance(examinee, LifelongGRPO)
 
 
 def test_what_cannot_be_trained(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: dict[str, Any] = {"n": 1, "items": 2, "eras": "C013-C015"}
-    task = progress_follow(examinee="lifelong_dpo", **chosen)
+    task = progress_follow(examinee="lifelong_dpo", n=1, items=2, eras="C013-C015")
     assert "LifelongDPO trains a local model, and reference/values is none" in fails(task, "reference/values")
     monkeypatch.setattr(progress, "CHILD", "raise SystemExit('no such option')")
     examinee = LifelongGRPO()
