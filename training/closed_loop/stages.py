@@ -23,7 +23,7 @@ from truthgym.training.closed_loop.options import WITH_REFERENCE, LoopConfig
 from truthgym.training.files import card_metadata
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
-from truthgym.training.rollouts.questions import create_task, shared_out, task_function
+from truthgym.training.rollouts.questions import load_questions, shared_out, task_function
 from truthgym.training.train import TRAINERS, few_shot
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES
 from truthgym.training.trainers.model_card import is_finished, read_card
@@ -76,13 +76,12 @@ def trained_subject(config: LoopConfig, before: Subject, folder: Path) -> Subjec
 
 def train_tasks(config: LoopConfig, round_: int = 1) -> "list[Task]":
     """The tasks with the questions that a round trains on."""
-    return [_build(config, name, args, "train") for name, args in train_task_args(config, round_).items()]
+    return [_build(name, args, "train") for name, args in train_task_args(config, round_).items()]
 
 
 def held_out_tasks(config: LoopConfig) -> "list[Task]":
     """The tasks with the held-out questions, the same ones in each round."""
-    args_by_task = task_args(config, config.held_out_args, "test")
-    return [_build(config, name, args, "test") for name, args in args_by_task.items()]
+    return [_build(name, args, "test") for name, args in task_args(config, config.held_out_args, "test").items()]
 
 
 def train_task_args(config: LoopConfig, round_: int = 1) -> dict[str, dict[str, Any]]:
@@ -118,23 +117,12 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
     return args_by_task
 
 
-def _build(config: LoopConfig, name: str, args: Mapping[str, Any], split: str) -> "Task":
-    """Build a task. If it takes no split, keep the samples whose ids hash into this one."""
-    task = create_task(name, args)
-    if "split" not in args:
-        _keep_split(task, split)
-    if not len(task.dataset):
-        raise bad_input(f"The task {name} has no question in its {split} split with {dict(args)}; use more questions")
+def _build(name: str, args: Mapping[str, Any], split: str) -> "Task":
+    """Build a task of the samples of a split; where they name none, as `truthgym convert --any-task` parts them."""
+    questions = load_questions(name, args, split)
+    task = questions.task
+    task.dataset = task.dataset.filter(lambda sample: str(sample.id) in questions.samples)
     return task
-
-
-def _keep_split(task: "Task", split: str) -> None:
-    from truthgym.datasets.question import split_of
-
-    for number, sample in enumerate(task.dataset, start=1):
-        sample.id = number if sample.id is None else sample.id
-    # `truthgym convert --any-task` hashes the same text.
-    task.dataset = task.dataset.filter(lambda sample: split_of(f"{task.name} {sample.id}") == split)
 
 
 def evaluate(

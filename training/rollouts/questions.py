@@ -96,7 +96,9 @@ def load_questions(
             selected[str(sample.id)] = sample
     if not selected:
         reasons = ", ".join(f"{count} {why}" for why, count in left_out.items()) or "it has none at all"
-        raise BadInput(f"{name}: no sample is left to train on ({reasons}); give other arguments, or another task")
+        raise BadInput(
+            f"{name}: no sample is left of the {split} split ({reasons}); give other arguments or another task"
+        )
     return Questions(name, args, task, selected, left_out, by_hash)
 
 
