@@ -89,6 +89,26 @@ def record(
     return path
 
 
+def record_failure(
+    event: Event,
+    name: str,
+    error: BaseException,
+    parents: Sequence[str | Path] | Mapping[str, str],
+    store: Path,
+    parameters: Mapping[str, Any],
+) -> None:
+    """Write the statement of a run that failed or was cancelled before what it makes was finished."""
+    record(
+        event,
+        {f"{name} (unfinished)": digest_of(f"{name} (unfinished)")},
+        parents,
+        store=store,
+        status="cancelled" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed",
+        parameters=parameters,
+        failure={"stage": event, "type": type(error).__name__, "message": str(error)[:500]},
+    )
+
+
 def digest_of(place: str | Path) -> str:
     """SHA-256, in hex, of a file, or of a folder's files without cards and the history of training.
 
@@ -186,7 +206,9 @@ class Lineage:
             )
         self.makers: dict[str, list[Statement]] = {}
         """By the digest of a subject, the statements about it, oldest first."""
-        for statement in sorted(self.statements.values(), key=lambda made: (made.finished, made.path.name)):
+        for statement in sorted(
+            self.statements.values(), key=lambda statement: (statement.finished, statement.path.name)
+        ):
             for subject in statement.subjects:
                 self.makers.setdefault(subject.digest, []).append(statement)
 

@@ -12,7 +12,7 @@ from truthgym.scorers.rubrics.grading import repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, digest
 from truthgym.training.files import folder_lock, write_atomically
-from truthgym.training.lineage import digest_of, record, store_of
+from truthgym.training.lineage import digest_of, record, record_failure, store_of
 from truthgym.training.search.candidates import Prompt, Prompts, check_labels, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.engine import GENERIC, Search, generic_rubric
@@ -63,7 +63,8 @@ def rubric_search(
             base_log = _base_log(prompts, config, out)
             return anyio.run(_run_search, prompts, config, human_rubric, out, arguments, base_log)
         except BaseException as error:
-            _record_failure(out, config, error)
+            parents = [out / PROMPTS] if (out / PROMPTS).is_file() else []
+            record_failure("search", out.name, error, parents, store_of(out / PROMPTS), config.model_dump(mode="json"))
             raise
 
 
@@ -175,18 +176,3 @@ async def _arms(
         for name, rubric in rubrics.items()
     }
     return {name: arm.row(arms["search"]) for name, arm in arms.items()}
-
-
-def _record_failure(out: Path, config: SearchConfig, error: BaseException) -> None:
-    """Write the statement of a search that failed or was cancelled."""
-    prompts = out / PROMPTS
-    subject = f"{out.name} (unfinished)"
-    record(
-        "search",
-        {subject: digest_of(subject)},
-        [prompts] if prompts.is_file() else [],
-        store=store_of(prompts),
-        status="cancelled" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed",
-        parameters=config.model_dump(mode="json"),
-        failure={"stage": "search", "type": type(error).__name__, "message": str(error)[:500]},
-    )

@@ -12,7 +12,6 @@ or, for reinforcement, `RolloutOptions`.
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +69,7 @@ def dpo(options: RawOptions) -> Path:
     The DPO loss alone can lower the probability of both completions, and with it that of any well-formed answer. So a
     supervised term on the chosen completion is added: `loss_type` [sigmoid, sft] with weights [1, 0.5]. On a tiny
     model, pair accuracy was 0.98 without the term and 0 % of the answers could be parsed; with it, 0.96 and 88 to 98 %.
-
-    Args:
-        options: As of `sft`.
-
-    Returns:
-        As of `sft`.
-
-    Raises:
-        BadInput: As of `sft`.
+    Takes, returns and raises what `sft` does.
     """
     with prepare("dpo", options) as run:
         if run.finished:
@@ -92,16 +83,8 @@ def kto(options: RawOptions) -> Path:
     """Train by Kahneman-Tversky optimisation, on completions labelled good or bad that need not come in pairs.
 
     If one label is much rarer, weight it with `desirable_weight` or `undesirable_weight`: the KTO paper
-    (arXiv:2402.01306) keeps the ratio of weight times count, desirable to undesirable, between 1 and 4/3.
-
-    Args:
-        options: As of `sft`.
-
-    Returns:
-        As of `sft`.
-
-    Raises:
-        BadInput: As of `sft`; also data with one label only.
+    (arXiv:2402.01306) keeps the ratio of weight times count, desirable to undesirable, between 1 and 4/3. Takes,
+    returns and raises what `sft` does; data with one label only are refused.
     """
     with prepare("kto", options) as run:
         if run.finished:
@@ -120,14 +103,8 @@ def reward(options: RawOptions) -> Path:
         for seed in 1 2 3; do truthgym train reward ... --bootstrap --seed $seed; done
         inspect score LOG --scorer truthgym/reward_model -S 'folder=trained/tiny-reward-*' -S penalty=0.5
 
-    Args:
-        options: As of `sft`.
-
-    Returns:
-        The trained model's folder: a sequence classifier with one output, the reward; for steps, a token classifier.
-
-    Raises:
-        BadInput: As of `sft`.
+    Takes and raises what `sft` does. The folder that it returns holds a sequence classifier with one output, the
+    reward, or one for each criterion; for steps, a token classifier.
     """
     with prepare("reward", options) as run:
         if run.finished:
@@ -187,16 +164,8 @@ def rloo(options: RawOptions) -> Path:
     """Train by REINFORCE on rollouts of any Inspect task, each paid against the mean of the others of its question.
 
     The reward is that of the whole reply (Ahmadian et al. 2024, arXiv:2402.14740). Where a solver lets the model speak
-    more than once, each rollout trains one of its replies, drawn at random, after all that came before it.
-
-    Args:
-        options: As of `grpo`.
-
-    Returns:
-        As of `grpo`.
-
-    Raises:
-        BadInput: As of `grpo`.
+    more than once, each rollout trains one of its replies, drawn at random, after all that came before it. Takes,
+    returns and raises what `grpo` does.
     """
     from truthgym.training.rollouts.trainer import train_on_rollouts
 
@@ -204,12 +173,7 @@ def rloo(options: RawOptions) -> Path:
 
 
 TRAINERS: dict[str, Callable[[RawOptions], Path]] = {
-    "sft": sft,
-    "dpo": dpo,
-    "kto": kto,
-    "reward": reward,
-    "grpo": grpo,
-    "rloo": rloo,
+    trainer.__name__: trainer for trainer in (sft, dpo, kto, reward, grpo, rloo)
 }
 """What trains on this machine, by method."""
 
@@ -250,18 +214,12 @@ def few_shot(
         partial.rename(folder / "data")
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    facts = ModelCard(
-        method="few_shot",
-        base=model,
-        base_hash=model,
-        model="",
-        dataset=str(folder / "data"),
-        data=data,
-        dataset_facts=card_metadata(folder / "data"),
-    )
+    card = ModelCard("few_shot", model, model, "", str(folder / "data"), data)
+    card.dataset_facts = card_metadata(folder / "data")
     # share=1.0, because the examples are already selected. `best` makes the solver show the best first.
-    best = (facts.dataset_facts.get("selection") or {}).get("best") or "lowest"
+    best = (card.dataset_facts.get("selection") or {}).get("best") or "lowest"
     solver = f"--solver truthgym/few_shot -S source={folder / 'data' / 'train.jsonl'} -S share=1.0 -S best={best}"
     line = f"Evaluate it with `inspect eval truthgym/urns --model {model} {solver}`, or another task."
-    write_card(folder, replace(facts, notes=["The weights are those of the base model.", line]))
+    card.notes = ["The weights are those of the base model.", line]
+    write_card(folder, card)
     return folder

@@ -12,22 +12,13 @@ from pydantic_core import ErrorDetails
 
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.options import ConversionConfig, Kind, Selection
+from truthgym.training.conversion.options import KIND_OF_METHOD, ConversionConfig, Selection
 from truthgym.training.files import write_atomically
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.trainers.options import BY_ROLLOUTS, parse_mapping
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
 METHODS = get_args(Method)
-KINDS: dict[Method, Kind] = {
-    "sft": "sft",
-    "dpo": "preference",
-    "kto": "unpaired",
-    "grpo": "prompts",
-    "rloo": "prompts",
-    "few_shot": "few_shot",
-}
-"""The kind of dataset that each method learns from."""
 CONFIG_FILE = "loop.json"
 BUFFER = re.compile(r"current|full|rolling\((\d+)\)")
 WITH_REFERENCE = ("dpo", "kto")
@@ -135,7 +126,7 @@ class LoopConfig(BaseModel):
         options = {name: value for name, value in self.convert.items() if name not in SELECTION_OPTIONS}
         if self.provider == "openai" and self.method != "few_shot":
             options = {"to": "openai", "method": {"dpo": "preference"}.get(self.method, "supervised")} | options
-        return ConversionConfig(**({"to": KINDS[self.method], "any_task": self.any_task} | options))
+        return ConversionConfig(**({"to": KIND_OF_METHOD[self.method], "any_task": self.any_task} | options))
 
     def hashed(self) -> dict[str, Any]:
         """The options that decide the result, as JSON values, for `loop.json`."""
@@ -194,7 +185,7 @@ def _contradictions(config: LoopConfig) -> Iterator[str]:
         yield f"--buffer {config.buffer}: write current, rolling(K) or full"
     elif match[1] and not int(match[1]):
         yield f"--buffer {config.buffer}: the buffer is empty, so there is nothing to train on; give rolling(1) or more"
-    elif config.buffer != "current" and KINDS[method] in ("prompts", "few_shot"):
+    elif config.buffer != "current" and KIND_OF_METHOD[method] in ("prompts", "few_shot"):
         yield f"--buffer {config.buffer}: {method} is not trained on a dataset of answers; leave it out"
     if method == "few_shot" and config.any_task:
         yield "--any_task: few_shot works with Truthgym's own questions only; leave it out"
@@ -202,7 +193,7 @@ def _contradictions(config: LoopConfig) -> Iterator[str]:
         yield "--epochs 1: dpo compares answers to one question; give 2 or more"
     if method in BY_ROLLOUTS and config.convert:
         yield f"--convert: {method} learns from all questions, not from answers; leave it out"
-    if config.conversion.row_kind != KINDS[method]:
+    if config.conversion.row_kind != KIND_OF_METHOD[method]:
         yield f"--convert: {method} does not learn from to={config.conversion.to}; leave `to` out"
 
 

@@ -24,6 +24,11 @@ Validation = Literal["none", "train", "gt"]
 PairBy = Literal["epoch", "solver", "model"]
 Pairs = Literal["widest", "all"]
 FileFormat = Literal["jsonl", "parquet", "arrow"]
+KIND_OF_METHOD: dict[str, Kind] = {
+    **{"sft": "sft", "dpo": "preference", "kto": "unpaired", "reward": "preference", "few_shot": "few_shot"},
+    **dict.fromkeys(("grpo", "rloo", "reinforcement"), "prompts"),
+}
+"""The kind of dataset that each training method learns from."""
 OPTIONS_BY_KIND: dict[str, tuple[str, ...]] = {
     "form": ("sft",),
     "reasoning": ("sft", "preference", "unpaired"),

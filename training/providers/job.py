@@ -19,6 +19,7 @@ from typing import Any
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.graders.openai_export import needs_target
 from truthgym.training.conversion.openai_format import TRACE, preference, reinforcement, supervised
+from truthgym.training.conversion.options import KIND_OF_METHOD
 from truthgym.training.files import CARD, card_metadata, folder_lock, hash_dataset, write_atomically
 from truthgym.training.providers.provider import FineTuningProvider, JobSpec, JobStatus, error_text, translate_errors
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, read_card, write_card
@@ -27,8 +28,6 @@ Line = dict[str, Any]
 MIN_ROWS = {"train": 10, "validation": 1}
 """Fewest rows of a file that OpenAI accepts."""
 CONVERTERS = {"sft": supervised, "dpo": preference, "reinforcement": reinforcement}
-KINDS = {"sft": "sft", "dpo": "preference", "reinforcement": "prompts"}
-"""The kind of dataset that each method converts. A dataset of the kind `openai` is uploaded as it is."""
 REQUIRED = {"sft": ("messages",), "dpo": ("input", "preferred_output"), "reinforcement": ("messages",)}
 """Keys by which a row of the kind `openai` is recognised."""
 
@@ -156,12 +155,12 @@ def _watch(job: Job, provider: FineTuningProvider, poll: float, log: Callable[[s
 
 
 def upload_lines(spec: JobSpec, provider: str) -> dict[str, list[bytes]]:
-    """Make the lines of each split of a dataset."""
-    kind = card_metadata(spec.dataset).get("kind")
-    if kind not in (None, "openai", KINDS[spec.method]):
+    """Make the lines of each split of a dataset. One of the kind `openai` is uploaded as it is."""
+    kind, needed = card_metadata(spec.dataset).get("kind"), KIND_OF_METHOD[spec.method]
+    if kind not in (None, "openai", needed):
         raise bad_input(
-            f"{spec.dataset} is a dataset of kind {kind}, but {spec.method} needs kind {KINDS[spec.method]}; make it "
-            f"with `truthgym convert LOGS --to {KINDS[spec.method]} --out FOLDER`"
+            f"{spec.dataset} is a dataset of kind {kind}, but {spec.method} needs kind {needed}; make it with "
+            f"`truthgym convert LOGS --to {needed} --out FOLDER`"
         )
     if not (spec.dataset / "train.jsonl").is_file():
         raise bad_input(f"{spec.dataset} has no train.jsonl; convert the logs with --file-format jsonl")
@@ -210,7 +209,7 @@ def _line(row: Mapping[str, Any], method: str, provider: str, where: str) -> Lin
     else:
         raise bad_input(
             f"{where}: not a row for {method} (its keys are {', '.join(row)}); make the dataset with "
-            f"`truthgym convert LOGS --to {KINDS[method]}`"
+            f"`truthgym convert LOGS --to {KIND_OF_METHOD[method]}`"
         )
     return _for_together(line) if provider == "together" else line
 

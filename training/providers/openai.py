@@ -82,22 +82,22 @@ class OpenAIProvider:
     def status(self, job: str) -> JobStatus:
         """Get the state of a job with its latest 100 events, and its outcome once it has ended."""
         jobs = self.client.fine_tuning.jobs
-        found = jobs.retrieve(job)
-        status = JobStatus(found.status, [event.message for event in jobs.list_events(job, limit=100).data][::-1])
-        if found.status in ("failed", "cancelled"):
-            status.failure = ": ".join(filter(None, [found.status, found.error.message if found.error else None]))
-        if found.status != "succeeded":
+        remote = jobs.retrieve(job)
+        status = JobStatus(remote.status, [event.message for event in jobs.list_events(job, limit=100).data][::-1])
+        if remote.status in ("failed", "cancelled"):
+            status.failure = ": ".join(filter(None, [remote.status, remote.error.message if remote.error else None]))
+        if remote.status != "succeeded":
             return status
-        status.model = f"openai/{found.fine_tuned_model}"
-        for file in found.result_files:
+        status.model = f"openai/{remote.fine_tuned_model}"
+        for file in remote.result_files:
             status.curve += read_curve(self.client.files.content(file).text)
-        method = getattr(found.method, found.method.type) if found.method else None
-        used = found.hyperparameters.model_dump() | {"seed": found.seed}
+        method = getattr(remote.method, remote.method.type) if remote.method else None
+        used = remote.hyperparameters.model_dump() | {"seed": remote.seed}
         if method is not None and method.hyperparameters:
             used |= method.hyperparameters.model_dump(exclude_none=True)
         status.notes.append("It used " + ", ".join(f"{name} {value}" for name, value in used.items() if value) + ".")
-        if found.trained_tokens:
-            status.notes.append(f"OpenAI counted {found.trained_tokens:,} trained tokens.")
+        if remote.trained_tokens:
+            status.notes.append(f"OpenAI counted {remote.trained_tokens:,} trained tokens.")
         points = sorted(jobs.checkpoints.list(job), key=lambda point: point.step_number)
         if points:
             names = (f"`openai/{point.fine_tuned_model_checkpoint}` (step {point.step_number})" for point in points)

@@ -64,21 +64,21 @@ class TogetherProvider:
     def status(self, job: str) -> JobStatus:
         """Get the state of a job with its events, and its outcome once it has ended."""
         jobs = self.client.fine_tuning
-        found, events = jobs.retrieve(job), jobs.list_events(job).data
-        status = JobStatus(found.status, [event.message for event in events])
-        if found.status in ("error", "cancelled"):
+        remote, events = jobs.retrieve(job), jobs.list_events(job).data
+        status = JobStatus(remote.status, [event.message for event in events])
+        if remote.status in ("error", "cancelled"):
             reasons = [event.message for event in events if event.type == "job_error" or event.level == "error"]
-            status.failure = ": ".join([found.status, *reasons[-1:]])
-        if found.status != "completed":
+            status.failure = ": ".join([remote.status, *reasons[-1:]])
+        if remote.status != "completed":
             return status
-        status.model = f"together/{found.x_model_output_name}"
-        used = {name: getattr(found, name) for name in ("n_epochs", "batch_size", "learning_rate")}
+        status.model = f"together/{remote.x_model_output_name}"
+        used = {name: getattr(remote, name) for name in ("n_epochs", "batch_size", "learning_rate")}
         status.notes = [
             "Together answers from it once it is deployed on an endpoint, which is billed by the minute.",
             "It used " + ", ".join(f"{name} {value}" for name, value in used.items() if value) + ".",
         ]
-        if found.token_count:
-            status.notes.append(f"Together counted {found.token_count:,} tokens.")
+        if remote.token_count:
+            status.notes.append(f"Together counted {remote.token_count:,} tokens.")
         curve: dict[float, dict[str, float]] = {}
         for row in jobs.list_metrics(job).metrics or []:  # training and validation losses are in separate rows
             point = {key.replace("train/", "").replace("eval/", "eval_"): value for key, value in row.items()}

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.splits import split_of
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import direction
+from truthgym.training.conversion.options import KIND_OF_METHOD
 from truthgym.training.files import card_metadata, folder_lock, hash_dataset
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ TEMPLATE_TOKENS = 8
 """An upper estimate of the tokens that a chat template adds to each message."""
 TOKENIZED_ROWS = 8
 """Number of rows, those with the most bytes, that are tokenised to find the longest."""
-CONVERT_TO = {"sft": "sft", "dpo": "preference", "kto": "unpaired", "reward": "preference"}
-"""The kind of dataset that logs are converted to for each method."""
 
 
 @dataclass
@@ -107,7 +106,7 @@ def load_data(
         kind = card_metadata(folder).get("kind") if folder.is_dir() else None
         raise bad_input(
             f"The dataset {name}{f' of kind {kind}' if kind else ''} has the columns {', '.join(rows.column_names)}, "
-            f"but {method} reads {readable}; convert with --to {CONVERT_TO[method]}."
+            f"but {method} reads {readable}; convert with --to {KIND_OF_METHOD[method]}."
         )
     if {"image", "images"} & set(rows.column_names):
         raise bad_input(
@@ -291,7 +290,7 @@ def converted_logs(method: str, parsed: Namespace) -> Iterator[Path | None]:
     folder = Path(parsed.output_dir) / f".data-{name}-{os.environ.get('RANK', '0')}"
     with folder_lock(folder):
         try:
-            convert(parsed.log, cast(Any, CONVERT_TO[method]), folder, overwrite=True)
+            convert(parsed.log, KIND_OF_METHOD[method], folder, overwrite=True)
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)

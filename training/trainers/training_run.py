@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from truthgym.evallog.errors import bad_input
 from truthgym.models.reward_models.encoding import NOTE
 from truthgym.training.files import RESULTS_FILE, STATE_FILE, folder_lock, hash_model, write_atomically
-from truthgym.training.lineage import digest_of, record, store_of
+from truthgym.training.lineage import record_failure, store_of
+from truthgym.training.trainers import memory
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.dataset import (
@@ -27,17 +28,6 @@ from truthgym.training.trainers.dataset import (
     load_data,
     longest_row,
     move_dataset,
-)
-from truthgym.training.trainers.memory import (
-    Head,
-    Shape,
-    device_memory,
-    memory_report,
-    model_class,
-    predict,
-    process_memory,
-    shape_of,
-    workload,
 )
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
 from truthgym.training.trainers.options import (
@@ -54,7 +44,7 @@ if TYPE_CHECKING:
     from peft import PeftConfig
     from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
-HEADS: dict[str, Head] = {"reward": "reward", "process_reward": "steps", "rubric_reward": "reward"}
+HEADS: dict[str, memory.Head] = {"reward": "reward", "process_reward": "steps", "rubric_reward": "reward"}
 """The output of a model that writes no text, by method of its card."""
 CURVE_METRICS = (
     *("step", "epoch", "loss", "eval_loss"),
@@ -208,7 +198,7 @@ class Run:
 
         unset_hf_deepspeed_config()  # this process loads the base unsharded
         labels = {"num_labels": trained.config.num_labels} if self.method in HEADS else {}
-        kind = model_class(HEADS.get(self.method, "words"))
+        kind = memory.model_class(HEADS.get(self.method, "words"))
         model = kind.from_pretrained(self.base, **self.model_kwargs, **labels)
         if len(self.tokenizer) > model.get_input_embeddings().num_embeddings:
             model.resize_token_embeddings(len(self.tokenizer))
@@ -227,18 +217,10 @@ class Run:
         try:
             yield
         except BaseException as error:
-            cancelled = isinstance(error, KeyboardInterrupt | SystemExit)
-            failure = {"stage": "train", "type": type(error).__name__, "message": str(error)[:500]}
             if is_main_process():
-                record(
-                    "train",
-                    {f"{self.folder.name} (unfinished)": digest_of(f"{self.folder.name} (unfinished)")},
-                    origins(self.base, self.base_hash, self.dataset) | self.rewards,
-                    store=store_of(self.folder),
-                    status="cancelled" if cancelled else "failed",
-                    parameters={"method": self.method, "base": self.base, "settings": self.settings},
-                    failure=failure,
-                )
+                parents = origins(self.base, self.base_hash, self.dataset) | self.rewards
+                settings = {"method": self.method, "base": self.base, "settings": self.settings}
+                record_failure("train", self.folder.name, error, parents, store_of(self.folder), settings)
             raise
 
     def card(self, curve: list[dict[str, float]], notes: list[str]) -> ModelCard:
@@ -289,7 +271,7 @@ def prepare(method: str, raw: RawOptions) -> Run:
             check_template(data, tokenizer)
         kind = "process_reward" if data.steps else "rubric_reward" if data.criteria else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
-        shape = shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))
+        shape = memory.shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))
         arguments = build_options(method, parsed, data.validation is not None)
         run = name_run(kind, arguments, parsed, data, tokenizer, dataset)
         if not acquire_folder(run, lock):
@@ -344,14 +326,16 @@ def acquire_folder(run: Run, lock: ExitStack) -> bool:
     return not run.finished
 
 
-def make_ready(run: Run, parsed: Namespace, shape: Shape, longest: int, rollouts: int = 0) -> None:
+def make_ready(run: Run, parsed: Namespace, shape: memory.Shape, longest: int, rollouts: int = 0) -> None:
     """Print the predicted memory for rows of at most `longest` tokens, and delete a model that is to be replaced."""
     training = run.arguments.training
     mixed = bool(training.bf16 or training.fp16)
-    load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed, rollouts)
+    load = memory.workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed, rollouts)
     configuration = launched_configuration(training.world_size)
-    need = predict(shape, load, configuration, training.world_size)
-    log_main(memory_report(need, device_memory(), configuration, training.world_size, process_memory()))
+    need = memory.predict(shape, load, configuration, training.world_size)
+    log_main(
+        memory.memory_report(need, memory.device_memory(), configuration, training.world_size, memory.process_memory())
+    )
     if parsed.overwrite and run.folder.exists() and is_main_process():
         for path in run.folder.iterdir():
             if path.is_dir() and path.name != "data":  # the run that replaces it may read them
