@@ -1,9 +1,21 @@
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+
+def forked(*functions: Callable[[], object]) -> list[int | None]:
+    """Run functions at once in processes forked from this one, where all is imported, and return how each ended."""
+    processes = [get_context("fork").Process(target=function) for function in functions]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=240)
+        process.kill()
+    return [process.exitcode for process in processes]
 
 
 @pytest.fixture(scope="session")

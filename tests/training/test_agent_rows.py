@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from inspect_ai import eval
 
-from tests.training.converted import Rows, rows
+from tests.fixtures import QUIET
+from tests.training.converted import rows
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.agents import agent_bench_mini
-from truthgym.training.conversion.options import ConversionConfig, Selection
+from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 
 
@@ -17,39 +18,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs of an oracle and an agent that is always wrong on the train split, and of the oracle on the test split."""
     place = tmp_path_factory.mktemp("agents")
     for split, models in (("train", ["oracle", "looking_busy"]), ("test", ["oracle"])):
-        named = [f"reference/{name}" for name in models]
-        done = eval(
-            agent_bench_mini(n=2, split=split), model=named, log_dir=str(place / split), display="log",
-            log_realtime=False, score_display=False,
-        )  # fmt: skip
-        assert all(log.status == "success" for log in done)
+        agents, task = [f"reference/{name}" for name in models], agent_bench_mini(n=2, split=split)
+        logs = eval(task, model=agents, log_dir=str(place / split), score_display=False, **QUIET)
+        assert all(log.status == "success" for log in logs)
     return place
 
 
-@pytest.fixture(scope="module")
-def made(folder: Path) -> Rows:
-    out = folder / "rows"
-    convert([folder / "train"], ConversionConfig("sft"), out, Selection(score="agent_answer/both", threshold=1.0))
-    return rows(out)
-
-
-def test_only_economical_right_trajectories_are_taken(made: Rows) -> None:
-    assert {row["model"] for row in made} == {"reference/oracle"}
-    assert len({row["sample_id"] for row in made}) == 2
-
-
-def test_each_call_and_the_answer_is_a_completion(made: Rows) -> None:
-    for sample in {row["sample_id"] for row in made}:
-        own = [row for row in made if row["sample_id"] == sample]
-        called = [row["completion"][0].get("tool_calls") for row in own]
-        assert all(called[:-1])
-        assert not called[-1]
+def test_calls_of_economical_right_trajectories_are_completions_with_tools(folder: Path) -> None:
+    convert([folder / "train"], "sft", folder / "rows", Selection(score="agent_answer/both", threshold=1.0))
+    trained = rows(folder / "rows")
+    assert {row["model"] for row in trained} == {"reference/oracle"}
+    samples = {row["sample_id"] for row in trained}
+    assert len(samples) == 2
+    for sample in samples:
+        own = [row for row in trained if row["sample_id"] == sample]
+        calls = [bool(row["completion"][0].get("tool_calls")) for row in own]
+        assert calls == [True] * (len(own) - 1) + [False]
         assert "Answer: " in own[-1]["completion"][0]["content"]
         assert all(row["prompt"][-1]["role"] == "tool" for row in own[1:])
-
-
-def test_rows_have_the_tools_as_trl_reads_them(made: Rows) -> None:
-    for row in made:
+    for row in trained:
         assert [tool["function"]["name"] for tool in row["tools"]] == ["search", "retrieve", "attachment"]
         assert row["tools"][0]["function"]["parameters"]["required"] == ["query"]
         assert row["split"] == "train"
@@ -57,4 +44,4 @@ def test_rows_have_the_tools_as_trl_reads_them(made: Rows) -> None:
 
 def test_worlds_of_the_evaluation_are_refused(folder: Path) -> None:
     with pytest.raises(BadInput, match="reserved for evaluation; evaluate on another one"):
-        convert([folder / "test"], ConversionConfig("sft"), folder / "none")
+        convert([folder / "test"], "sft", folder / "none")

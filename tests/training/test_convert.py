@@ -3,16 +3,21 @@
 import json
 import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import eval
-from inspect_ai.log import EvalLog, EvalSampleLimit
+from inspect_ai.log import EvalError, EvalLog, EvalSampleLimit, ProvenanceData
+from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ContentImage, ContentReasoning, ContentText
+from inspect_ai.tool import ToolCall
 
 from tests.training.converted import brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
+from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.examples import read_examples
+from truthgym.solvers.few_shot import few_shot
 from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
@@ -37,8 +42,6 @@ def direct_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def steps_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Beliefs after every step of a chain of thought."""
-    from truthgym.solvers.chain_of_thought import chain_of_thought
-
     by_step = {"martingale": {"per": "step"}, "brier": {}}
     return ran(tmp_path_factory.mktemp("steps"), paradigms=by_step, solver=chain_of_thought(steps=2), epochs=1)
 
@@ -47,8 +50,8 @@ def steps_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def edited(direct_log: Path, tmp_path: Path) -> Callable[..., Path]:
     """The log of the direct run, changed by a function of its log, under another name."""
 
-    def make(change: Callable[[EvalLog], None], name: str = "edited.eval", of: Path = direct_log) -> Path:
-        return edit_log(of, tmp_path / "logs" / name, change)
+    def make(change: Callable[[EvalLog], None], name: str = "edited.eval", source: Path = direct_log) -> Path:
+        return edit_log(source, tmp_path / "logs" / name, change)
 
     return make
 
@@ -57,25 +60,19 @@ def test_the_top_share_by_brier_score_is_the_lowest(direct_log: Path, tmp_path: 
     result = convert([direct_log], "sft", tmp_path / "d", Selection(top=0.25))
     train = of_split(direct_log, "train")
     expected = sorted(brier(sample) for sample in train)[: len(train) // 4]
-    found = rows(tmp_path / "d")
-    assert sorted(row["score"] for row in found) == expected
+    chosen = rows(tmp_path / "d")
+    assert sorted(row["score"] for row in chosen) == expected
     assert result.left_out["questions of the test split, which are reserved for evaluation"] == len(
         of_split(direct_log, "test")
     )
     assert result.samples == 120 == sum(result.left_out.values()) + result.rows["train"]
     by_uuid = {sample.uuid: sample for sample in train}
-    for row in found:
+    for row in chosen:
         sample = by_uuid[row["sample_uuid"]]
         assert (row["sample_id"], row["epoch"], row["event"]) == (sample.id, sample.epoch, sample.metadata["event"])
         assert row["prompt"] == [{"role": m.role, "content": m.text} for m in sample.messages[:-1]]
         assert row["completion"] == [{"role": "assistant", "content": sample.messages[-1].text}]
         assert (row["model"], row["solver"], row["split"]) == ("reference/bayesian", "truthgym/direct", "train")
-
-
-def test_a_higher_is_better_score_selects_the_highest(direct_log: Path, tmp_path: Path) -> None:
-    convert([direct_log], "sft", tmp_path / "d", Selection(score="brier/spherical_score", count=5))
-    convert([direct_log], "sft", tmp_path / "e", Selection(score="brier_score", count=5))
-    assert {row["sample_uuid"] for row in rows(tmp_path / "d")} == {row["sample_uuid"] for row in rows(tmp_path / "e")}
 
 
 def test_threshold_side_and_best_of_each_question(direct_log: Path, tmp_path: Path) -> None:
@@ -89,6 +86,9 @@ def test_threshold_side_and_best_of_each_question(direct_log: Path, tmp_path: Pa
     for sample in train:
         best[sample.id] = min(best.get(sample.id, 1.0), brier(sample))
     assert {row["sample_id"]: row["score"] for row in rows(tmp_path / "c")} == best
+    for name, score in (("d", "brier/spherical_score"), ("e", "brier_score")):  # of the one the highest is better
+        convert([direct_log], "sft", tmp_path / name, Selection(score=score, count=5))
+    assert {row["sample_uuid"] for row in rows(tmp_path / "d")} == {row["sample_uuid"] for row in rows(tmp_path / "e")}
 
 
 def test_ties_are_broken_by_the_seed(edited: Callable[..., Path], tmp_path: Path) -> None:
@@ -107,8 +107,6 @@ def test_ties_are_broken_by_the_seed(edited: Callable[..., Path], tmp_path: Path
 def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Path) -> None:
     def spoil(log: EvalLog) -> None:
         first = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
-        from inspect_ai.log import EvalError, ProvenanceData
-
         first[0].error = EvalError(message="broke", traceback="", traceback_ansi="")
         first[1].limit = EvalSampleLimit(type="token", limit=10)
         first[2].invalidation = ProvenanceData(author="us", reason="a test")
@@ -155,10 +153,12 @@ def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable
     edited(shard, "shard.eval")
     (logs / "whole.shards" / "1").mkdir(parents=True)
     (logs / "shard.eval").rename(logs / "whole.shards" / "1" / "shard.eval")
-    done = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
-    assert done.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(done.out)})
-    assert done.left_out["logs of runs that another log here completes"] == 1
-    assert done.left_out["samples that another log also holds"] == 120
+    result = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
+    assert (
+        result.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(result.out)})
+    )
+    assert result.left_out["logs of runs that another log here completes"] == 1
+    assert result.left_out["samples that another log also holds"] == 120
     (logs / "whole.eval").unlink()
     (logs / "copy.eval").unlink()
     shutil.rmtree(logs / "whole.shards")
@@ -188,17 +188,10 @@ def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[...,
     def train_only(log: EvalLog) -> None:
         log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
 
-    log = edited(train_only)
-    for name, validation in (("part", "train"), ("gt", "gt")):
-        settings = ConversionConfig("sft", validation=validation)  # type: ignore[arg-type]
-        convert([log], settings, tmp_path / name, Selection(threshold=0.2))
+    convert([edited(train_only)], ConversionConfig("sft", validation="train"), tmp_path / "part", Selection(top=1.0))
     train, others = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
+    assert others
     assert not {row["event"] for row in train} & {row["event"] for row in others}
-    assert rows(tmp_path / "gt") == train
-    # Of the questions held out, what is on the side of the outcome, however it was scored.
-    scores = [row["score"] for row in rows(tmp_path / "gt", "validation")]
-    assert max(scores) < 0.25
-    assert len(scores) >= len(others)
 
 
 def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: Path, tmp_path: Path) -> None:
@@ -206,10 +199,10 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
     best: dict[str, list[float]] = {}
     for sample in of_split(direct_log, "train"):
         best.setdefault(str(sample.id), []).append(brier(sample))
-    found = rows(tmp_path / "epoch")
+    pairs = rows(tmp_path / "epoch")
     wide = {name: max(scores) - min(scores) for name, scores in best.items() if max(scores) > min(scores)}
-    assert {row["sample_id"]: row["margin"] for row in found} == pytest.approx(wide)
-    for row in found:
+    assert {row["sample_id"]: row["margin"] for row in pairs} == pytest.approx(wide)
+    for row in pairs:
         assert row["score"] == min(best[row["sample_id"]])
         assert row["chosen"] != row["rejected"]
     several = convert([direct_log], ConversionConfig("preference", pairs="all", margin=0.05), tmp_path / "all")
@@ -235,9 +228,9 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
 def test_steps_are_labelled_by_their_change_of_belief(steps_log: Path, tmp_path: Path) -> None:
     convert([steps_log], "steps", tmp_path / "d")
     by_uuid = {sample.uuid: sample for sample in of_split(steps_log, "train")}
-    found = rows(tmp_path / "d")
-    assert len(found) == len(by_uuid)
-    for row in found:
+    labelled = rows(tmp_path / "d")
+    assert len(labelled) == len(by_uuid)
+    for row in labelled:
         sample = by_uuid[row["sample_uuid"]]
         assert sample.scores
         beliefs = (sample.scores["martingale"].metadata or {})["beliefs"]
@@ -252,16 +245,14 @@ def test_steps_are_labelled_by_their_change_of_belief(steps_log: Path, tmp_path:
 
 def test_every_reply_is_a_row(steps_log: Path, tmp_path: Path) -> None:
     convert([steps_log], "sft", tmp_path / "d", Selection(count=1))
-    found = rows(tmp_path / "d")
-    assert [len(row["prompt"]) for row in found] == [1, 3, 5]
-    assert found[2]["prompt"][:3] == [*found[0]["prompt"], *found[0]["completion"], found[1]["prompt"][2]]
+    replies = rows(tmp_path / "d")
+    assert [len(row["prompt"]) for row in replies] == [1, 3, 5]
+    assert replies[2]["prompt"][:3] == [*replies[0]["prompt"], *replies[0]["completion"], replies[1]["prompt"][2]]
     convert([steps_log], ConversionConfig("sft", form="messages"), tmp_path / "m", Selection(count=1))
-    assert rows(tmp_path / "m")[0]["messages"] == [*found[2]["prompt"], *found[2]["completion"]]
+    assert rows(tmp_path / "m")[0]["messages"] == [*replies[2]["prompt"], *replies[2]["completion"]]
 
 
 def test_untrainable_messages_are_context(tmp_path: Path, direct_log: Path) -> None:
-    from truthgym.solvers.few_shot import few_shot
-
     log = ran(tmp_path / "logs", solver=few_shot(str(direct_log), count=2), epochs=1)
     convert([log], "sft", tmp_path / "d", Selection(count=2))
     for row in rows(tmp_path / "d"):
@@ -272,23 +263,23 @@ def test_untrainable_messages_are_context(tmp_path: Path, direct_log: Path) -> N
 
 def test_prompts_are_one_row_per_question(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "prompts", tmp_path / "d")
-    found = rows(tmp_path / "d")
-    assert len(found) == len({row["sample_id"] for row in found}) == len(of_split(direct_log, "train")) // 3
-    assert all(row["target"] in ("yes", "no") and row["proposition"] and row["posterior"] for row in found)
-    assert all(message["role"] == "user" for row in found for message in row["prompt"])
+    prompts = rows(tmp_path / "d")
+    assert len(prompts) == len({row["sample_id"] for row in prompts}) == len(of_split(direct_log, "train")) // 3
+    assert all(row["target"] in ("yes", "no") and row["proposition"] and row["posterior"] for row in prompts)
+    assert all(message["role"] == "user" for row in prompts for message in row["prompt"])
 
 
 def test_labels_mark_the_better_half(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "unpaired", tmp_path / "d")
-    found = rows(tmp_path / "d")
-    good = [row["score"] for row in found if row["label"]]
-    bad = [row["score"] for row in found if not row["label"]]
-    assert len(found) == len(of_split(direct_log, "train"))
+    labelled = rows(tmp_path / "d")
+    good = [row["score"] for row in labelled if row["label"]]
+    bad = [row["score"] for row in labelled if not row["label"]]
+    assert len(labelled) == len(of_split(direct_log, "train"))
     assert max(good) < min(bad)
-    assert len(good) > len(found) / 4 < len(bad)
+    assert len(good) > len(labelled) / 4 < len(bad)
     convert([direct_log], "unpaired", tmp_path / "t", Selection(threshold=0.05))
     assert all(row["label"] == (row["score"] <= 0.05) for row in rows(tmp_path / "t"))
-    assert len(rows(tmp_path / "t")) == len(found)
+    assert len(rows(tmp_path / "t")) == len(labelled)
 
 
 def test_examples_are_read_by_few_shot(direct_log: Path, tmp_path: Path) -> None:
@@ -324,8 +315,6 @@ def test_load_dataset_reads_the_folder(direct_log: Path, tmp_path: Path, file_fo
 
 
 def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
-    from hashlib import sha256
-
     convert([direct_log], "sft", tmp_path / "d", Selection(top=0.2))
     facts = card_metadata(tmp_path / "d")
     assert facts["kind"] == "sft"
@@ -337,17 +326,12 @@ def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
 
 
 def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], tmp_path: Path) -> None:
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ContentReasoning, ContentText
-    from inspect_ai.tool import ToolCall
-
     def think(log: EvalLog) -> None:
         samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
         for number, sample in enumerate(samples):
             reply = sample.messages[-1]
-            reply.content = [
-                ContentReasoning(reasoning="Let me count.", redacted=number == 0),
-                ContentText(text=reply.text),
-            ]
+            thought = ContentReasoning(reasoning="Let me count.", redacted=number == 0)
+            reply.content = [thought, ContentText(text=reply.text)]
             called = ChatMessageAssistant(
                 content="", source="generate", tool_calls=[ToolCall(id="c1", function="count", arguments={"of": "a"})]
             )
@@ -377,7 +361,6 @@ def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], t
 
 def test_images_have_their_own_column(edited: Callable[..., Path], tmp_path: Path) -> None:
     from datasets import load_dataset
-    from inspect_ai.model import ContentImage, ContentText
 
     pixel = (
         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -397,5 +380,5 @@ def test_images_have_their_own_column(edited: Callable[..., Path], tmp_path: Pat
     assert row["images"][0].size == (1, 1)
     assert [block["type"] for block in row["prompt"][0]["content"]] == ["image", "text"]
     convert([log], "openai", tmp_path / "o", Selection(count=2))
-    shown = rows(tmp_path / "o")[0]["messages"][0]["content"]
-    assert shown[0]["image_url"]["url"] == pixel
+    blocks = rows(tmp_path / "o")[0]["messages"][0]["content"]
+    assert blocks[0]["image_url"]["url"] == pixel

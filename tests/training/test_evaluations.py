@@ -15,7 +15,7 @@ from truthgym.training.evaluations import add_evaluations, format_interval, form
 from truthgym.training.lineage import Lineage
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
-Made = tuple[Path, Path, Path]
+ModelAndLogs = tuple[Path, Path, Path]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def base_logs(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
 
 
 @pytest.fixture
-def model_and_logs(base_logs: list[EvalLog], tmp_path: Path) -> Made:
+def model_and_logs(base_logs: list[EvalLog], tmp_path: Path) -> ModelAndLogs:
     """A card, and a log of its base and one of its model."""
     folder = tmp_path / "trained" / "tiny-sft-1"
     (tmp_path / "tiny").mkdir()
@@ -44,14 +44,13 @@ def model_and_logs(base_logs: list[EvalLog], tmp_path: Path) -> Made:
     return folder, logs[0], logs[1]
 
 
-def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -> None:
+def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: ModelAndLogs) -> None:
     folder, base, trained = model_and_logs
     add_evaluations(folder, [base, trained])
     add_evaluations(folder, [base])
     statements = [statement for statement in Lineage([folder]).statements.values() if statement.event == "eval"]
-    assert sorted(str(statement.subjects[0].path) for statement in statements) == sorted(
-        [str(base.resolve()), str(trained.resolve())]
-    ), "each log once"
+    assert {statement.subjects[0].path for statement in statements} == {base.resolve(), trained.resolve()}
+    assert len(statements) == 2, "each log once"
     evals = read_card(folder).evals
     for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
         in_log = metrics(read_eval_log(str(path)))
@@ -67,19 +66,17 @@ def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -
                 by_question.setdefault(str(sample.id), []).append(sample.scores["brier"].as_dict()["brier_score"])  # type: ignore[arg-type]
         means.append({question: float(np.mean(values)) for question, values in by_question.items()})
     expected = mean_estimate([means[1][question] - means[0][question] for question in means[0]])
-    (found,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
-    assert found["n"] == expected.n == len(means[0])
-    assert found["mde"] == pytest.approx(expected.mde)
-    assert [found[key] for key in ("difference", "lower", "upper")] == pytest.approx(
-        [expected.estimate, expected.lower, expected.upper]
-    )
+    (change,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
+    assert change["n"] == expected.n == len(means[0])
+    values = [change[key] for key in ("difference", "lower", "upper", "mde")]
+    assert values == pytest.approx([expected.estimate, expected.lower, expected.upper, expected.mde])
     text = (folder / "README.md").read_text()
-    interval = f"[{found['lower']:.4f}, {found['upper']:.4f}]"
-    assert f"| {found['difference']:.4f} | {interval} | {found['mde']:.4f} | {found['n']} |" in text
+    interval = f"[{change['lower']:.4f}, {change['upper']:.4f}]"
+    assert f"| {change['difference']:.4f} | {interval} | {change['mde']:.4f} | {change['n']} |" in text
     assert "Questions of the train split may have been trained on" in text
 
 
-def test_the_newest_pass_of_a_scorer_counts(model_and_logs: Made) -> None:
+def test_the_newest_pass_of_a_scorer_counts(model_and_logs: ModelAndLogs) -> None:
     folder, base, trained = model_and_logs
     for path, grade in ((base, 0.5), (trained, 0.2)):
         log = score(read_eval_log(str(path)), brier(), model="none/none", display="log")
@@ -98,7 +95,7 @@ def test_the_newest_pass_of_a_scorer_counts(model_and_logs: Made) -> None:
     assert not any("brier1" in name for name in rows)
 
 
-def test_logs_are_added_one_by_one_and_counted_once(model_and_logs: Made) -> None:
+def test_logs_are_added_one_by_one_and_counted_once(model_and_logs: ModelAndLogs) -> None:
     folder, base, trained = model_and_logs
     add_evaluations(folder, [base])
     assert "trained minus base" not in (folder / "README.md").read_text()
@@ -113,22 +110,17 @@ def test_logs_are_added_one_by_one_and_counted_once(model_and_logs: Made) -> Non
     assert [entry["log"] for entry in kept if "figures" in entry] == [str(base), str(trained)]
 
 
-def test_a_log_of_another_model_is_refused(model_and_logs: Made, tmp_path: Path) -> None:
-    folder, base, _ = model_and_logs
+def test_logs_of_another_model_or_of_other_arguments(model_and_logs: ModelAndLogs, tmp_path: Path) -> None:
+    folder, base, trained = model_and_logs
     log = read_eval_log(str(base))
-    log.eval.model = "openai/gpt-5-mini"
+    log.eval.model, model = "openai/gpt-5-mini", log.eval.model
     write_eval_log(log, str(tmp_path / "other.eval"))
     with pytest.raises(BadInput, match="is of the model openai/gpt-5-mini, which is neither"):
         add_evaluations(folder, [tmp_path / "other.eval"])
     with pytest.raises(BadInput, match="There is no"):
         add_evaluations(folder, [tmp_path / "missing"])
-
-
-def test_questions_of_other_arguments_are_not_compared(model_and_logs: Made) -> None:
-    """A task with another seed has other questions under the same ids."""
-    folder, base, trained = model_and_logs
-    log = read_eval_log(str(base))
-    log.eval.task_args = log.eval.task_args | {"seed": 99}
+    # A task with another seed has other questions under the same ids.
+    log.eval.model, log.eval.task_args = model, log.eval.task_args | {"seed": 99}
     write_eval_log(log, str(base))
     add_evaluations(folder, [base, trained])
     assert all("figures" in entry for entry in read_card(folder).evals)

@@ -16,7 +16,7 @@ BYTES = b"weights"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def artifacts(tmp_path: Path) -> Path:
     """A log, the dataset that was made from it, and the model that was made from that."""
     for name in ("logs", "data", "model"):
         (tmp_path / name).mkdir()
@@ -31,67 +31,61 @@ def made(tmp_path: Path) -> Path:
 
 
 def verify(place: Path) -> tuple[int, str]:
-    done = CliRunner().invoke(command, ["verify", str(place)])
-    return done.exit_code, done.output
+    result = CliRunner().invoke(command, ["verify", str(place)])
+    return result.exit_code, result.output
 
 
-def test_a_statement_is_in_totos_form_under_its_own_digest(made: Path) -> None:
-    (path,) = (made / "model" / FOLDER).iterdir()
+def test_a_statement_is_in_totos_form_under_its_own_digest(artifacts: Path) -> None:
+    (path,) = (artifacts / "model" / FOLDER).iterdir()
     assert path.name == f"{sha256(path.read_bytes()).hexdigest()}.json"
     content = json.loads(path.read_text())
     assert content["_type"] == "https://in-toto.io/Statement/v1"
     (subject,) = content["subject"]
-    assert subject == {"name": "model", "uri": "file:model", "digest": {"sha256": digest_of(made / "model")}}
+    assert subject == {"name": "model", "uri": "file:model", "digest": {"sha256": digest_of(artifacts / "model")}}
     assert content["predicateType"].endswith("/train/v1")
     assert content["predicate"]["buildDefinition"]["externalParameters"] == {"lr": 1e-4, "nan": None}
     assert content["predicate"]["result"]["status"] == "succeeded"
-    assert str(made) not in path.read_text(), "the folders may move together"
+    assert str(artifacts) not in path.read_text(), "the folders may move together"
 
 
-def test_show_follows_the_digests(made: Path) -> None:
-    done = CliRunner().invoke(command, ["show", str(made / "model")])
-    lines = [line.strip().split()[0] for line in done.output.splitlines()]
+def test_show_follows_the_digests(artifacts: Path) -> None:
+    assert verify(artifacts / "model") == (0, "2 statements, 0 faults\n")
+    result = CliRunner().invoke(command, ["show", str(artifacts / "model")])
+    lines = [line.strip().split()[0] for line in result.output.splitlines()]
     assert lines == ["model", "Qwen/Qwen3@main", "data", "logs/a.eval"]
-    moved = made.rename(made.with_name("moved"))
-    assert CliRunner().invoke(command, ["show", str(moved / "model")]).output == done.output
-
-
-def test_what_is_intact_has_no_faults(made: Path) -> None:
-    assert verify(made / "model") == (0, "2 statements, 0 faults\n")
+    moved = artifacts.rename(artifacts.with_name("moved"))
+    assert CliRunner().invoke(command, ["show", str(moved / "model")]).output == result.output
 
 
 @pytest.mark.parametrize("name", ["model/model.safetensors", "data/train.jsonl", "logs/a.eval"])
-def test_one_changed_byte_is_found(made: Path, name: str) -> None:
-    content = bytearray((made / name).read_bytes())
+def test_one_changed_byte_is_found(artifacts: Path, name: str) -> None:
+    content = bytearray((artifacts / name).read_bytes())
     content[0] ^= 1
-    (made / name).write_bytes(content)
-    status, output = verify(made)
+    (artifacts / name).write_bytes(content)
+    status, output = verify(artifacts)
     assert status == 1
     assert "changed" in output
     assert name.split("/")[0] in output
-    (statement,) = (made / "model" / FOLDER).iterdir()
+    (statement,) = (artifacts / "model" / FOLDER).iterdir()
     statement.write_bytes(statement.read_bytes()[:-1] + b" ")
-    assert "its content has another digest than its name" in verify(made / "model")[1]
+    assert "its content has another digest than its name" in verify(artifacts / "model")[1]
 
 
-def test_a_missing_parent_is_reported(made: Path) -> None:
-    (made / "logs" / "a.eval").unlink()
-    status, output = verify(made)
+def test_a_missing_parent_is_reported_and_a_model_that_was_trained_again_is_no_fault(artifacts: Path) -> None:
+    (artifacts / "model" / "model.safetensors").write_bytes(b"others")
+    record("train", [artifacts / "model"], [artifacts / "data"])
+    assert verify(artifacts)[0] == 0
+    (artifacts / "logs" / "a.eval").unlink()
+    status, output = verify(artifacts)
     assert status == 1
     assert "data was made from logs/a.eval" in output
     assert "missing" in output
 
 
-def test_a_model_that_was_trained_again_is_no_fault(made: Path) -> None:
-    (made / "model" / "model.safetensors").write_bytes(b"others")
-    record("train", [made / "model"], [made / "data"])
-    assert verify(made)[0] == 0
-
-
 def test_a_cycle_ends_and_is_reported(tmp_path: Path) -> None:
-    one, two = ({name: sha256(name.encode()).hexdigest()} for name in ("one", "two"))
-    record("train", one, two, store=tmp_path / FOLDER)
-    record("train", two, one, store=tmp_path / FOLDER)
+    first, second = ({name: sha256(name.encode()).hexdigest()} for name in ("first", "second"))
+    record("train", first, second, store=tmp_path / FOLDER)
+    record("train", second, first, store=tmp_path / FOLDER)
     status, output = verify(tmp_path)
     assert status == 1
     assert "a cycle" in output
@@ -118,12 +112,8 @@ def test_how_a_run_ended_is_shown(tmp_path: Path) -> None:
     assert "train, failed (train: RuntimeError: out of memory)" in output
 
 
-@pytest.mark.parametrize(("what", "match"), [("model", "There is no lineage"), ("ffff", "There is no lineage")])
-def test_what_has_no_lineage(tmp_path: Path, what: str, match: str) -> None:
-    with pytest.raises(BadInput, match=match):
-        Lineage([tmp_path / what])
-
-
-def test_a_digest_that_nothing_has(made: Path) -> None:
+def test_what_has_no_lineage(artifacts: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="There is no lineage"):
+        Lineage([tmp_path / "ffff"])
     with pytest.raises(BadInput, match="0 artifacts .* give a path"):
-        Lineage([made]).find("no-such")
+        Lineage([artifacts]).find("no-such")

@@ -10,17 +10,8 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
+from truthgym.training.closed_loop import stages
 from truthgym.training.closed_loop.options import open_folder, parse_config
-from truthgym.training.closed_loop.stages import (
-    Subject,
-    held_out_tasks,
-    open_model,
-    start_subject,
-    task_args,
-    train_task_args,
-    train_tasks,
-    trainer_options,
-)
 from truthgym.training.loop import loop
 from truthgym.training.providers.provider import JobSpec, JobStatus
 from truthgym.training.trainers.model_card import read_card
@@ -33,18 +24,20 @@ AGENT: dict[str, Any] = {
     "method": "few_shot",
     "epochs": 2,
     "held_out_epochs": 2,
+    "display": "log",  # with "none", Inspect would still lay out the table of results
 }
 """A loop without a language model: fast, with known answers."""
 
 
 def logs_in(place: Path) -> list[str]:
-    found = [log.name.removeprefix("file://") for log in list_eval_logs(str(place))]
-    return [path for path in found if read_eval_log(path, header_only=True).status == "success"]
+    """The logs of finished evaluations."""
+    paths = [log.name.removeprefix("file://") for log in list_eval_logs(str(place))]
+    return [path for path in paths if read_eval_log(path, header_only=True).status == "success"]
 
 
-def refused(**given: Any) -> str:
+def refused(**options: Any) -> str:
     with pytest.raises(BadInput) as error:
-        loop({"out": "never", **AGENT} | given)
+        loop({"out": "never", **AGENT} | options)
     assert not Path("never").exists()
     return str(error.value.message).replace("\\", "")
 
@@ -68,63 +61,47 @@ def test_a_finished_loop_resumes_with_more_rounds(run: Path, capsys: pytest.Capt
     assert read_eval_log(str(run / report[2]["log"]), header_only=True).eval.eval_id == report[2]["eval_id"]
 
 
-def test_held_out_questions_stay_the_same_and_untrained(run: Path) -> None:
+def test_held_out_questions_stay_the_same_and_are_on_the_card(run: Path) -> None:
     logs = {place: read_eval_log(logs_in(run / place)[0]) for place in ("0-held-out", "1a-asked", "1d-held-out")}
     ids = {place: {sample.id for sample in log.samples or []} for place, log in logs.items()}
     splits = {place: {sample.metadata["split"] for sample in log.samples or []} for place, log in logs.items()}
     assert ids["0-held-out"] == ids["1d-held-out"]
     assert splits == {"0-held-out": {"test"}, "1a-asked": {"train"}, "1d-held-out": {"test"}}
-
-
-def test_the_card_has_both_evaluations(run: Path) -> None:
     (folder,) = (run / "1c-trained").glob("bayesian-few_shot-*")
     assert [entry["role"] for entry in read_card(folder).evals if "role" in entry] == ["base", "trained"]
 
 
-def test_other_options_are_refused_with_their_values(run: Path) -> None:
-    with pytest.raises(BadInput, match="epochs was 2 and is 3"):
-        loop(AGENT | {"out": str(run), "epochs": 3})
-
-
-def test_options_may_change_until_a_model_answers(tmp_path: Path) -> None:
-    given = AGENT | {"out": str(tmp_path / "loop")}
-    for epochs in (2, 3):
-        open_folder(parse_config(given | {"epochs": epochs}))
-    (tmp_path / "loop" / "0-held-out").mkdir()
+def test_a_folder_holds_one_loop(tmp_path: Path) -> None:
+    options = AGENT | {"out": str(tmp_path / "loop")}
+    for epochs in (2, 3):  # they may change until a model answers
+        out = open_folder(parse_config(options | {"epochs": epochs}))
+    (out / "0-held-out").mkdir()
     with pytest.raises(BadInput, match="epochs was 3 and is 2"):
-        open_folder(parse_config(given))
-
-
-def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
+        loop(options)
+    old = json.loads((out / "loop.json").read_text())  # as before there were buffers
+    (out / "loop.json").write_text(json.dumps({name: old[name] for name in old if name not in ("buffer", "reference")}))
+    assert open_folder(parse_config(options | {"epochs": 3})) == out
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(BadInput, match="not the folder of a loop"):
         loop(AGENT | {"out": str(tmp_path)})
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["loop", "thesis.txt"]
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"method": "ppo"}, "method='ppo' cannot be used"),
-        ({"rounds": 0}, "rounds=0 cannot be used"),
         ({"epoch": 3}, "Unknown option of truthgym loop 'epoch'; did you mean 'epochs'?"),
-        ({"task": []}, "task=[] cannot be used"),
         ({"task": "truthgym/urn"}, "There is no task 'truthgym/urn'"),
-        ({"task": "urns"}, "There is no task 'urns'"),
-        ({"task": "nowhere.py"}, "There is no file nowhere.py"),
         ({"task": ["truthgym/urns", "truthgym/urns"]}, "is named twice"),
         ({"task_args": {"m": 3}}, "Unknown argument of truthgym/urns 'm'"),
-        ({"task_args": {"urns": {"m": 3}}}, "Unknown argument of truthgym/urns 'm'"),
         ({"task_args": "{n: [}"}, "neither YAML nor JSON"),
-        ({"task_args": {"split": "all"}}, "the loop sets split itself"),
         ({"held_out_args": {"urns": {"split": "train"}}}, "the loop sets split itself"),
         ({"task": "truthgym/research", "task_args": {"known_after": "2020-01-01"}}, "no question is left with split="),
         ({"convert": {"topp": 0.5}}, "Unknown option of --convert 'topp'; did you mean 'top'?"),
-        ({"convert": {"top": 5}}, "top=5 cannot be used"),
         ({"convert": {"split": "train,test"}}, "reserved for evaluation"),
         ({"generate": {"temprature": 1}}, "did you mean 'temperature'?"),
         ({"generate": {"temperature": "hot"}}, "temperature='hot' cannot be used"),
-        ({"display": "loud"}, "display='loud' cannot be used"),
         ({"any_task": True}, "--any_task: few_shot"),
         ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be"),
         ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot create the model Qwen/Qwen3-4B"),
@@ -145,19 +122,16 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     ids=str,
 )
 def test_bad_input_is_one_error_before_any_evaluation(
-    given: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert message in refused(**given)
+    assert message in refused(**options)
 
 
-def test_training_options_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from truthgym.training.tiny import tiny
-
-    monkeypatch.chdir(tmp_path)
-    given = {"method": "sft", "model_name_or_path": str(tiny("tiny", steps=0)), "model_args": {}}
-    assert "unknown option --learning_rat" in refused(**given, train={"learning_rat": 1})
-    assert "the loop sets dataset_name" in refused(**given, train={"dataset_name": "d"})
+def test_training_options_are_checked_first(tiny_model: Path) -> None:
+    options = {"method": "sft", "model_name_or_path": str(tiny_model), "model_args": {}}
+    assert "unknown option --learning_rat" in refused(**options, train={"learning_rat": 1})
+    assert "the loop sets dataset_name" in refused(**options, train={"dataset_name": "d"})
 
 
 class Provider:
@@ -195,31 +169,21 @@ def test_a_buffer_holds_the_newest_rounds(buffer: str, rounds: list[list[int]]) 
 
 
 def test_the_reference_is_the_model_of_round_0() -> None:
-    given = AGENT | {"out": "x", "method": "dpo", "model_name_or_path": "trained/tiny"}
-    kinds = [given, given | {"reference": "round"}, given | {"method": "sft"}]
+    options = AGENT | {"out": "x", "method": "dpo", "model_name_or_path": "trained/tiny"}
+    configs = [parse_config(options | change) for change in ({}, {"reference": "round"}, {"method": "sft"})]
     paths = Path("data"), Path("out")
-    found = [[trainer_options(parse_config(kind), "b", *paths, number).get("reference_model") for number in (1, 2, 3)]
-             for kind in kinds]  # fmt: skip
-    assert found == [[None, "trained/tiny", "trained/tiny"], [None] * 3, [None] * 3]
-
-
-def test_a_loop_of_before_resumes_without_a_buffer(tmp_path: Path) -> None:
-    config = parse_config(AGENT | {"out": str(tmp_path / "x")})
-    out = open_folder(config)
-    old = json.loads((out / "loop.json").read_text())
-    (out / "loop.json").write_text(json.dumps({name: old[name] for name in old if name not in ("buffer", "reference")}))
-    (out / "0-held-out").mkdir()
-    assert open_folder(config) == out
+    references = [[stages.trainer_options(config, "b", *paths, number).get("reference_model") for number in (1, 2, 3)]
+                  for config in configs]  # fmt: skip
+    assert references == [[None, "trained/tiny", "trained/tiny"], [None] * 3, [None] * 3]
 
 
 def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider, start = Provider(), Subject("reference/bayesian", "bayesian")
+    provider, start = Provider(), stages.Subject("reference/bayesian", "bayesian")
     monkeypatch.setattr("truthgym.training.closed_loop.stages.get_provider", lambda name: provider)
-    monkeypatch.setattr("truthgym.training.loop.start_subject", lambda config: start)
-    given = {"method": "sft", "provider": "openai", "yes": True, "train": {"n_epochs": 3}, "model_args": {}}
-    out = loop(
-        AGENT | given | {"model_name_or_path": "bayesian", "out": str(tmp_path / "loop"), "convert": {"top": 1.0}}
-    )
+    monkeypatch.setattr("truthgym.training.closed_loop.stages.start_subject", lambda config: start)
+    options = {"method": "sft", "provider": "openai", "yes": True, "train": {"n_epochs": 3}, "model_args": {}}
+    options |= {"model_name_or_path": "bayesian", "convert": {"top": 1.0}}
+    out = loop(AGENT | options | {"out": str(tmp_path / "loop")})
     assert len(provider.uploaded) == 1
     rows = (out / "1b-data" / "train.jsonl").read_text().splitlines()
     assert set(json.loads(rows[0])) == {"messages"}
@@ -228,7 +192,7 @@ def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("given", "model", "base"),
+    ("options", "model", "base"),
     [
         ({}, "reference/bayesian", "reference/bayesian"),
         ({"model_name_or_path": "hf/trained/tiny"}, "hf/trained/tiny", "trained/tiny"),
@@ -237,23 +201,23 @@ def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch:
         ({"model_name_or_path": "gpt", "method": "sft", "provider": "openai"}, "openai/gpt", "gpt"),
     ],
 )
-def test_names_of_the_start_model(given: dict[str, Any], model: str, base: str) -> None:
-    config = parse_config(AGENT | {"out": "x"} | given)
-    assert start_subject(config) == Subject(model, base, config.solver, config.solver_args)
+def test_names_of_the_start_model(options: dict[str, Any], model: str, base: str) -> None:
+    config = parse_config(AGENT | {"out": "x"} | options)
+    assert stages.start_subject(config) == stages.Subject(model, base, config.solver, config.solver_args)
 
 
 def test_inspect_closes_api_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of OpenAI and others close only where an event loop runs."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     config = parse_config(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
-    with open_model(config, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
+    with stages.open_model(config, stages.Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
         assert model.config.max_tokens == 5
 
 
 def test_local_models_read_one_bos_token(tiny_model: Path) -> None:
     """As in training: the chat template writes it, and Llama's tokenizers would add another one."""
     config = parse_config(AGENT | {"out": "x", "model_args": {"device": "cpu"}})
-    with open_model(config, Subject(f"hf/{tiny_model}", str(tiny_model)), held_out=True) as model:
+    with stages.open_model(config, stages.Subject(f"hf/{tiny_model}", str(tiny_model)), held_out=True) as model:
         api: Any = model.api
         assert api.tokenizer_call_args == {"add_special_tokens": False}
 
@@ -274,13 +238,12 @@ def test_a_task_without_a_split_needs_any_task(tmp_path: Path, monkeypatch: pyte
     converted, and the score whose better end is known is what models are compared by."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sums.py").write_text(OTHER)
-    given = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
-    assert "takes no split" in refused(**given)
-    config = parse_config(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
-    (train,), (test,) = train_tasks(config), held_out_tasks(config)
+    options = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
+    assert "takes no split" in refused(**options)
+    config = parse_config(AGENT | options | {"out": "loop", "method": "sft", "any_task": True})
+    (train,), (test,) = stages.train_tasks(config), stages.held_out_tasks(config)
     parts = [{sample.id for sample in task.dataset} for task in (train, test)]
-    assert parts[0]
-    assert parts[1]
+    assert all(parts)
     assert not parts[0] & parts[1]
     assert parts[0] | parts[1] < set(range(1, 41))  # the rest is for validation
 
@@ -305,29 +268,28 @@ def test_a_task_file_is_loaded_in_its_folder(tmp_path: Path, monkeypatch: pytest
     (folder / "rows.jsonl").write_text("".join(f'{{"input": "{i}?", "target": "{i}"}}\n' for i in range(40)))
     (folder / "broken.py").write_text("from inspect_ai import task\n1 / 0\n@task\ndef x(): ...\n")
     monkeypatch.chdir(tmp_path)
-    config = parse_config(
-        AGENT | {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True}
-    )
-    (task,) = held_out_tasks(config)
+    options = {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True}
+    config = parse_config(AGENT | options)
+    (task,) = stages.held_out_tasks(config)
     assert task.name == "rows"
     assert {sample.target for sample in task.dataset} < {str(i) for i in range(40)}
     assert "mine/broken.py cannot be loaded: ZeroDivisionError" in refused(task="mine/broken.py")
     (folder / "rows.jsonl").unlink()
     with pytest.raises(BadInput, match="mine/task.py cannot be loaded with {}: .*rows.jsonl"):
-        held_out_tasks(config)
+        stages.held_out_tasks(config)
 
 
 def test_each_task_gets_its_own_arguments() -> None:
     both = ["truthgym/urns", "truthgym/forecasting"]
-    given = {"n": 9, "urns": {"draws": 2}, "forecasting": {"n": 5}}
-    config = parse_config(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
-    assert task_args(config, {}, "test") == {
+    args = {"n": 9, "urns": {"draws": 2}, "forecasting": {"n": 5}}
+    config = parse_config(AGENT | {"out": "x", "task": both, "task_args": args, "train_args": {"likelihood_ratio": 3}})
+    assert stages.task_args(config, {}, "test") == {
         "truthgym/urns": {"n": 9, "draws": 2, "split": "test"},
         "truthgym/forecasting": {"n": 5, "split": "test"},
     }
-    assert train_task_args(config)["truthgym/urns"]["likelihood_ratio"] == 3
+    assert stages.train_task_args(config)["truthgym/urns"]["likelihood_ratio"] == 3
     config = parse_config(AGENT | {"out": "x", "fresh": True})
-    assert [train_task_args(config, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
+    assert [stages.train_task_args(config, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
 
 
 def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,16 +301,9 @@ def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pyte
     trains = ["--", "--learning_rate", "5e-4", "--use_peft", "--loss_type", "sigmoid", "sft", "--lora_r=4"]
     result = CliRunner().invoke(commands, ["loop", *words, *trains])
     assert result.exit_code == 0, result.output
-    (given,) = seen
-    assert given["train"] == {
-        "seed": 1,
-        "lora_r": "4",
-        "learning_rate": "5e-4",
-        "use_peft": True,
-        "loss_type": ["sigmoid", "sft"],
-    }
+    train = {"seed": 1, "lora_r": "4", "learning_rate": "5e-4", "use_peft": True, "loss_type": ["sigmoid", "sft"]}
     expected = {"model_name_or_path": "tiny", "task": "truthgym/urns", "out": "b", "epochs": 3, "task_args": "{n: 5}"}
-    assert given == expected | {"any_task": True, "train": given["train"]}
+    assert seen == [expected | {"any_task": True, "train": train}]
     result = CliRunner().invoke(commands, ["loop", *words, "--train", "{seed: 1}", *trains])
     assert "both --train and --" in result.output
     assert len(seen) == 1

@@ -1,6 +1,7 @@
 """Reward models, trained on pairs whose better reply is known, and read alone, as a scorer and as a reward."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import Run, Says, metrics, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.models.reward_model import load, penalised, pool
 from truthgym.models.reward_models.encoding import steps_of
@@ -20,7 +21,6 @@ from truthgym.training.convert import convert
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.train import reward
-from truthgym.training.trainers.dataset import load_data
 
 GOOD, BAD = "I drew {n} red balls, so about {n} percent.", "It is red, trust me."
 STRANGE = "xq 0zk?! jjw ~ {n} ## vv"
@@ -39,8 +39,11 @@ def asked(n: int, reply: str) -> list[ChatMessage]:
 
 def write(folder: Path, rows: list[dict[str, Any]]) -> str:
     folder.mkdir(parents=True)
-    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "train.jsonl", *rows)
     return str(folder)
+
+
+FEW = {"per_device_train_batch_size": 8, "learning_rate": 1e-2, "disable_tqdm": True}
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +54,7 @@ def trained(base: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         {"prompt": pair(n)["prompt"], "completions": ["It is red.", "No."], "labels": [True, False]} for n in TRAINED
     ]
     pairs, labelled = write(root / "pairs", [pair(n) for n in TRAINED]), write(root / "steps", steps)
-    few = {"model_name_or_path": str(base), "output_dir": str(root / "trained"), "max_steps": 10,
-           "per_device_train_batch_size": 8, "learning_rate": 1e-2, "disable_tqdm": True}  # fmt: skip
+    few = FEW | {"model_name_or_path": str(base), "output_dir": str(root / "trained"), "max_steps": 10}
     members = [reward(few | {"dataset_name": pairs, "seed": seed, "bootstrap": True}) for seed in (1, 2)]
     return [*members, reward(few | {"dataset_name": labelled})]
 
@@ -130,10 +132,10 @@ def test_the_scorer_serves_eval_reward_and_convert(
     arguments = {"folder": [str(path) for path in trained[:2]], "penalty": 0.5}
     task = urns(n=2, split="train", paradigms={"reward_model": arguments})
     log = run(task, says(lambda _: next(replies)), epochs=3)
-    found = [sample.scores["reward_model"] for sample in log.samples or [] if sample.scores]
-    values = np.array([score.value["reward"] for score in found])  # type: ignore[index, call-overload]
+    scores = [sample.scores["reward_model"] for sample in log.samples or [] if sample.scores]
+    values = np.array([score.value["reward"] for score in scores])  # type: ignore[index, call-overload]
     assert np.isnan(values).sum() == 2
-    assert {score.metadata["reason"] for score in found if score.metadata} > {None}
+    assert {score.metadata["reason"] for score in scores if score.metadata} > {None}
     assert sum(batches) == 8, "four answers by two members"
     assert len(batches) < 8
     assert metrics(log)["reward"] == pytest.approx(np.nanmean(values))
@@ -141,16 +143,11 @@ def test_the_scorer_serves_eval_reward_and_convert(
 
     # as a reward, an answer without a score gets the lowest of its batch
     (as_reward,) = resolve_rewards(["reward_model"], {"urns": ["reward_model"]})
-    rollouts = [Rollout("urns", str(i), 1, "", "yes", scores={"reward_model": score}) for i, score in enumerate(found)]
+    rollouts = [Rollout("urns", str(i), 1, "", "yes", scores={"reward_model": score}) for i, score in enumerate(scores)]
     assert as_reward(rollouts) == pytest.approx(np.nan_to_num(values, nan=np.nanmin(values)).tolist())
 
     rows = convert([log.location], "sft", tmp_path / "data", Selection("reward_model/reward", best_per_question=True))
     assert rows.rows == {"train": 2}
-
-
-def test_a_reward_model_needs_a_folder() -> None:
-    with pytest.raises(BadInput, match="folder is empty.*truthgym train reward"):
-        reward_model()
 
 
 def test_folders_that_hold_no_usable_reward_model(trained: list[Path], base: Path, tmp_path: Path) -> None:
@@ -174,59 +171,30 @@ def test_folders_that_hold_no_usable_reward_model(trained: list[Path], base: Pat
         ({"folder": trained[:2], "penalty": -1.0}, "penalty=-1.0"),
         ({"folder": trained[2], "pooling": "max"}, "pooling='max'"),
     ]
+    with pytest.raises(BadInput, match="folder is empty.*truthgym train reward"):
+        reward_model()
     for arguments, words_of_error in cases:
         with pytest.raises(BadInput, match=words_of_error.replace("*", "")):
             load(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("rows", "problem"),
-    [
-        ([pair(1), pair(2) | {"rejected": pair(2)["chosen"]}], "Row 1 of .* has no winner"),
-        ([{"prompt": "a", "completions": ["b"], "labels": [True]}], "Every step of .* is labelled right"),
-    ],
-)
-def test_rows_that_teach_nothing(tmp_path: Path, rows: list[dict[str, Any]], problem: str) -> None:
-    with pytest.raises(BadInput, match=problem):
-        load_data("reward", write(tmp_path / "data", rows))
-
-
-def test_a_bootstrap_draws_whole_events(tmp_path: Path) -> None:
-    data = write(tmp_path / "data", [pair(n) for n in TRAINED])
-    drawn = [load_data("reward", data, bootstrap=seed).train["prompt"] for seed in (1, 1, 2)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    numbers = [int(prompt[0]["content"].split()[2]) for prompt in drawn[0]]
-    assert len(set(numbers)) < len(numbers)
-    assert {numbers.count(n) == numbers.count(n ^ 1) for n in TRAINED} == {True}, "2k and 2k + 1 are one event"
-
-
 def test_a_rubric_regression_keeps_its_criteria_apart(base: Path, tmp_path: Path) -> None:
     rows = [
-        {
-            "prompt": pair(n)["prompt"],
-            "completion": pair(n)[name],
-            "scores": {"rubric/counts": good, "rubric/bold": 1 - good},
-        }
-        for n in TRAINED
-        for name, good in (("chosen", 0.9), ("rejected", 0.1))
+        {"prompt": pair(n)["prompt"], "completion": pair(n)[name],
+         "scores": {"rubric/counts": good, "rubric/bold": 1 - good}}
+        for n in TRAINED for name, good in (("chosen", 0.9), ("rejected", 0.1))
     ]  # fmt: skip
     unread = rows[-1] | {"scores": {"rubric/counts": 0.5, "brier/brier_score": 0.2}}  # of the criterion `bold`
-    options = {"model_name_or_path": str(base), "output_dir": str(tmp_path / "trained"), "max_steps": 12,
-               "per_device_train_batch_size": 8, "learning_rate": 1e-2, "disable_tqdm": True,
-               "dataset_name": write(tmp_path / "data", [*rows, unread]),
-               "criteria": ["rubric/counts", "rubric/bold"]}  # fmt: skip
-    lines = "".join(json.dumps(row) + "\n" for row in [*rows[:4], unread])
-    (tmp_path / "data" / "validation.jsonl").write_text(lines)
+    options = FEW | {"model_name_or_path": str(base), "output_dir": str(tmp_path / "trained"), "max_steps": 12}
+    options |= {"dataset_name": write(tmp_path / "data", [*rows, unread]), "criteria": ["rubric/counts", "rubric/bold"]}
+    write_rows(tmp_path / "data" / "validation.jsonl", *rows[:4], unread)
     folder = reward(options)
     assert folder.name.startswith("tiny-rubric_reward-")
     assert "2 rows without a number for a criterion were left out" in (folder / "README.md").read_text()
     good, bad = load(folder).read([asked(60, GOOD), asked(60, BAD)])
     assert good.criteria[0] - good.criteria[1] > 0.3 > -0.3 > bad.criteria[0] - bad.criteria[1]
     assert good.reward == pytest.approx(np.mean(good.criteria))
-    assert (
-        "rubric/counts 0.9" in (folder / "README.md").read_text()
-        or "rubric/counts 1.0" in (folder / "README.md").read_text()
-    ), "the share of variance explained"
+    assert re.search("rubric/counts (0.9|1.0)", (folder / "README.md").read_text()), "the share of variance explained"
     with pytest.raises(BadInput, match="has no number in any row; name others with --criteria: rubric/bold"):
         reward(options | {"criteria": ["rubric/depth"]})
     with pytest.raises(BadInput, match="--criteria brier/brier_score: lower is better"):

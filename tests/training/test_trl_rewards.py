@@ -16,7 +16,7 @@ from truthgym.training import trl_rewards as rewards
 from truthgym.training.reward_functions.builtin import message_text
 from truthgym.training.trl_rewards import graded
 
-ANSWERS = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20"]
+ANSWERS = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20%"]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ANSWERS]
 PROMPTS = [[{"role": "user", "content": f"Is it {i}?"}] for i in range(3)]
 TARGETS = ["yes", "no", ""]
@@ -83,16 +83,12 @@ def test_updates_compare_answers_with_different_prior_readings() -> None:
     priors = [[0.1 + i / 20, 0.2 + i / 20] for i in range(12) for _ in range(2)]
     figures: dict[str, float] = {}
     values = rewards.updates(weight=0.0)(
-        prompts=prompts, completions=["80"] * 24, target=["yes"] * 24, priors=priors, log_metric=figures.__setitem__
+        prompts=prompts, completions=["80%"] * 24, target=["yes"] * 24, priors=priors, log_metric=figures.__setitem__
     )
     assert values[:2] == pytest.approx([0.8**2 - 0.2**2, 0.9**2 - 0.2**2])
     assert set(figures) == {"share_read", "martingale_slope", "martingale_information"}
-
-
-def test_a_reading_of_a_prior_may_be_missing() -> None:
-    prompts = [f"Is it {i}?" for i in range(12) for _ in range(3)]
-    priors = [[0.2, 0.2, float("nan")], [0.4, 0.4, None]] * 18
-    values = rewards.martingale(prompts=prompts, completions=["80"] * 36, target=["yes"] * 36, priors=priors)
+    missing = [[0.2, 0.2, float("nan")], [0.4, 0.4, None]] * 12
+    values = rewards.martingale(prompts=prompts, completions=["80%"] * 24, target=["yes"] * 24, priors=missing)
     assert all(reward is not None for reward in values)
 
 
@@ -101,43 +97,24 @@ def test_a_reading_of_a_prior_may_be_missing() -> None:
     [
         (lambda: rewards.brier(PROMPTS, COMPLETIONS), r"no column target .*convert --to prompts"),
         (lambda: rewards.martingale(**trl_arguments()), "no column priors"),
-        (
-            lambda: rewards.martingale(**trl_arguments(priors=[[0.5]] * 3)),
-            r"priors=\[0.5\] of completion 0 does not hold two",
-        ),
+        (lambda: rewards.martingale(**trl_arguments(priors=[[0.5]] * 3)), r"priors=\[0.5\] .* does not hold two"),
         (lambda: rewards.martingale(**trl_arguments(priors=[[40, 60]] * 3)), r"priors=\[40, 60\] .* between 0 and 1"),
-        (
-            lambda: rewards.martingale(**trl_arguments(priors=[["0.4", 0.6]] * 3)),
-            r"priors=\['0.4', 0.6\] of completion 0",
-        ),
         (lambda: rewards.updates(information_weight=0), "information_weight=0 .*greater than 0"),
-        (lambda: rewards.updates(1.0, float("nan")), "information_weight=nan"),
-        (lambda: rewards.updates(-0.5), "weight=-0.5 .*greater than or equal to 0"),
-        (lambda: rewards.length(most=0), "most=0"),
         (lambda: rewards.length(unit="bytes"), "unit='bytes'"),  # type: ignore[arg-type]
     ],
-    ids=["target", "priors", "one-prior", "percent", "text", "no-information", "nan", "weight", "most", "unit"],
+    ids=["target", "priors", "one-prior", "percent", "no-information", "unit"],
 )
 def test_bad_input(call: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         call()
 
 
-@pytest.mark.parametrize(
-    ("completion", "text"),
-    [
-        ("plain", "plain"),
-        ([{"role": "assistant", "content": "yes"}], "yes"),
-        ([{"role": "tool", "content": "4"}, {"role": "assistant", "content": "so 4"}], "so 4"),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}], "a\n"),
-        ([{"role": "assistant", "content": None}], ""),
-        ([], ""),
-        (None, ""),
-    ],
-    ids=["text", "message", "last", "blocks", "nothing", "empty", "none"],
-)
-def test_the_answer_is_the_last_message(completion: Any, text: str) -> None:
-    assert message_text(completion) == text
+def test_the_answer_is_the_last_message() -> None:
+    tool, answer = {"role": "tool", "content": "4"}, {"role": "assistant", "content": "so 4"}
+    blocks = {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}
+    nothing = {"role": "assistant", "content": None}
+    completions: list[object] = ["plain", [answer], [tool, answer], [blocks], [nothing], [], None]
+    assert [message_text(completion) for completion in completions] == ["plain", "so 4", "so 4", "a\n", "", "", ""]
 
 
 def graded_row(*texts: str, **more: Any) -> dict[str, Any]:
@@ -165,16 +142,6 @@ def test_a_grader_sees_the_row_and_its_sign_is_turned() -> None:
     assert figures == {"distance_read": pytest.approx(2 / 3)}
 
 
-def test_an_async_grader_is_an_async_function() -> None:
-    async def slow(row: GraderInput) -> float:
-        await asyncio.sleep(0)
-        return float(row.completion == "abc")
-
-    function = graded(Grader("slow", slow))
-    assert iscoroutinefunction(function)
-    assert rewarded(function, **graded_row("abc", "b")) == [1, 0]
-
-
 @pytest.mark.parametrize("grader", ["model", "model_brier", SCORE_MODEL], ids=["rubric", "brier", "specification"])
 def test_models_grade(grader: Any) -> None:
     function = graded(grader, model="reference/judge")
@@ -196,17 +163,11 @@ def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Says) -> None:
         rewarded(function, **graded_row("lost"))
 
 
-def test_without_a_truth_there_is_no_reward() -> None:
-    assert rewarded(graded("python_brier"), **graded_row(r"\finalBeliefProb{0.7}", target=[""])) == [None]
-
-
-def test_a_users_program(tmp_path: Path) -> None:
+def test_a_users_program_and_rows_without_a_truth_or_of_another_dataset(tmp_path: Path) -> None:
     program = tmp_path / "mine.py"
     program.write_text("def grade(sample, item):\n    return len(sample['output_text']) / len(item['proposition'])\n")
     assert rewarded(graded(str(program), trusted=True), **graded_row("It is")) == [0.5]
-
-
-def test_rows_of_another_dataset_are_graded_too() -> None:
+    assert rewarded(graded("python_brier"), **graded_row(r"\finalBeliefProb{0.7}", target=[""])) == [None]
     columns = {"prompts": ["Is it?"], "completions": [r"\finalBeliefProb{0.7}"], "target": ["no"]}
     assert rewarded(graded("python_brier"), **columns) == [pytest.approx(-0.49)]
 
@@ -216,6 +177,7 @@ def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
         raise ConnectionError("no route")
 
     function = graded(Grader("judge", fails, roles=("grader",)), model="reference/judge")
+    assert iscoroutinefunction(function), "as its grader"
     with pytest.raises(BadInput, match=r"Completion 0: The grader judge failed \(ConnectionError"):
         rewarded(function, **graded_row("abc"))
 

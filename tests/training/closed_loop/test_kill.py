@@ -1,93 +1,73 @@
 """A loop that is killed or interrupted: what it had done is not repeated."""
 
 import json
-import re
+import os
+import signal
 import sys
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai.log import read_eval_log
 
-from tests.commands import call
+from tests.training.conftest import forked
+from tests.training.converted import rows
 from tests.training.test_loop import AGENT, logs_in
+from truthgym.models.reference import ReferenceAPI
+from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.loop import loop
 
-RUN = """
-import json, os, signal, sys
-from truthgym.models import reference
-from truthgym.training.conversion import writer as dataset_folder
-from truthgym.training.loop import loop
-from inspect_ai.log import list_eval_logs, read_eval_log
-given, calls = json.loads(sys.argv[1]), []
 
-def killing(kind, name, left):
-    done = getattr(kind, name)
-    def counted(*args, **kwargs):
-        if len(times) == left:
-            print("calls", len(calls), flush=True)
+def noted(function: Callable[..., Any], calls: Path, limit: float = inf) -> Callable[..., Any]:
+    """The function, each call of which is a byte of a file, and which kills its process at the one after the limit."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if calls.exists() and calls.stat().st_size == limit:
             os.kill(os.getpid(), signal.SIGKILL)
-        times.append(1)
-        return done(*args, **kwargs)
-    times = []
-    setattr(kind, name, counted)
+        with calls.open("a") as file:
+            file.write(".")
+        return function(*arguments, **options)
 
-generate = reference.ReferenceAPI.generate
-def counted(*args, **kwargs):
-    calls.append(1)
-    return generate(*args, **kwargs)
-reference.ReferenceAPI.generate = counted
-when = json.loads(sys.argv[2])
-for at, after in when:
-    if child := os.fork():
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        logs = [read_eval_log(log, header_only=True) for log in list_eval_logs(given["out"])]
-        print("finished", sum(log.status == "success" for log in logs), flush=True)
-        continue
-    if at == "evaluation":
-        killing(reference.ReferenceAPI, "generate", after)
-    else:
-        killing(dataset_folder.DatasetFolder, "write", after)
-    loop(given)
-    os._exit(1)
-"""
-
-
-def kill(given: dict[str, Any], environment: dict[str, str], *when: tuple[str, int]) -> list[tuple[int, int]]:
-    """Run a loop in processes that are killed one after the other, each at another place, after so many calls there.
-
-    Returns:
-        For each, how often it asked the reference agent, and how many evaluations were finished when it was killed.
-    """
-    done = call("-c", RUN, json.dumps(given), json.dumps(when), environment=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    numbers = {name: re.findall(rf"^{name} (\d+)$", done.stdout, re.MULTILINE) for name in ("calls", "finished")}
-    return [(int(calls), int(finished)) for calls, finished in zip(numbers["calls"], numbers["finished"], strict=True)]
+    return call
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
-    given = AGENT | {"out": str(tmp_path / "loop"), "max_connections": 1}
-    (before_kill, finished), (calls, _) = kill(given, environment, ("evaluation", 9), ("conversion", 2))
-    assert (before_kill, finished) == (9, 0)
+def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = AGENT | {"out": str(tmp_path / "loop"), "max_connections": 1, "held_out_epochs": 1}
+    whole = loop(options | {"out": str(tmp_path / "whole"), "max_connections": 4})
+    first, second, written = (tmp_path / name for name in ("first", "second", "written"))
+
+    def in_evaluation() -> None:  # each in a process of its own
+        monkeypatch.setattr(ReferenceAPI, "generate", noted(ReferenceAPI.generate, first, 9))
+        loop(options)
+
+    def in_conversion() -> None:
+        monkeypatch.setattr(ReferenceAPI, "generate", noted(ReferenceAPI.generate, second))
+        monkeypatch.setattr(DatasetFolder, "write", noted(DatasetFolder.write, written, 2))
+        loop(options)
+
+    assert forked(in_evaluation) == [-signal.SIGKILL]
+    assert not logs_in(tmp_path / "loop")
+    assert first.stat().st_size == 9
+    assert forked(in_conversion) == [-signal.SIGKILL]
     places = [tmp_path / "loop" / name for name in ("0-held-out", "1a-asked")]
     answers = sum(len(read_eval_log(log).samples or []) for place in places for log in logs_in(place))
-    assert calls < answers - 9 + 3  # at most the answers that were being given when it was killed are asked for again
+    assert (
+        second.stat().st_size < answers - 9 + 3
+    )  # at most the answers that were being given when it was killed are asked for again
     before = {path: path.read_bytes() for path in (tmp_path / "loop").rglob("*.eval")}
-    loop(given)
+    loop(options)
     assert {path: path.read_bytes() for path in before} == before
     assert (tmp_path / "loop" / "report.md").is_file()
-    whole = loop(given | {"out": str(tmp_path / "whole"), "max_connections": 4})
     examples = [(out / "1c-trained").glob("*/data/train.jsonl") for out in (tmp_path / "loop", whole)]
-    first, second = (
-        [json.loads(line) for file in files for line in file.read_text().splitlines()] for files in examples
-    )
-    assert first
     own = {"log", "eval_id", "sample_uuid"}
-    assert [{key: row[key] for key in row.keys() - own} for row in first] == [
-        {key: row[key] for key in row.keys() - own} for row in second
-    ], "the same examples in the same order as without a kill"
+    contents = [[{key: row[key] for key in row.keys() - own} for file in files for row in rows(file.parent)]
+             for files in examples]  # fmt: skip
+    assert contents[0]
+    assert contents[0] == contents[1], "the same examples in the same order as without a kill"
 
 
 @pytest.mark.slow
@@ -96,7 +76,7 @@ def test_an_interrupted_training_resumes_from_the_checkpoint(
 ) -> None:
     from transformers import Trainer
 
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "model_name_or_path": str(base),
         "task": "truthgym/urns",
         "task_args": {"n": 12, "paradigms": "brier"},
@@ -106,6 +86,7 @@ def test_an_interrupted_training_resumes_from_the_checkpoint(
         "epochs": 1,
         "held_out_epochs": 1,
         "max_tokens": 4,
+        "display": "log",
         "train": {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2, "disable_tqdm": True},
     }
     step, steps = Trainer.training_step, [0]
@@ -119,11 +100,11 @@ def test_an_interrupted_training_resumes_from_the_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "training_step", stops)
         with pytest.raises(KeyboardInterrupt):
-            loop(given)
+            loop(options)
     capsys.readouterr()
     before = {path: path.read_bytes() for path in (tmp_path / "loop").rglob("*.eval")}
     assert len(before) == 2
-    loop(given)
+    loop(options)
     out = capsys.readouterr().out
     assert "Resuming from" in out
     assert out.count("evaluating") == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import QUIET, Run, Says, metrics
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.worlds import urns
 from truthgym.training.closed_loop.measures import (
@@ -60,18 +60,15 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
         (START, "No clear change from the start", None),
         (answers([0.5] * 60), "not clearly better than the best constant", "nearly the same to every question"),
         (answers([1 / 3] * 60), "No clear change from the start", "nearly the same to every question"),
-        (
-            answers([p if number % 2 else math.nan for number, p in enumerate(KNOWS)]),
-            "Better than the start",
-            "parse rate fell from 1.000 to 0.500",
-        ),
+        (answers([p if number % 2 else math.nan for number, p in enumerate(KNOWS)]), "Better than the start",
+         "parse rate fell from 1.000 to 0.500"),
         (answers([math.nan] * 60), "Too few answers could be parsed", "no answer could be parsed"),
         (answers(KNOWS, nll=0.05), "Better than the start", "from 2.00 to 0.05 nats"),
         (answers(KNOWS, words=40), "Better than the start", "replies went from 10.0 to 40.0 words"),
         (answers(KNOWS, words=3), "Better than the start", "replies went from 10.0 to 3.0 words"),
     ],
     ids=["knows", "inverted", "same", "half", "constant", "form", "unreadable", "collapsed", "longer", "shorter"],
-)
+)  # fmt: skip
 def test_a_hack_shows_in_the_verdict(after: TaskMetrics, outcome: str, close: str | None) -> None:
     verdict = Result(after, START).verdict
     assert outcome in verdict
@@ -79,16 +76,13 @@ def test_a_hack_shows_in_the_verdict(after: TaskMetrics, outcome: str, close: st
     assert (close or "No sign of a hack") in verdict
 
 
-def test_questions_unread_at_the_start_are_counted() -> None:
+def test_questions_unread_at_the_start_are_counted_and_the_base_rate_is_the_constant() -> None:
     """A model that learns the form on hard questions would otherwise look no better."""
     start = answers([0.5 if number % 2 else math.nan for number in range(60)])
     verdict = Result(answers([0.5] * 60), start).verdict
     assert "30 of 60 questions are left out of the change" in verdict
     assert "with unread answers as wrong, the change is -0.3750" in verdict
     assert "left out" not in Result(answers(KNOWS), START).verdict
-
-
-def test_the_base_rate_is_not_better_than_the_constant() -> None:
     base_rate = Result(answers([1 / 3] * 60), START)
     assert base_rate.from_constant
     assert base_rate.from_constant.estimate == pytest.approx(0)
@@ -120,18 +114,16 @@ def test_a_warning_when_another_scorer_scores_less(scored: float, warning: str |
 def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     from inspect_ai import eval
 
-    place = tmp_path_factory.mktemp("logs")
-    task = urns(n=13, split="test", paradigms="brier")
-    (result,) = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=str(place),
-                   display="log", log_realtime=False)  # fmt: skip
+    task, place = urns(n=13, split="test", paradigms="brier"), str(tmp_path_factory.mktemp("logs"))
+    (result,) = eval(task, "reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=place, **QUIET)
     return read_eval_log(result.location)
 
 
 def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
-    found = measure_log(log, Path(log.location).parent)
-    assert found.estimates[0]["value"] == metrics(log)["brier"]
-    assert found.metrics["calibration_slope"] == pytest.approx(metrics(log)["calibration_slope"])
-    assert "resolution" in found.metrics, "from the scores: it is not among the ten figures of the log"
+    task = measure_log(log, Path(log.location).parent)
+    assert task.estimates[0]["value"] == metrics(log)["brier"]
+    assert task.metrics["calibration_slope"] == pytest.approx(metrics(log)["calibration_slope"])
+    assert "resolution" in task.metrics, "from the scores: it is not among the ten figures of the log"
     scores = [sample.scores["brier"] for sample in log.samples or [] if sample.scores]
     by_question: dict[str, list[float]] = {}
     outcome: dict[str, float] = {}
@@ -140,19 +132,16 @@ def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
         assert score.metadata
         by_question.setdefault(str(sample.id), []).append(float(str(score.value["belief"])))
         outcome[str(sample.id)] = score.metadata["outcome"]
-    beliefs = np.array(list(by_question.values()))
-    y = np.array(list(outcome.values()))
-    assert found.share_yes == pytest.approx(y.mean())
-    assert found.sd_within == pytest.approx(np.sqrt(beliefs.var(axis=1, ddof=1).mean()))
-    assert found.sd_between == pytest.approx(beliefs.mean(axis=1).std(ddof=1))
+    beliefs, y = np.array(list(by_question.values())), np.array(list(outcome.values()))
+    assert task.share_yes == pytest.approx(y.mean())
+    assert task.sd_within == pytest.approx(np.sqrt(beliefs.var(axis=1, ddof=1).mean()))
+    assert task.sd_between == pytest.approx(beliefs.mean(axis=1).std(ddof=1))
     differences = np.square(beliefs - y[:, None]).mean(axis=1) - np.square(y.mean() - y)
     wanted = mean_estimate(differences)
-    constant = Result(found, None).from_constant
+    constant = Result(task, None).from_constant
     assert constant
-    # The scores in a log have four decimals.
-    assert [constant.estimate, constant.lower, constant.upper] == pytest.approx(
-        [wanted.estimate, wanted.lower, wanted.upper], abs=1e-4
-    )
+    rounded = pytest.approx([wanted.estimate, wanted.lower, wanted.upper], abs=1e-4)  # in a log, to four decimals
+    assert [constant.estimate, constant.lower, constant.upper] == rounded
 
 
 def test_tokens_come_from_the_log(log: EvalLog) -> None:
@@ -160,11 +149,10 @@ def test_tokens_come_from_the_log(log: EvalLog) -> None:
     assert logged_reply_nll(log.samples[0]).nll is None
     assert (logged_reply_nll(log.samples[0]).tokens or 0) > 0
     assert read_reply_nll(Path(log.location).parent) == {}
-    found = measure_log(log, Path(log.location).parent).run.values[TOKENS]
     counted: dict[str, list[int | None]] = {}
     for sample in log.samples:
         counted.setdefault(str(sample.id), []).append(logged_reply_nll(sample).tokens)
-    assert found == counted
+    assert measure_log(log, Path(log.location).parent).run.values[TOKENS] == counted
 
 
 def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:

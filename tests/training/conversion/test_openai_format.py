@@ -18,10 +18,9 @@ def test_a_completion_is_trained_on_and_its_prompt_is_not() -> None:
     row = {"prompt": [*ASKED, NO, {"role": "user", "content": "Sure?"}], "completion": [YES], "log": "a.eval"}
     messages = [*ASKED, NO | {"weight": 0}, {"role": "user", "content": "Sure?"}, YES]
     assert supervised(row) == {"messages": messages}
-
-
-def test_messages_without_a_weight_are_trained_on() -> None:
-    assert supervised({"messages": [*ASKED, YES]}) == {"messages": [*ASKED, YES]}
+    assert supervised({"messages": [*ASKED, YES]}) == {"messages": [*ASKED, YES]}, (
+        "without a weight they are trained on"
+    )
     assert supervised({"messages": [*ASKED, NO | {"weight": 0}, YES]})["messages"][2]["weight"] == 0
 
 
@@ -34,10 +33,10 @@ def test_tool_calls_become_those_of_the_api() -> None:
     assert call["function"] == {"name": "look", "arguments": '{"at": "sky"}'}
     assert result["messages"][3] == {"role": "tool", "content": "Blue.", "tool_call_id": call["id"]}
     assert result["tools"] == [{"type": "function", "function": tool}]
-    given = conversation(
+    messages = conversation(
         [*ASKED, asks | {"tool_calls": [LOOK]}, {"role": "tool", "content": "x", "tool_call_id": "c1"}]
     )
-    assert given[2]["tool_calls"][0]["id"] == given[3]["tool_call_id"] == "c1"
+    assert messages[2]["tool_calls"][0]["id"] == messages[3]["tool_call_id"] == "c1"
 
 
 def test_images_replace_their_placeholders() -> None:

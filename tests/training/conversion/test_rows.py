@@ -1,6 +1,7 @@
 """What a conversion must never get wrong: which trajectories are compared, what a score is, and that counts add up."""
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import cycle
@@ -31,10 +32,10 @@ from truthgym.training.convert import convert
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain of thought on 12 questions, twice each."""
     folder = str(tmp_path_factory.mktemp("logs"))
-    done = eval(urns(n=12, draws=2, paradigms="brier"), model="reference/bayesian", model_args={"noise": 0.2}, epochs=2,
+    log = eval(urns(n=12, draws=2, paradigms="brier"), model="reference/bayesian", model_args={"noise": 0.2}, epochs=2,
                 solver=chain_of_thought(steps=1), display="log", log_dir=folder, log_realtime=False)[0]  # fmt: skip
-    assert done.status == "success"
-    return Path(done.location.removeprefix("file://"))
+    assert log.status == "success"
+    return Path(log.location.removeprefix("file://"))
 
 
 @pytest.fixture
@@ -91,8 +92,8 @@ def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_p
 
         return change
 
-    logs = [edited(numbered(task), f"{task}.eval") for task in ("one", "two")]
-    questions = sum(len({sample.id for sample in of_split(one, "train")}) for one in logs)
+    logs = [edited(numbered(task), f"{task}.eval") for task in ("first", "second")]
+    questions = sum(len({sample.id for sample in of_split(log, "train")}) for log in logs)
     assert convert(logs, "prompts", tmp_path / "prompts").rows["train"] == questions
     best = convert(logs, "sft", tmp_path / "best", Selection(best_per_question=True))
     assert best.rows["train"] == 2 * questions
@@ -147,8 +148,6 @@ def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
 
 
 def test_the_scored_copy_of_a_log_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
-    import os
-
     def unscored(eval_log: EvalLog) -> None:
         for sample in eval_log.samples or []:
             sample.scores = None
@@ -194,9 +193,9 @@ def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Pa
     from datasets import load_dataset
 
     convert([edited(foreign)], "prompts", tmp_path / "d")
-    found = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"), split="train")
-    assert all(row["prompt"][0]["role"] == "user" and row["label"] == "easy" for row in found)
-    assert not {"tools", "images"} & set(found.column_names)
+    dataset = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"), split="train")
+    assert all(row["prompt"][0]["role"] == "user" and row["label"] == "easy" for row in dataset)
+    assert not {"tools", "images"} & set(dataset.column_names)
 
 
 def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Path) -> None:
@@ -364,8 +363,8 @@ def test_rows_do_not_depend_on_when_samples_ended(
 ) -> None:
     """A resumed evaluation finishes them in another order."""
     other = edited(lambda eval_log: cast(list[EvalSample], eval_log.samples).reverse())
-    found = []
+    trained = []
     for place, path in enumerate((log, other)):
         convert([str(path)], "sft", tmp_path / str(place), selection)
-        found.append([(row["sample_id"], row["epoch"], row["completion"]) for row in rows(tmp_path / str(place))])
-    assert found[0] == found[1]
+        trained.append([(row["sample_id"], row["epoch"], row["completion"]) for row in rows(tmp_path / str(place))])
+    assert trained[0] == trained[1]

@@ -53,9 +53,9 @@ def converted(run: Run, says: Says, thinks: Thinks, tmp_path: Path) -> Converted
 def test_a_written_thought_is_trained_on_like_reasoning_content(converted: Converted, reasoning: str) -> None:
     written, separate = (converted(form, reasoning=reasoning) for form in ("text", "content"))
     assert len(written) == len(separate) == 4
-    for one, other in zip(written, separate, strict=True):
-        assert one["completion"] == other["completion"]
-        assert one["chat_template_kwargs"] == other["chat_template_kwargs"] == {"enable_thinking": reasoning == "keep"}
+    for row, other in zip(written, separate, strict=True):
+        assert row["completion"] == other["completion"]
+        assert row["chat_template_kwargs"] == other["chat_template_kwargs"] == {"enable_thinking": reasoning == "keep"}
     contents = [row["completion"][0]["content"] for row in written[:2]]
     assert (
         contents
@@ -94,9 +94,9 @@ def test_the_loss_covers_the_thought_and_the_reply(
     own.chat_template = template(name)
     check_template(data, own)
     for row in data.train:
-        given = row["chat_template_kwargs"] | {"tokenize": False}
-        prompt = own.apply_chat_template(row["prompt"], add_generation_prompt=True, **given)
-        learned = own.apply_chat_template([*row["prompt"], *row["completion"]], **given).removeprefix(prompt)
+        options = row["chat_template_kwargs"] | {"tokenize": False}
+        prompt = own.apply_chat_template(row["prompt"], add_generation_prompt=True, **options)
+        learned = own.apply_chat_template([*row["prompt"], *row["completion"]], **options).removeprefix(prompt)
         content = row["completion"][0]["content"]
         reply, thought = content.split("</think>")[-1].strip(), f"{len(row['prompt'])} messages."
         assert "1 messages." not in prompt, "the sampled context did not have it either"

@@ -1,12 +1,15 @@
 """Rows for other trainers: they have the published fields, and ids and log-probabilities are the model's own."""
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from inspect_ai import eval
+from inspect_ai.log import read_eval_log, write_eval_log
 from pydantic import BaseModel, ConfigDict
 
 from tests.fixtures import QUIET
@@ -14,7 +17,8 @@ from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.options import ConversionConfig
+from truthgym.training import openrlhf
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata
 
@@ -46,17 +50,14 @@ class TrainingSample(msgspec.Struct, array_like=True):
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 questions, three epochs of noisy forecasts."""
     folder = tmp_path_factory.mktemp("logs")
-    task = urns(n=12, paradigms="brier")
-    agent = {"noise": 0.2, "seed": 1}
-    done = eval(task, model="reference/bayesian", model_args=agent, epochs=3, **QUIET, log_dir=str(folder))[0]
-    return Path(done.location.removeprefix("file://"))
+    task, agent = urns(n=12, paradigms="brier"), {"noise": 0.2, "seed": 1}
+    log = eval(task, model="reference/bayesian", model_args=agent, epochs=3, **QUIET, log_dir=str(folder))[0]
+    return Path(log.location.removeprefix("file://"))
 
 
 @pytest.fixture(scope="module")
 def exported(log: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind, as its parquet file has them."""
-    import pyarrow.parquet as pq
-
     out = tmp_path_factory.mktemp("data")
     for kind in ("verl", "prime-rl", "tinker"):
         convert([log], ConversionConfig(kind, model=str(tiny_model)), out / kind)
@@ -64,8 +65,6 @@ def exported(log: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_verl_reads_the_rows(exported: dict[str, Any], log: Path, tokenizer: Any) -> None:
-    from inspect_ai.log import read_eval_log
-
     samples = {sample.uuid: sample for sample in read_eval_log(str(log)).samples or []}
     for row in exported["verl"]:
         read = AgentLoopOutput.model_validate(row)
@@ -93,12 +92,9 @@ def test_advantages_are_rewards_less_the_mean_of_the_question(exported: dict[str
 def test_an_answer_that_cannot_be_read_has_the_worst_reward(log: Path, tiny_model: Path, tmp_path: Path) -> None:
     """Two of three answers to a question state nothing, one of them because it was cut off: the third is pushed up.
     Where the outcome is unknown, nothing is said of the answer."""
-    import pyarrow.parquet as pq
-    from inspect_ai.log import read_eval_log, write_eval_log
-
     changed = read_eval_log(str(log))
     assert changed.samples
-    first, other = sorted({str(one.id) for one in changed.samples if one.metadata["split"] == "train"})[:2]
+    first, other = sorted({str(sample.id) for sample in changed.samples if sample.metadata["split"] == "train"})[:2]
     reasons = {(first, 1): "No single belief could be read", (first, 2): "No single belief could be read",
                (other, 1): "The question has no known outcome."}  # fmt: skip
     for sample in changed.samples:
@@ -108,15 +104,15 @@ def test_an_answer_that_cannot_be_read_has_the_worst_reward(log: Path, tiny_mode
             sample.scores["brier"].value = {"brier_score": float("nan")}
             sample.scores["brier"].metadata = {"reason": reason}
     write_eval_log(changed, str(tmp_path / "changed.eval"))
-    done = convert([tmp_path / "changed.eval"], ConversionConfig("verl", model=str(tiny_model)), tmp_path / "data")
-    rows = {(row["sample_id"], row["epoch"]): row for row in pq.read_table(done.out / "train.parquet").to_pylist()}
+    result = convert([tmp_path / "changed.eval"], ConversionConfig("verl", model=str(tiny_model)), tmp_path / "data")
+    rows = {(row["sample_id"], row["epoch"]): row for row in pq.read_table(result.out / "train.parquet").to_pylist()}
     rewards = [rows[first, epoch]["reward_score"] for epoch in (1, 2, 3)]
     assert rewards[:2] == [-1, -1]
     assert rows[first, 3]["advantage"] == pytest.approx(rewards[2] - (rewards[2] - 2) / 3)
     assert rows[first, 1]["advantage"] < 0
     assert (other, 1) not in rows
-    assert done.left_out["samples without a number for the score"] == 1
-    assert card_metadata(done.out)["unread_as_worst"] == 2
+    assert result.left_out["samples without a number for the score"] == 1
+    assert card_metadata(result.out)["unread_as_worst"] == 2
 
 
 def test_log_probabilities_are_those_of_a_forward_pass(exported: dict[str, Any], tiny_model: Path) -> None:
@@ -156,10 +152,6 @@ def test_tinker_reads_the_rows_shifted_by_one(exported: dict[str, Any]) -> None:
 
 
 def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
-    import importlib.util
-
-    from truthgym.training import openrlhf
-
     result = CliRunner().invoke(commands, ["convert", str(log), "--to", "openrlhf", "--out", str(tmp_path / "d")])
     assert result.exit_code == 0, result.output
     row = jsonl_rows(tmp_path / "d")[0]
@@ -180,8 +172,6 @@ def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from truthgym.training.conversion.options import Selection
-
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     out = tmp_path / "never"
     with pytest.raises(BadInput, match="--to verl needs --model FOLDER"):
@@ -192,8 +182,9 @@ def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, mon
         convert([log], ConversionConfig("tinker", model=str(tiny_model)), out, Selection(top=0.5))
     with pytest.raises(BadInput, match="--model nobody/nothing, which is no folder here, cannot be loaded"):
         convert([log], ConversionConfig("verl", model="nobody/nothing"), out)
-    alone = eval(urns(n=8, paradigms="brier"), model="reference/bayesian", **QUIET, log_dir=str(tmp_path / "l"))
-    place = alone[0].location.removeprefix("file://")
+    changed = read_eval_log(str(log))
+    changed.samples = [sample for sample in changed.samples or [] if sample.epoch == 1]
+    write_eval_log(changed, str(tmp_path / "once.eval"))
     with pytest.raises(BadInput, match="every advantage is 0.*--epochs 4"):
-        convert([place], ConversionConfig("prime-rl", model=str(tiny_model)), out)
+        convert([tmp_path / "once.eval"], ConversionConfig("prime-rl", model=str(tiny_model)), out)
     assert not out.exists()

@@ -6,12 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from tests.fixtures import Request, serving
+from tests.fixtures import Request, serving, write_rows
 from truthgym.scorers.graders.openai_export import grader
+from truthgym.training.conversion.options import KIND_OF_METHOD
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import JobSpec
 
@@ -209,13 +210,12 @@ ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
     "dpo": lambda i: {"prompt": question(i), "chosen": reply("Yes."), "rejected": reply("No."), "margin": 0.5},
     "reinforcement": lambda i: {"prompt": question(i), "target": "yes", "proposition": f"{i} is even.", "log": "s"},
 }
-KINDS = {"sft": "sft", "dpo": "preference", "reinforcement": "prompts"}
 
 
-class MakeSpec(Protocol):
-    """Writes a dataset and makes the specification of a job on it."""
-
-    def __call__(self, method: str = ..., rows: int = ..., **spec: Any) -> JobSpec: ...
+MakeSpec = Callable[..., JobSpec]
+"""Writes a dataset and makes the specification of a job on it."""
+Train = Callable[..., tuple[Any, list[str]]]
+"""Runs a job as the command does; returns the folder and the printed lines."""
 
 
 @pytest.fixture
@@ -223,24 +223,15 @@ def make_spec(server: Server, tmp_path: Path) -> MakeSpec:
     def make(method: str = "sft", rows: int = 10, **spec: Any) -> JobSpec:
         folder = tmp_path / f"data_{method}"
         folder.mkdir(exist_ok=True)
-        card = {"kind": KINDS[method], "counts": {"train": rows}, "logs": [{"log": "a.eval", "sha256": "0"}]}
+        card = {"kind": KIND_OF_METHOD[method], "counts": {"train": rows}, "logs": [{"log": "a.eval", "sha256": "0"}]}
         (folder / "README.md").write_text(f"---\ntruthgym: {json.dumps(card)}\n---\n")
         for split, numbers in (("train", range(rows)), ("validation", range(100, 103))):
-            lines = [json.dumps(ROWS[method](number)) + "\n" for number in numbers]
-            (folder / f"{split}.jsonl").write_text("".join(lines))
+            write_rows(folder / f"{split}.jsonl", *map(ROWS[method], numbers))
         if method == "reinforcement":
             spec = {"model": "o4-mini-2025-04-16", "grader": grader("python_brier")} | spec
         return JobSpec(**{"method": method, "model": server.model, "dataset": folder, **spec})
 
     return make
-
-
-class Train(Protocol):
-    """Runs a job as the command does; returns the folder and the printed lines."""
-
-    def __call__(
-        self, spec: JobSpec, confirm: Callable[[str], bool] = ..., **options: Any
-    ) -> tuple[Any, list[str]]: ...
 
 
 @pytest.fixture

@@ -35,13 +35,6 @@ def test_sft_from_a_dataset_to_a_card(server: Any, make_spec: MakeSpec, train: T
     assert "already trained" in printed[0]
 
 
-def test_dpo_sends_pairs(server: Any, make_spec: MakeSpec, train: Train) -> None:
-    train(make_spec("dpo", options={"beta": 0.2, "n_epochs": 1}))
-    line = server.lines()[0]
-    assert set(line) == {"input", "preferred_output", "non_preferred_output"}
-    assert line["preferred_output"] == reply("Yes.")
-
-
 def test_the_same_command_watches_the_job_of_the_folder(server: Any, make_spec: MakeSpec, train: Train) -> None:
     first, _ = train(make_spec(), wait=False)
     assert json.loads((first / "job.json").read_text())["id"] == server.jobs[0]["id"]
@@ -61,24 +54,18 @@ def test_a_status_that_cannot_be_had_is_requested_again(server: Any, make_spec: 
     assert read_card(folder).model == server.trained
 
 
-@pytest.mark.parametrize("request_", ["files", "jobs"])
-def test_a_refusal_is_one_error_and_submits_nothing(
-    server: Any, make_spec: MakeSpec, train: Train, request_: str
-) -> None:
+def test_a_refusal_is_one_error_and_submits_nothing(server: Any, make_spec: MakeSpec, train: Train) -> None:
     server.error["message"] = "Invalid file format."
-    server.errors[getattr(server, f"{request_}_path")] = [400]
-    with pytest.raises(BadInput, match="refused the .*: .*Invalid file format"):
-        train(make_spec())
-    assert not server.jobs
+    refusals = [(server.files_path, 400, "refused the .*"), (server.jobs_path, 400, "refused the job")]
+    for path, status, problem in [*refusals, (server.jobs_path, 429, "is busy or cannot be reached for the job")]:
+        server.errors[path] = [status]
+        before = server.requests.count(path)
+        with pytest.raises(BadInput, match=f"{problem}: .*Invalid file format"):
+            train(make_spec())
+        assert not server.jobs
+        assert server.requests.count(path) == before + 1, "a retry could create a second job"
     folder, _ = train(make_spec())
     assert read_card(folder).model == server.trained
-
-
-def test_a_busy_provider_gets_one_request_for_the_job(server: Any, make_spec: MakeSpec, train: Train) -> None:
-    server.errors[server.jobs_path] = [429]
-    with pytest.raises(BadInput, match="busy or cannot be reached for the job"):
-        train(make_spec())
-    assert server.requests.count(server.jobs_path) == 1  # a retry could create a second one
 
 
 def test_a_failed_job_is_reported_and_replaced_on_request(server: Any, make_spec: MakeSpec, train: Train) -> None:
@@ -120,21 +107,20 @@ def test_two_commands_on_one_folder(server: Any, make_spec: MakeSpec, train: Tra
     assert len(server.jobs) == 1
 
 
-def test_without_a_key(server: Any, make_spec: MakeSpec, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = f"{server.provider.upper()}_API_KEY"
-    monkeypatch.delenv(name)
-    with pytest.raises(BadInput, match=f"Set {name}"):
-        train(make_spec())
-    assert server.requests == []
-
-
-def test_the_key_is_not_shown(server: Any, make_spec: MakeSpec, train: Train) -> None:
+def test_the_key_is_needed_and_not_shown(
+    server: Any, make_spec: MakeSpec, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.errors[server.jobs_path] = [401]
     with pytest.raises(BadInput) as error:
         train(make_spec())
     folder, printed = train(make_spec())
     texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
     assert not [text for text in [str(error.value), *printed, *texts] if "sk-loopback" in text]
+    requests, name = len(server.requests), f"{server.provider.upper()}_API_KEY"
+    monkeypatch.delenv(name)
+    with pytest.raises(BadInput, match=f"Set {name}"):
+        train(make_spec(suffix="other"))
+    assert len(server.requests) == requests
 
 
 @pytest.mark.parametrize(

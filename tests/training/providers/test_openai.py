@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.training.providers.conftest import RESULTS, MakeSpec, OpenAIServer, Train
+from tests.training.providers.conftest import RESULTS, MakeSpec, OpenAIServer, Train, reply
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.openai_export import grader
 from truthgym.training.providers.openai import read_curve
@@ -28,6 +28,8 @@ def test_hyperparameters_and_the_card_s_notes(server: Any, make_spec: MakeSpec, 
     assert all(f"{name} {value}" in text for name, value in (("batch_size", 4), ("n_epochs", 2), ("seed", 3)))
     train(make_spec("dpo", options={"beta": 0.2, "n_epochs": 1}))
     assert server.jobs[1]["method"] == {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.2, "n_epochs": 1}}}
+    assert set(server.lines(1)[0]) == {"input", "preferred_output", "non_preferred_output"}
+    assert server.lines(1)[0]["preferred_output"] == reply("Yes.")
 
 
 def test_reinforcement_sends_the_grader_and_its_items(server: Any, make_spec: MakeSpec, train: Train) -> None:
@@ -56,16 +58,14 @@ def test_datasets_that_reinforcement_cannot_use(server: Any, make_spec: MakeSpec
 
 
 def test_a_grader_that_openai_refuses(server: Any, make_spec: MakeSpec, train: Train) -> None:
+    server.errors[VALIDATE] = [404]
+    assert train(make_spec("reinforcement"))[0], "a service that does not validate graders"
+    server.files.clear()
     server.error |= {"message": "Grader is invalid.", "param": "grader"}
     server.errors[VALIDATE] = [400]
     with pytest.raises(BadInput, match=r"Grader is invalid. \(parameter grader\)"):
-        train(make_spec("reinforcement"))
+        train(make_spec("reinforcement", suffix="other"))
     assert not server.files
-
-
-def test_a_service_that_does_not_validate_graders(server: Any, make_spec: MakeSpec, train: Train) -> None:
-    server.errors[VALIDATE] = [404]
-    assert train(make_spec("reinforcement"))[0]
 
 
 def test_result_files_are_text_or_base64(server: Any) -> None:

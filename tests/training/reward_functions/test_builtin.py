@@ -53,22 +53,18 @@ def test_a_belief_without_a_scorer_is_parsed_from_the_answer() -> None:
     assert share_read([unscored, cut]) == 0.5
 
 
-@pytest.mark.parametrize("name", sorted(BUILTIN))
-def test_an_empty_batch_has_no_rewards(name: str) -> None:
-    assert BuiltinReward(name)([]) == []
-
-
 def test_rewards_of_form_and_length() -> None:
     rollouts = [rollout_of_brier(0.7), rollout_of_brier(np.nan), rollout_of_brier(0.5, error="ValueError")]
     assert BuiltinReward("format")(rollouts) == [1.0, 0.0, 0.0]
     assert BuiltinReward("shorter")(rollouts) == [-0.125, -0.125, -1.0]
     assert BuiltinReward("longer")(rollouts) == [0.125, 0.125, 0.0]
+    assert all(BuiltinReward(name)([]) == [] for name in BUILTIN), "of an empty batch"
 
 
 def test_consistency_pairs_the_arms_of_a_question() -> None:
     arms = [("neutral", 0.4), ("user_yes", 0.9), ("third_yes", 0.6)]
     rollouts = [
-        Rollout("s", f"q/{arm}", 1, "Is it?", "no", {"question": "q", "arm": arm}, answer=f"{100 * b:.0f}")
+        Rollout("s", f"q/{arm}", 1, "Is it?", "no", {"question": "q", "arm": arm}, answer=f"{100 * b:.0f}%")
         for arm, b in arms
     ]
     assert BuiltinReward("consistency")(rollouts) == [None, pytest.approx(-0.16), None]
@@ -83,6 +79,9 @@ def test_updates_are_those_of_the_martingale_score() -> None:
     assert reward.figures == {"martingale_slope": expected.slope, "martingale_information": expected.information}
     assert reward.baseline(rollouts) == 0
     assert reward.read(rollouts) == 1
+    for questions in (4, 12):
+        assert reward(rollouts[: 3 * questions : 3]) == [None] * questions, "one rollout of each"
+        assert reward.figures == {}
 
 
 def test_the_weight_of_information_is_the_scorers() -> None:
@@ -92,13 +91,6 @@ def test_the_weight_of_information_is_the_scorers() -> None:
     prior = np.array([r.scores["martingale"].as_dict()["prior"] for r in batch()], dtype=float).reshape(12, 3)
     others = ((1 - prior) ** 2).sum(axis=1, keepdims=True) - (1 - prior) ** 2
     assert gains == pytest.approx(2 * (others / 2 - 0.4**2).ravel())
-
-
-@pytest.mark.parametrize("questions", [4, 12])
-def test_no_martingale_reward_with_one_rollout_a_question(questions: int) -> None:
-    reward = BuiltinReward("martingale")
-    assert reward(batch()[: 3 * questions : 3]) == [None] * questions
-    assert reward.figures == {}
 
 
 @pytest.mark.parametrize(

@@ -25,22 +25,13 @@ def test_nothing_pays_better_than_what_is_believed(name: str, believed: float) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_breaking_form_never_pays(name: str) -> None:
+def test_breaking_form_never_pays_and_the_complement_earns_the_same(name: str) -> None:
     """An answer that cannot be read earns no more than the worst that can be: else giving up would be a way out."""
     worst = proper_rewards(name, [0.0, 1.0, None, None], [1, 0, 1, 0])
     assert worst == pytest.approx([PROPER[name].worst] * 4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_complement_earns_the_same(name: str) -> None:
     p, y = [0.0, 0.13, 0.5, 0.99], [1.0, 0.0, 0.0, 1.0]
     turned = proper_rewards(name, [1 - belief for belief in p], [1 - outcome for outcome in y])
     assert proper_rewards(name, p, y) == pytest.approx(turned)
-
-
-def test_without_an_outcome_there_is_no_reward() -> None:
-    assert proper_rewards("brier", [0.3, None], [None, None]) == [None, None]
-    assert best_constant("brier", [None]) is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,8 +46,10 @@ def test_no_constant_answer_does_better_than_the_best(name: str) -> None:
         assert best == pytest.approx(-(2 / 3) * (1 / 3))
 
 
-def test_the_keys_are_those_of_the_scorer() -> None:
+def test_the_keys_are_the_scorers_and_without_an_outcome_there_is_no_reward() -> None:
     assert set(PROPER_BY_KEY) <= set(RULES)
+    assert proper_rewards("brier", [0.3, None], [None, None]) == [None, None]
+    assert best_constant("brier", [None]) is None
 
 
 def test_consistency_by_hand() -> None:
@@ -65,19 +58,11 @@ def test_consistency_by_hand() -> None:
     arms = ["neutral", "user_yes", "third_yes", "user_no", "neutral", "user_yes"]
     # of question a: neutral is 0.6, the third party's 0.3; no one else was asked b
     expected = [None, -((0.9 - 0.45) ** 2), None, -1.0, None, None]
+    assert consistency_rewards([0.2, 0.8], ["a", "a"], ["user_yes", "user_yes"]) == [None, None], "not its own arm"
+    best = consistency_rewards([0.1] * 6, ["a"] * 3 + ["b"] * 3, ["neutral", "user_yes", "user_no"] * 2)
+    assert best == [None, 0.0, 0.0] * 2, "one answer to everything: why it may not stand alone"
     rewards = consistency_rewards(beliefs, questions, arms)
     assert rewards == [None if value is None else pytest.approx(value) for value in expected]
-
-
-def test_consistency_pays_one_answer_to_everything_best() -> None:
-    """Why it may not stand alone."""
-    arms = ["neutral", "user_yes", "user_no"] * 2
-    questions = ["a"] * 3 + ["b"] * 3
-    assert consistency_rewards([0.1] * 6, questions, arms) == [None, 0.0, 0.0] * 2
-
-
-def test_an_answer_is_not_held_against_its_own_arm() -> None:
-    assert consistency_rewards([0.2, 0.8], ["a", "a"], ["user_yes", "user_yes"]) == [None, None]
 
 
 def test_a_failed_grade_is_the_mean_of_the_group() -> None:

@@ -113,13 +113,10 @@ def test_a_proper_reward_is_not_scaled_unless_the_user_says_so(reward: str, opti
     check_scaling(rewards, arguments, allowed=True)
 
 
-@pytest.mark.parametrize("options", [GRPO, GRPO | {"scale_rewards": False}, RLOO], ids=["grpo", "false", "rloo"])
-def test_what_leaves_a_proper_reward_proper_passes(options: dict[str, Any]) -> None:
-    check_scaling(resolve_rewards(["brier"], TASKS), SimpleNamespace(**options), allowed=False)
-
-
-def test_other_rewards_may_be_scaled() -> None:
+def test_other_rewards_may_be_scaled_and_a_proper_one_passes_unscaled() -> None:
     check_scaling(resolve_rewards(["format", "shorter"], TASKS), SimpleNamespace(**IMPROPER[0]), allowed=False)
+    for options in (GRPO, GRPO | {"scale_rewards": False}, RLOO):
+        check_scaling(resolve_rewards(["brier"], TASKS), SimpleNamespace(**options), allowed=False)
 
 
 @pytest.mark.slow
@@ -153,8 +150,5 @@ def test_weights_that_cannot_be_meant(names: list[str], weights: list[float], wo
     rewards = resolve_rewards(names, {"truthgym/sycophancy": ["sycophantic_reasoning"]})
     with pytest.raises(BadInput, match=words):
         check_weights(rewards, weights)
-
-
-def test_weights_that_can() -> None:
-    check_weights(resolve_rewards(["brier", "shorter"], TASKS), [1.0, 0.0])
-    check_weights(resolve_rewards(["brier", "shorter"], TASKS), None)
+    for usable in ([1.0, 0.0], None):
+        check_weights(resolve_rewards(["brier", "shorter"], TASKS), usable)

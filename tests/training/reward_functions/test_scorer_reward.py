@@ -32,10 +32,6 @@ def rewards(name: str, *values: Any, best: Any = None, **metadata: Any) -> list[
     return reward([scored(scorer, value, **metadata) for value in values])
 
 
-def test_letters_and_words_are_inspects_numbers() -> None:
-    assert rewards("match", "C", "I", "P", "N", True, 0.25, "yes", "0.5") == [1, 0, 0.5, 0, 1, 0.25, 1, 0.5]
-
-
 @pytest.mark.parametrize(
     ("name", "value", "reward"),
     [
@@ -53,7 +49,8 @@ def test_the_better_end_is_the_scorers(name: str, value: Any, reward: float) -> 
     assert rewards(name, value) == [reward]
 
 
-def test_a_grader_declares_its_own_and_the_user_has_the_last_word() -> None:
+def test_a_grader_declares_its_own_end_and_the_user_has_the_last_word() -> None:
+    assert rewards("match", "C", "I", "P", "N", True, 0.25, "yes", "0.5") == [1, 0, 0.5, 0, 1, 0.25, 1, 0.5]
     assert rewards("graded", {"grade": 0.4}, higher_is_better=False, low=0.0, high=2.0) == [-0.4]
     assert rewards("mine", 0.4, higher_is_better=True) == [0.4]
     assert rewards("mine", 3.0, best="lowest") == [-3.0]
@@ -127,42 +124,25 @@ def rolled(run: Run, says: Says) -> Callable[..., list[Rollout]]:
     return make
 
 
-def test_an_answer_whose_judge_failed_has_no_reward(rolled: Callable[..., list[Rollout]]) -> None:
-    grades = iter([20, 40, 60, 80])
-
-    def reply(messages: list[ChatMessage]) -> str:
-        if (messages[-1].metadata or {})["epoch"] > 2:
-            raise ConnectionError("the quota is used up")
-        return f'{{"reasons": "", "grade": {next(grades)}}}'
-
-    rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
-    reward = ScorerReward("graded", "graded", None, None)
-    values = np.array(reward(rollouts), dtype=float).reshape(2, 4)
-    assert sorted(values[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    assert np.isnan(values[:, 2:]).all()
-    assert reward.figures == {"rewards/graded/failed": 4}
-    assert reward.read(rollouts) == 1, "no answer of those that were graded was out of form"
-    with pytest.raises(BadInput, match=r"reward=graded: none of 2 answers could be graded. The grader model failed"):
-        reward(rollouts[2:4])
-
-
-def test_an_answer_whose_judge_cannot_be_read_has_no_reward(rolled: Callable[..., list[Rollout]]) -> None:
+def test_an_answer_whose_judge_failed_or_cannot_be_read_has_no_reward(rolled: Callable[..., list[Rollout]]) -> None:
     """Neither the lowest one, which would punish an answer for its judge, nor 0."""
 
     def reply(messages: list[ChatMessage]) -> str:
         epoch = (messages[-1].metadata or {})["epoch"]
         if epoch == 4:
             raise ConnectionError("the quota is used up")
-        return "Very good!" if epoch == 3 else '{"reasons": "", "grade": 60}'
+        return "Very good!" if epoch == 3 else f'{{"reasons": "", "grade": {30 * epoch}}}'
 
     reward = ScorerReward("graded", "graded", None, None)
     rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
-    assert reward(rollouts) == [0.6, 0.6, None, None] * 2
+    assert reward(rollouts) == [pytest.approx(0.3), pytest.approx(0.6), None, None] * 2
     assert reward.figures == {"rewards/graded/failed": 2, "rewards/graded/judge_unread": pytest.approx(1 / 3)}
     assert reward.read(rollouts) == 1, "it says how many answers were out of form, not how many replies of a judge"
     assert reward(rollouts[2:3]) == [None], "one that cannot be read is no reason to end the run"
     crashed = failed()
-    assert reward([rollouts[0], crashed, rollouts[2]]) == [0.6, 0.0, None], "a crash is still the answer's fault"
+    assert reward([rollouts[1], crashed, rollouts[2]]) == [pytest.approx(0.6), 0.0, None], "that is the answer's fault"
+    with pytest.raises(BadInput, match=r"reward=graded: none of 1 answers could be graded. The grader model failed"):
+        reward(rollouts[3:4])
 
 
 def test_a_program_that_an_answer_breaks_still_pays_the_least(run: Run, tmp_path: Path) -> None:
@@ -193,14 +173,11 @@ def test_a_judge_that_is_gone_ends_the_run(
         ScorerReward(name, scorer, key or None, "highest")(rolled({scorer: settings}, "judge", gone))
 
 
-def test_which_of_them_are_proper() -> None:
+def test_which_of_them_are_proper_and_have_a_best_constant_answer() -> None:
     expected = {"brier": True, "brier/log_score": True, "brier/accuracy": False, "graded": True, "match": False}
     for name, proper in expected.items():
         scorer, _, key = name.partition("/")
         assert ScorerReward(name, scorer, key or None, None).proper == proper, name
-
-
-def test_the_best_constant_answer_to_proper_scores_alone() -> None:
     rollouts = [scored("brier", {"brier_score": 0.1}, target) for target in ("yes", "yes", "no")]
     assert ScorerReward("brier", "brier", None, None).baseline(rollouts) == pytest.approx(-2 / 9)
     assert ScorerReward("match", "match", None, None).baseline([scored("match", "C")]) is None

@@ -42,19 +42,16 @@ def test_a_function_of_a_file(mine: Path) -> None:
     assert rewards == [4.0, 4.0, 6.0, None]  # it does not get runs that failed
     assert reward.figures == {"mine": 2.0}
     assert (reward.proper, reward.baseline([]), reward([])) == (False, None, [])
-
-
-def test_an_async_function_that_says_it_is_proper(mine: Path) -> None:
-    reward = FunctionReward("later", load_function(f"{mine}:later"))
-    assert reward([rollout(1), rollout(2)]) == [1.0, 1.0]
-    assert reward.proper
+    later = FunctionReward("later", load_function(f"{mine}:later"))
+    assert later([rollout(1), rollout(2)]) == [1.0, 1.0]
+    assert later.proper, "as it says"
 
 
 def test_a_function_by_its_import_path() -> None:
     reward = FunctionReward("ours", load_function("truthgym.training.trl_rewards.brier"))
-    assert reward([rollout(1, "70"), rollout(2, "well")]) == pytest.approx([-0.09, -1.0])
+    assert reward([rollout(1, "70%"), rollout(2, "well")]) == pytest.approx([-0.09, -1.0])
     assert reward.proper
-    assert reward.read([rollout(1, "70"), rollout(2, "well")]) == 0.5
+    assert reward.read([rollout(1, "70%"), rollout(2, "well")]) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -62,21 +59,14 @@ def test_a_function_by_its_import_path() -> None:
     [
         ([1.0], "returned 1 rewards for 2 completions"),
         ([1.0, float("nan")], "returned nan for sample s2 of mine"),
-        ([1.0, float("inf")], "returned inf for sample s2"),
         ([1.0, "much"], "returned 'much' for sample s2"),
         (7, "returned 7"),
     ],
-    ids=["short", "nan", "inf", "text", "one"],
+    ids=["short", "nan", "text", "number"],
 )
 def test_what_it_may_not_return(returned: Any, words: str) -> None:
     with pytest.raises(BadInput, match=f"reward=mine: it {words}.*; return"):
         FunctionReward("mine", lambda **_: returned)([rollout(1), rollout(2)])
-
-
-def test_a_function_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def fails(completions, **columns):\n    raise KeyError('colour')\n")
-    with pytest.raises(BadInput, match=r"reward=mine: .* KeyError: 'colour' \(.*mine\.py, line 2\) on 3 completions"):
-        FunctionReward("mine", load_function(f"{tmp_path / 'mine.py'}:fails"))([rollout(i) for i in range(3)])
 
 
 def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
@@ -88,10 +78,9 @@ def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
     assert FunctionReward("mine", lengths)([odd_rollout]) == [4.0]
 
 
-def test_a_file_may_hold_dataclasses(tmp_path: Path) -> None:
-    """Which look their module up by its name."""
-    source = """
-from __future__ import annotations
+def test_a_file_may_hold_dataclasses_and_what_it_raises_is_named_with_its_line(tmp_path: Path) -> None:
+    """Dataclasses look their module up by its name."""
+    source = """from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 @dataclass
@@ -101,9 +90,14 @@ class Weights:
 
 def fixed(completions, **columns):
     return [Weights().most for _ in completions]
+
+def fails(completions, **columns):
+    raise KeyError('colour')
 """
     (tmp_path / "mine.py").write_text(source)
     assert FunctionReward("mine", load_function(f"{tmp_path / 'mine.py'}:fixed"))([rollout(1)]) == [2.0]
+    with pytest.raises(BadInput, match=r"reward=mine: .* KeyError: 'colour' \(.*mine\.py, line 13\) on 3 completions"):
+        FunctionReward("mine", load_function(f"{tmp_path / 'mine.py'}:fails"))([rollout(i) for i in range(3)])
 
 
 def test_what_a_function_says_is_told_from_where_it_lies(

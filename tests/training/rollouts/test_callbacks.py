@@ -10,6 +10,7 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.rollouts.callbacks import ProgressCallback, ValidationCallback
 
 
 class Half:
@@ -32,8 +33,6 @@ class Half:
 
 
 def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **options: Any) -> Any:
-    from truthgym.training.rollouts.callbacks import ProgressCallback
-
     return ProgressCallback(rewards or [Half()], weights, interval=30.0, min_share_read=least, **options)
 
 
@@ -73,8 +72,6 @@ def test_unparsed_answers_are_warned_of_once_or_stop_the_run(capsys: pytest.Capt
 
 def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """If one process asked all questions, the others would wait until NCCL's timeout."""
-    from truthgym.training.rollouts.callbacks import ValidationCallback
-
     requests: list[Any] = []
 
     def run(*arguments: Any) -> list[Any]:

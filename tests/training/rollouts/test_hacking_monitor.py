@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from truthgym.datasets.errors import BadInput
+from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
+from truthgym.training.trainers.model_card import ModelCard, write_card
 
 LENGTH, GOLD = "completions/mean_length", "rewards/brier/mean"
 
@@ -28,8 +30,7 @@ def clean(tmp_path: Path) -> list[str]:
     for seed in range(4):
         folder = tmp_path / f"clean{seed}"
         folder.mkdir()
-        log = [*entries(seed=seed), {"step": 50, "train_runtime": 1.0}]
-        write_run(folder, log)
+        write_run(folder, [*entries(seed=seed), {"step": 50, "train_runtime": 1.0}])
         folders.append(str(folder))
     return folders
 
@@ -37,15 +38,11 @@ def clean(tmp_path: Path) -> list[str]:
 def write_run(
     folder: Path, log: list[dict[str, float]], logging_steps: int = 1, task: str = "urns", **config: Any
 ) -> None:
-    from truthgym.training.trainers.model_card import ModelCard, write_card
-
     (folder / "trainer_state.json").write_text(json.dumps({"log_history": log, "logging_steps": logging_steps}))
     write_card(folder, ModelCard("grpo", "base", "ab" * 32, "hf/x", task, config={"num_generations": 4} | config))
 
 
 def kind(**config: Any) -> dict[str, Any]:
-    from truthgym.training.rollouts.hacking_monitor import kind_of_run
-
     return kind_of_run("urns", "ab" * 32, 1, {"num_generations": 4} | config)
 
 
@@ -59,8 +56,6 @@ def kind(**config: Any) -> dict[str, Any]:
 )
 def test_a_clean_run_of_another_kind_calibrates_nothing(clean: list[str], other: dict[str, Any], problem: str) -> None:
     """Entries that average ten steps vary a third as much: every clean run would be stopped."""
-    from truthgym.training.rollouts.hacking_monitor import monitor_of
-
     write_run(Path(clean[1]), entries(), **other)
     with pytest.raises(BadInput, match=problem):
         monitor_of(clean, None, 0.05, 50, kind())
@@ -78,8 +73,6 @@ def watch(monitor: Any, log: list[dict[str, float]]) -> tuple[int | None, Any]:
 
 
 def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
-    from truthgym.training.rollouts.hacking_monitor import monitor_of
-
     monitor = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50, kind())
     assert monitor
     place, control = watch(monitor, entries(drift=1.5, seed=10))
@@ -111,13 +104,6 @@ def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
 def test_a_monitor_needs_null_traces(
     clean: list[str], folders: list[str] | None, signals: list[str] | None, alpha: float, problem: str
 ) -> None:
-    from truthgym.training.rollouts.hacking_monitor import monitor_of
-
     with pytest.raises(BadInput, match=problem):
         monitor_of(clean if folders is None else folders, signals, alpha, 50, kind())
-
-
-def test_without_options_there_is_no_monitor() -> None:
-    from truthgym.training.rollouts.hacking_monitor import monitor_of
-
-    assert monitor_of([], None, 0.05, 50, kind()) is None
+    assert monitor_of([], None, 0.05, 50, kind()) is None, "without options there is none"

@@ -1,8 +1,7 @@
 """The model in training as Inspect calls it: what it reads and writes is kept as token ids, and goes on from itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,12 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, tool
 from tokenizers.processors import TemplateProcessing
 
+from tests.fixtures import QUIET
+from tests.training.rollouts.conftest import Scripted
 from truthgym.solvers.thoughts import split_thought
 from truthgym.training.rollouts.policy import Policy, SampledReply, divergence, prompt_suffix
 from truthgym.training.rollouts.runner import NoCacheModel, conversation_rows
-from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
+from truthgym.training.rollouts.sampling import Batcher, Engine, LocalEngine
 from truthgym.training.rollouts.trainer import load_tokenizer
 
 STRIPS = """{% for m in messages %}<|{{ m.role }}|>
@@ -35,30 +36,6 @@ STRIPS = """{% for m in messages %}<|{{ m.role }}|>
 """Drops what was thought in earlier turns, as Qwen3's does."""
 TRIMS = """{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
-
-
-@dataclass
-class Scripted:
-    """An engine that says what it is told to, and keeps what it was asked."""
-
-    tokenizer: Any
-    script: list[str | list[int]]
-    asked: list[Request] = field(default_factory=list)
-    context_length: int | None = None
-    end_ids: Sequence[int] = ()
-    concurrent = False
-
-    def __post_init__(self) -> None:
-        self.end_ids = self.end_ids or [self.tokenizer.eos_token_id]
-
-    def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        replies = []
-        for request in requests:
-            text = self.script[len(self.asked) % len(self.script)]
-            self.asked.append(request)
-            ids = [*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] if isinstance(text, str) else text
-            replies.append(Generated(ids, [-0.5] * len(ids)))
-        return replies
 
 
 Play = Callable[..., tuple[EvalSample, list[SampledReply], Any]]
@@ -83,14 +60,8 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
             single = TemplateProcessing(single="<|pad|> $A", special_tokens=[("<|pad|>", own.pad_token_id)])
             own.backend_tokenizer.post_processor = single
         policy = Policy("tiny", own, Batcher(engine, 1), (0,), thinking)
-        log = eval(
-            Task(dataset=[Sample("Is it red?")], solver=work),
-            model=NoCacheModel(policy, GenerateConfig(max_tokens=30)),
-            display="log",
-            log_dir=str(tmp_path / "logs"),
-            log_realtime=False,
-            fail_on_error=False,
-        )[0]
+        task, model = Task([Sample("Is it red?")], solver=work), NoCacheModel(policy, GenerateConfig(max_tokens=30))
+        log = eval(task, model=model, log_dir=str(tmp_path / "logs"), fail_on_error=False, **QUIET)[0]
         assert log.samples
         return log.samples[0], list(policy.replies.get(log.samples[0].uuid or "", {}).values()), engine
 
@@ -162,8 +133,10 @@ def test_the_next_prompt_continues_from_the_sampled_tokens(tokenizer: Any, play:
     end = tokenizer.eos_token_id
     letters = [*tokenizer.convert_tokens_to_ids(["3", "7"]), end]
     assert len(tokenizer("37")["input_ids"]) == 1
-    _, turns, engine = play(talk("Sure?", "Really?"), [letters, "No.", [*letters[:1], 3]])
+    sample, turns, engine = play(talk("Sure?", "Really?"), [letters, "No.", [*letters[:1], 3]])
     first, second, third = turns
+    replies = [message for message in sample.messages if isinstance(message, ChatMessageAssistant)]
+    assert [(message.id, message.text) for message in replies] == [(turn.message_id, turn.text) for turn in turns]
     assert second.prompt_ids[: len(first.prompt_ids) + 3] == [*first.prompt_ids, *letters]
     assert third.prompt_ids[: len(second.prompt_ids)] == second.prompt_ids
     assert [request.prompt_ids for request in engine.asked] == [turn.prompt_ids for turn in turns]
@@ -176,13 +149,6 @@ def test_the_next_prompt_continues_from_the_sampled_tokens(tokenizer: Any, play:
     assert len({request.key for request in engine.asked}) == 3
 
 
-def test_a_reply_that_was_cut_off_is_closed_by_the_template(tokenizer: Any, play: Play) -> None:
-    _, turns, _ = play(talk("Go on."), [[20, 21], "Well."])
-    assert turns[1].prompt_ids[: len(turns[0].prompt_ids) + 3] == [
-        *turns[0].prompt_ids, 20, 21, tokenizer.eos_token_id,
-    ]  # fmt: skip
-
-
 def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
     def reason(reply: str | list[int]) -> str:
         return play(generate(stop_seqs=["No."]), [reply])[0].output.stop_reason
@@ -192,7 +158,9 @@ def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
     assert reason([20, 21]) == "max_tokens", "neither came"
 
 
-def test_another_end_token_than_the_templates_stays(tokenizer: Any, play: Play) -> None:
+def test_a_reply_that_was_cut_off_or_has_another_end_is_closed_by_the_template(tokenizer: Any, play: Play) -> None:
+    _, turns, _ = play(talk("Go on."), [[20, 21], "Well."])
+    assert turns[1].prompt_ids[len(turns[0].prompt_ids) :][:3] == [20, 21, tokenizer.eos_token_id]
     other = tokenizer.convert_tokens_to_ids("<|tool|>")
     _, turns, _ = play(talk("Sure?", "Really?"), [[20, other], "Well."], end_ids=[tokenizer.eos_token_id, other])
     assert [turn.previous for turn in turns] == [None, *turns[:2]]
@@ -272,13 +240,9 @@ def test_a_thought_that_the_template_began_is_known_as_one(tokenizer: Any, play:
     assert turns[0].reply_text == "It is 60%"
 
 
-def test_a_bos_token_is_not_added_twice(tokenizer: Any, play: Play) -> None:
-    """The template writes it, and the tokenizer would add another request."""
+def test_templates_that_trim_or_write_the_bos_token_themselves(tokenizer: Any, play: Play) -> None:
     _, turns, _ = play(talk("Sure?"), ["yes", "no"], template=f"<|pad|>{tokenizer.chat_template}", bos=True)
-    assert [turn.prompt_ids.count(tokenizer.pad_token_id) for turn in turns] == [1, 1]
-
-
-def test_a_template_that_trims_works(tokenizer: Any, play: Play) -> None:
+    assert [turn.prompt_ids.count(tokenizer.pad_token_id) for turn in turns] == [1, 1], "the tokenizer adds no other"
     _, turns, _ = play(talk("Sure?"), [" yes \n", "no"], template=TRIMS)
     assert turns[1].previous is turns[0]
     assert " yes \n<|end|>\n<|user|>Sure?" in tokenizer.decode(turns[1].prompt_ids)
@@ -312,39 +276,23 @@ def test_a_conversation_that_outgrows_the_model_ends(play: Play) -> None:
     assert [request.max_tokens for request in engine.asked] == [second + 1 - first, 1]
 
 
-def test_messages_name_the_reply_they_hold(play: Play) -> None:
-    sample, turns, _ = play(talk("Sure?"), ["yes", "no"])
-    replies = [message for message in sample.messages if isinstance(message, ChatMessageAssistant)]
-    assert [message.id for message in replies] == [turn.message_id for turn in turns]
-    assert [message.text for message in replies] == [turn.text for turn in turns] == ["yes", "no"]
-
-
-@pytest.mark.parametrize(
-    ("rendered", "before", "after"),
-    [
+def test_what_a_template_appends_or_changes() -> None:
+    for rendered, before, after in (
         ("<u>Hi<a>Hello<e><u>More<a>", "<u>Hi<a>Hello", "<e><u>More<a>"),
         ("<u>Hi<a>Hello", "<u>Hi<a>Hello", ""),
         ("<u>Hi<a>Hello<e>\n<u>", "<u>Hi<a> Hello \n\n", "<e>\n<u>"),
         ("<u>Hi\n\n<a>\nHello<e>", "<u>Hi<a>Hello", "<e>"),
         ("Hello there", "", "Hello there"),
-    ],
-    ids=["plain", "nothing", "trimmed", "more blanks", "first"],
-)
-def test_prompt_suffix(rendered: str, before: str, after: str) -> None:
-    assert prompt_suffix(rendered, before) == after
-
-
-@pytest.mark.parametrize(
-    ("rendered", "had", "now", "place"),
-    [
+    ):
+        assert prompt_suffix(rendered, before) == after
+    before = "<u>Hi<a>Er. Hello"
+    for rendered, had, now, place in (
         ("<u>Hi<a>Hello<e>", "'Er. Hello'", "'Hello<e>'", 8),
         ("<u>Hi", "'<a>Er. Hello'", "''", 5),
         ("<s>Be.<u>Hi<a>Er. Hello<e>", "'u>Hi<a>Er. Hello'", "'s>Be.<u>Hi<a>Er. Hello<e>'", 1),
-    ],
-    ids=["dropped", "cut off", "put before"],
-)
-def test_divergence_names_the_place(rendered: str, had: str, now: str, place: int) -> None:
-    before = "<u>Hi<a>Er. Hello"
-    assert prompt_suffix(rendered, before) is None
-    message = divergence(rendered, before, "some/model")
-    assert all(part in message for part in (f"had {had}", f"writes {now}", f"character {place} of 17", "some/model"))
+    ):
+        assert prompt_suffix(rendered, before) is None
+        message = divergence(rendered, before, "some/model")
+        assert all(
+            part in message for part in (f"had {had}", f"writes {now}", f"character {place} of 17", "some/model")
+        )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.training.rollouts.questions import dataset_sample_ids, load_questions, shared_out, shuffled_by_event
@@ -75,15 +76,12 @@ def test_samples_that_name_no_split_are_divided_by_a_hash(own: str) -> None:
     assert more.sha256 != parts["train"].sha256 == load_questions(own, {}).sha256
 
 
-def test_questions_that_are_conversations_are_known_again(tmp_path: Path) -> None:
+def test_conversations_are_known_again_and_a_split_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "chat.py").write_text(CHAT)
     first, again, other = (load_questions(str(tmp_path / "chat.py"), args) for args in ({}, {}, {"hint": "red"}))
     assert first.sha256 == again.sha256, "ids of messages and objects in memory are new each time"
     assert first.sha256 != other.sha256, "what a solver may show of a question counts"
-
-
-def test_a_file_whose_task_takes_a_split_is_asked_for_it(tmp_path: Path) -> None:
-    (tmp_path / "divided.py").write_text(SPLIT)
+    (tmp_path / "divided.py").write_text(SPLIT)  # its task takes a split, and is asked for it
     questions = load_questions(str(tmp_path / "divided.py"), {})
     assert [sample.input for sample in questions.samples.values()] == [f"train {i}" for i in range(5)]
 
@@ -93,7 +91,7 @@ def test_a_dataset_names_the_questions(tmp_path: Path) -> None:
     names = list(all_of_them.samples)[:3]
     rows = [{"prompt": "?", "sample_id": name, "split": "train"} for name in names]
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "data" / "train.jsonl", *rows)
     only = dataset_sample_ids(tmp_path / "data")
     questions = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, only=only)
     assert list(questions.samples) == names
@@ -122,14 +120,13 @@ def test_samples_of_one_event_follow_each_other(own: str) -> None:
         ("truthgym/urns", {"colour": 1}, "Unknown argument of truthgym/urns 'colour'; known: n, "),
         ("truthgym/urns", {"n": -1}, "urns: n=-1 cannot be used"),
         ("truthgym/urns", {"split": "test"}, "split=test is what models are evaluated on, and is never trained on"),
-        ("truthgym/urns", {"split": ["train", "test"]}, "is what models are evaluated on"),
         ("truthgym/urns", {"split": "train, test"}, "is what models are evaluated on"),
         ("truthgym/urns", {"split": "validation"}, "split=validation is not the training split; omit `split`"),
         ("nowhere.py", {}, "There is no file nowhere.py"),
         ("own.py@nosuch", {}, "own.py has no task 'nosuch', but sums"),
         ("own.py", {"m": 1}, "Unknown argument of own.py 'm'; known: n"),
         ("own.py", {"n": "x"}, "cannot be loaded with {'n': 'x'}: TypeError"),
-        ("own.py", {"n": 0}, "cannot be loaded|no sample is left to train on"),
+        ("own.py", {"n": 0}, "cannot be loaded|no sample is left of the train split"),
         ("none.py", {}, "none.py has 0 tasks: none; write one"),
         ("two.py", {}, "two.py has 2 tasks: sums, others; name one with two.py@TASK"),
     ],
@@ -147,22 +144,12 @@ def test_what_is_refused(
     assert any(words in message for words in part.split("|")), message
 
 
-TAKEN = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}
-
-
-def test_an_argument_goes_to_the_tasks_that_take_it() -> None:
-    assert shared_out(TAKEN, {"n": 9, "draws": 2}) == {
-        "truthgym/urns": {"n": 9, "draws": 2},
-        "truthgym/forecasting": {"n": 9},
-    }
-
-
-def test_arguments_under_a_task_and_later_ones_win() -> None:
-    shared = shared_out(TAKEN, {"n": 9, "urns": {"n": 5}}, {"forecasting": {"n": 7}})
+def test_an_argument_goes_to_the_tasks_that_take_it_and_later_ones_win() -> None:
+    taken = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}
+    shared = shared_out(taken, {"n": 9, "draws": 2})
+    assert shared == {"truthgym/urns": {"n": 9, "draws": 2}, "truthgym/forecasting": {"n": 9}}
+    shared = shared_out(taken, {"n": 9, "urns": {"n": 5}}, {"forecasting": {"n": 7}})
     assert shared == {"truthgym/urns": {"n": 5}, "truthgym/forecasting": {"n": 7}}
-
-
-@pytest.mark.parametrize("arguments", [{"draw": 2}, {"urns": {"source": "x"}}], ids=["none", "other"])
-def test_an_argument_that_is_not_taken_is_refused(arguments: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match="Unknown argument of"):
-        shared_out(TAKEN, arguments)
+    for arguments in ({"draw": 2}, {"urns": {"source": "x"}}):
+        with pytest.raises(BadInput, match="Unknown argument of"):
+            shared_out(taken, arguments)

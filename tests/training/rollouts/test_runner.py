@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from inspect_ai.log import EvalSample, read_eval_log
 
 from tests.fixtures import Run, Says
+from tests.training.rollouts.conftest import Scripted
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.training.rollouts.policy import SampledReply
@@ -24,7 +24,7 @@ from truthgym.training.rollouts.runner import (
     reply_rows,
     step_folder,
 )
-from truthgym.training.rollouts.sampling import Generated, Request
+from truthgym.training.rollouts.sampling import Request
 
 OWN = """
 from inspect_ai import Task, task
@@ -54,21 +54,9 @@ def letters() -> Task:
 """
 
 
-class Engine:
-    """Says the last letter of the prompt, and keeps what it was asked."""
-
-    context_length, concurrent = None, False
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-        self.end_ids = (tokenizer.eos_token_id,)
-        self.asked: list[list[Request]] = []
-
-    def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        self.asked.append(list(requests))
-        keys = [str(request.key[1]) for request in requests]
-        ids = [[*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] for text in keys]
-        return [Generated(row, [-0.5] * len(row)) for row in ids]
+def names(request: Request) -> str:
+    """The script of an engine that says the name of the sample."""
+    return str(request.key[1])
 
 
 @pytest.fixture
@@ -84,11 +72,10 @@ def rollouts(tokenizer: Any, tmp_path: Path) -> Callable[..., Rollouts]:
 
 
 def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    engine = Engine(tokenizer)
+    engine = Scripted(tokenizer, names)
     ended: list[int] = []
-    rows = rollouts(on_sample_end=lambda: ended.append(1)).run(
-        [(0, "c"), (0, "a"), (0, "c"), (0, "b")], engine, 7, (2, 1)
-    )
+    keys = [(0, "c"), (0, "a"), (0, "c"), (0, "b")]
+    rows = rollouts(on_sample_end=lambda: ended.append(1)).run(keys, engine, 7, (2, 1))
     assert [(row.rollout.sample_id, row.rollout.epoch) for row in rows] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
     assert [row.rollout.answer for row in rows] == ["c", "a", "c", "b"]
     assert [row.rollout.scores["match"].value for row in rows[:3]] == ["C", "C", "C"]
@@ -97,30 +84,29 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
     assert rows[3].rollout.scores == {}
     assert rows[0].rollout.question == "c"
     assert len(ended) == 4
-    assert sorted(len(batch) for batch in engine.asked) == [2, 2], "what is asked as often is asked at once"
-    assert {request.seed for batch in engine.asked for request in batch} == {(0, 7, 2, 1)}
-    assert {request.top_p for batch in engine.asked for request in batch} == {0.5}, "the task's own settings count"
+    assert engine.batches == [2, 2], "what is asked as often is asked at once"
+    assert {request.seed for request in engine.asked} == {(0, 7, 2, 1)}
+    assert {request.top_p for request in engine.asked} == {0.5}, "the task's own settings count"
     logs = [read_eval_log(str(path)) for path in step_folder(rollouts().folder, 7).glob("*.eval")]
     assert sorted(len(log.samples or []) for log in logs) == [2, 2]
     assert all(log.status == "success" and log.eval.tags == ["rollouts"] for log in logs)
 
 
-def test_a_failed_call_is_no_crash(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    samples = rollouts().run([(0, name) for name in "abe"], Engine(tokenizer), 0)
+def test_failed_calls_are_no_crashes_and_failures_alone_are_refused(
+    rollouts: Callable[..., Rollouts], tokenizer: Any
+) -> None:
+    samples = rollouts().run([(0, name) for name in "abe"], Scripted(tokenizer, names), 0)
     assert [sample.rollout.crashed for sample in samples] == [False, True, False]
     assert [sample.rollout.call_failed for sample in samples] == [False, False, True]
+    with pytest.raises(BadInput, match=r"All 2 rollouts failed: .*the tool is lost"):
+        rollouts().run([(0, "b"), (0, "b")], Scripted(tokenizer, names), 0)
+    with pytest.raises(BadInput, match=r"All 1 rollouts failed: no reason is given"):
+        rollouts().run([(0, "d")], Scripted(tokenizer, names), 0)
 
 
 def test_rollouts_of_two_tasks_of_one_name_stay_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    samples = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Engine(tokenizer), 0)
+    samples = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Scripted(tokenizer, names), 0)
     assert [sample.rollout.epoch for sample in samples] == [1, 1, 2, 2]
-
-
-def test_a_run_of_failures_alone_is_refused(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    with pytest.raises(BadInput, match=r"All 2 rollouts failed: .*the tool is lost"):
-        rollouts().run([(0, "b"), (0, "b")], Engine(tokenizer), 0)
-    with pytest.raises(BadInput, match=r"All 1 rollouts failed: no reason is given"):
-        rollouts().run([(0, "d")], Engine(tokenizer), 0)
 
 
 def test_logs_from_a_step_on_are_archived(tmp_path: Path) -> None:
@@ -137,19 +123,9 @@ def test_logs_from_a_step_on_are_archived(tmp_path: Path) -> None:
     assert archive_steps_from(tmp_path / "nowhere", 0) == []
 
 
-def reply(
-    name: str, prompt: Sequence[int], completion: Sequence[int], before: SampledReply | None = None
-) -> SampledReply:
+def reply(name: str, prompt: list[int], completion: list[int], before: SampledReply | None = None) -> SampledReply:
     logprobs = [-token / 10 for token in completion]
-    fields: dict[str, Any] = {
-        "temperature": 1.0,
-        "text": name,
-        "context_key": (),
-        "prompt": "",
-        "reply_text": "",
-        "end": "",
-    }
-    return SampledReply(name, list(prompt), list(completion), logprobs, previous=before, **fields)
+    return SampledReply(name, prompt, completion, logprobs, 1.0, name, (), "", "", "", before)
 
 
 def test_a_conversation_is_one_row() -> None:
@@ -190,26 +166,11 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
     """Let a solver work on a question with an engine whose every reply is another, and read the log that it leaves."""
 
     def run(solver: str, roles: Mapping[str, Any] | None = None, whole: bool = True, **args: Any) -> Any:
-        replies: list[str] = []
-
-        def generate(requests: Sequence[Request]) -> list[Generated]:
-            samples = []
-            for _ in requests:
-                replies.append(rf"Reply {len(replies)}. \finalBeliefProb{{0.6}}")
-                ids = [*tokenizer(replies[-1])["input_ids"], tokenizer.eos_token_id]
-                samples.append(Generated(ids, [-0.5] * len(ids)))
-            return samples
-
-        engine: Any = Mock(side_effect=generate, end_ids=(tokenizer.eos_token_id,), context_length=None)
+        engine = Scripted(tokenizer, [rf"Reply {number}. \finalBeliefProb{{0.6}}" for number in range(9)])
         rollouts = Rollouts(
-            questions=[questions],
-            sampling=Sampling("tiny", tokenizer, 0, 64),
-            folder=tmp_path / "rollouts",
-            solver=f"truthgym/{solver}",
-            solver_args=args,
-            roles=roles or {},
-            whole_conversations=whole,
-        )
+            questions=[questions], sampling=Sampling("tiny", tokenizer, 0, 64), folder=tmp_path / "rollouts",
+            solver=f"truthgym/{solver}", solver_args=args, roles=roles or {}, whole_conversations=whole,
+        )  # fmt: skip
         samples = rollouts.run([(0, next(iter(questions.samples)))], engine, 3)
         logs = list(step_folder(tmp_path / "rollouts", 3).glob("*.eval"))
         log = read_eval_log(str(logs[0]))

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,6 @@ from truthgym.training.rollouts.sampling import (
     LocalEngine,
     Request,
     VLLMEngine,
-    _from_server,
     _from_this_process,
     open_engine,
     uniforms,
@@ -111,36 +111,36 @@ def test_a_reply_does_not_depend_on_the_rest_of_its_batch(local: LocalEngine) ->
     assert uniforms(request(0))[0] != uniforms(Request(("task", "0", 1, 0), PROMPTS[0], 6, seed=(8,)))[0]
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7, 1.6])
-def test_logprobs_are_what_the_trainer_reckons(local: LocalEngine, temperature: float) -> None:
+@pytest.mark.parametrize(("temperature", "adapted"), [(1.0, False), (0.7, False), (1.6, False), (1.0, True)])
+def test_logprobs_are_what_the_trainer_reckons(local: LocalEngine, temperature: float, adapted: bool) -> None:
     import torch
+    from peft import LoraConfig, get_peft_model
 
-    requests = [
-        request(place, prompt, tokens=8, temperature=temperature, top_p=0.9) for place, prompt in enumerate(PROMPTS)
-    ]
-    for asked, result in zip(requests, local(requests), strict=True):
+    model, lora = deepcopy(local.model), LoraConfig(target_modules="all-linear", init_lora_weights=False)
+    model = get_peft_model(model, lora) if adapted else model
+    requests = [request(i, ids, tokens=8, temperature=temperature, top_p=0.9) for i, ids in enumerate(PROMPTS)]
+    replies = LocalEngine(model, local.tokenizer, local.end_ids)(requests)
+    assert (replies != local(requests)) == adapted
+    for asked, result in zip(requests, replies, strict=True):
         with torch.no_grad():
-            logits = local.model(torch.tensor([[*asked.prompt_ids, *result.ids]])).logits[0]
+            logits = model(torch.tensor([[*asked.prompt_ids, *result.ids]])).logits[0]
         logprobs = torch.log_softmax(logits[len(asked.prompt_ids) - 1 : -1] / temperature, -1)
         expected = logprobs.gather(1, torch.tensor(result.ids)[:, None])[:, 0].tolist()
         assert result.logprobs == pytest.approx(expected, abs=1e-4)
 
 
-def test_sampling_settings_that_a_model_comes_with_have_no_part(local: LocalEngine) -> None:
+def test_sampling_settings_that_a_model_comes_with_have_no_part(
+    local: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from transformers import GenerationConfig
 
     plain = local([request(0, tokens=20)])
-    usual = local.model.generation_config
     own = GenerationConfig(repetition_penalty=3.0, no_repeat_ngram_size=1, min_new_tokens=19, top_k=1)
-    local.model.generation_config = own
-    local.model.train()
-    try:
-        assert local([request(0, tokens=20)]) == plain
-        assert local.model.generation_config is own
-        assert local.model.training
-    finally:
-        local.model.generation_config = usual
-        local.model.eval()
+    monkeypatch.setattr(local.model, "generation_config", own)
+    monkeypatch.setattr(local.model, "training", True)
+    assert local([request(0, tokens=20)]) == plain
+    assert local.model.generation_config is own
+    assert local.model.training
 
 
 def test_a_reply_ends_with_its_end_token(local: LocalEngine) -> None:
@@ -165,8 +165,6 @@ def test_a_stop_text_ends_its_own_request_alone(local: LocalEngine) -> None:
     ]
     fixed = only(local, dict.fromkeys(ids, 1 / 3))
     plain = fixed([request(place, stopped.prompt_ids, tokens=40) for place, stopped in enumerate(requests)])
-    local_made = local([request(0, tokens=40, stop=("no such text",)), request(1, tokens=40)])
-    assert [len(row.ids) for row in local_made] == [40, 40]
     for row, stopped, whole in zip(fixed(requests), requests, plain, strict=True):
         assert row.ids == whole.ids[: len(row.ids)]
         if text in stopped.stop:
@@ -186,22 +184,6 @@ def test_the_models_own_stopping_agrees(local: LocalEngine) -> None:
     assert result[1].ids == plain[1].ids[: len(result[1].ids)]
     assert len(result[1].ids) <= 7
     assert stop in local.tokenizer.decode(result[1].ids)
-
-
-def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
-    from copy import deepcopy
-
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    model: Any = get_peft_model(deepcopy(local.model), LoraConfig(target_modules="all-linear", init_lora_weights=False))
-    engine = LocalEngine(model, local.tokenizer, local.end_ids)
-    out = engine([request(0, tokens=8)])[0]
-    with torch.no_grad():
-        logits = model(torch.tensor([[*PROMPTS[0], *out.ids]])).logits[0]
-    want = torch.log_softmax(logits[len(PROMPTS[0]) - 1 : -1], -1).gather(1, torch.tensor(out.ids)[:, None])[:, 0]
-    assert out.logprobs == pytest.approx(want.tolist(), abs=1e-4)
-    assert out != local([request(0, tokens=8)])[0]
 
 
 @pytest.fixture
@@ -229,45 +211,26 @@ def test_a_server_is_asked_through_trls_own_client(server: Server, monkeypatch: 
     from trl.generation import vllm_client
 
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
-    client = vllm_client.VLLMClient(base_url=server.address)
-    result = VLLMEngine(_from_server(client), [2])(
-        [
-            request(0, PROMPTS[0], temperature=1.0),
-            request(1, PROMPTS[1], temperature=2.0, stop=("\n",)),
-            request(2, PROMPTS[2], temperature=1.0),
-        ]
-    )
-    assert [row.ids for row in result] == [[3, 1], [2, 1], [6, 1]]
-    assert [row.logprobs for row in result] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
-    requests = [call for call in server.asked if call.method == "POST"]
-    bodies = [json.loads(call.body) for call in requests]
-    assert [body["prompt"] for body in bodies] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
-    assert {call.path for call in requests} == {"/v1/completions"}
-    assert all(body["return_token_ids"] for body in bodies)
-    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in bodies] == [
-        (1.0, 6, None),
-        (2.0, 6, ["\n"]),
-    ]
-
-
-def test_the_context_is_the_servers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the model's: a prompt longer than the server's context would end the run."""
-    from trl.generation import vllm_client
-
-    monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)
-    client = vllm_client.VLLMClient(base_url=server.address)
     text = SimpleNamespace(max_position_embeddings=4096)
     trainer = SimpleNamespace(
-        args=SimpleNamespace(use_vllm=True, vllm_mode="server"),
-        state=SimpleNamespace(global_step=4),
-        accelerator=SimpleNamespace(is_main_process=True),
-        vllm_generation=SimpleNamespace(vllm_client=client),
-        _last_loaded_step=4,
-        eos_token_ids=[0],
+        args=SimpleNamespace(use_vllm=True, vllm_mode="server"), state=SimpleNamespace(global_step=4),
+        accelerator=SimpleNamespace(is_main_process=True), _last_loaded_step=4, eos_token_ids=[2],
+        vllm_generation=SimpleNamespace(vllm_client=vllm_client.VLLMClient(base_url=server.address)),
         model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)),
-    )
+    )  # fmt: skip
+    requests = [request(0), request(1, PROMPTS[1], temperature=2.0, stop=("\n",)), request(2, PROMPTS[2])]
     with open_engine(trainer) as engine:
-        assert engine.context_length == 77
+        assert engine.context_length == 77, "the server's: a prompt longer than that would end the run"
+        result = engine(requests)
+    assert [row.ids for row in result] == [[3, 1], [2, 1], [6, 1]]
+    assert [row.logprobs for row in result] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
+    calls = [call for call in server.asked if call.method == "POST"]
+    bodies = [json.loads(call.body) for call in calls]
+    assert [body["prompt"] for body in bodies] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
+    assert {call.path for call in calls} == {"/v1/completions"}
+    assert all(body["return_token_ids"] for body in bodies)
+    settings = [(body["temperature"], body["max_tokens"], body.get("stop")) for body in bodies]
+    assert settings == [(1.0, 6, None), (2.0, 6, ["\n"])]
 
 
 def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,53 +5,29 @@ import math
 import os
 import re
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import same_weights
+from tests.fixtures import same_weights, write_rows
+from tests.training.conftest import forked
+from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
-from truthgym.training.rollouts.runner import Rollouts
-from truthgym.training.train import TRAINERS
+from truthgym.training.rollouts.questions import load_questions
+from truthgym.training.rollouts.sampling import Generated, LocalEngine, Request
+from truthgym.training.rollouts.trainer import _replies
 from truthgym.training.trainers.model_card import read_card
 
-Train = Callable[..., Path]
-
-LETTERS = """
-def letters(completions, epoch, **_):
-    return [len(reply[0]["content"]) + number for reply, number in zip(completions, epoch)]
-
-def raises(completions, **_):
-    raise ValueError("no such thing")
-
-def nothing(completions, **_):
-    return [float("nan")] * len(completions)
-
-def short(completions, **_):
-    return [1.0]
-"""
-"""Rewards, the first of which pays for long answers: those of an untrained model cannot be read, and are all alike."""
 OWN = """
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
-from inspect_ai.scorer import Score, includes, match, scorer
+from inspect_ai.scorer import match
 from inspect_ai.solver import generate, solver
-
-@scorer(metrics=[])
-def words():
-    async def score(state, target):
-        return Score(value="some words")
-    return score
-
-@solver
-def broken():
-    async def solve(state, generate):
-        raise RuntimeError("the tool is lost")
-    return solve
 
 @solver
 def cold():
@@ -61,42 +37,15 @@ def cold():
 
 @task
 def sums(n: int = 40) -> Task:
-    samples = [Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)]
-    return Task(dataset=samples, solver=generate(), scorer=[match(), includes(), words()])
+    return Task([Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)], solver=generate(), scorer=match())
 """
 
 
 @pytest.fixture
-def train(base: Path, tmp_path: Path) -> Train:
-    """Train for two steps of eight rollouts."""
-    (tmp_path / "rewards.py").write_text(LETTERS)
+def own(tmp_path: Path) -> str:
+    """A task of a user, without splits, and a solver."""
     (tmp_path / "own.py").write_text(OWN)
-
-    def run(method: str = "grpo", **changes: Any) -> Path:
-        folder = TRAINERS[method](training_options(base, tmp_path) | changes)
-        assert isinstance(folder, Path)
-        return folder
-
-    return run
-
-
-def training_options(base: Path, out: Path, **changes: Any) -> dict[str, Any]:
-    """Options of two steps of eight rollouts."""
-    return {
-        "model_name_or_path": str(base),
-        "task": ["truthgym/urns"],
-        "task_args": {"n": 60, "paradigms": "brier"},
-        "reward": [f"{out / 'rewards.py'}:letters"],
-        "output_dir": str(out / "trained"),
-        "max_steps": 2,
-        "num_generations": 4,
-        "per_device_train_batch_size": 8,
-        "gradient_accumulation_steps": 1,
-        "max_completion_length": 6,
-        "learning_rate": 1e-3,
-        "validation_steps": 0,
-        "report_to": "none",
-    } | changes
+    return str(tmp_path / "own.py")
 
 
 def logs(folder: Path) -> list[EvalLog]:
@@ -104,15 +53,15 @@ def logs(folder: Path) -> list[EvalLog]:
 
 
 def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
-    train: Train, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    train: Train, base: Path, letters: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from truthgym.training.rollouts.callbacks import ProgressCallback
 
     reported: list[dict[str, float]] = []
     monkeypatch.setattr(ProgressCallback, "on_log", lambda *_, logs, **__: reported.append(logs))
-    letters = training_options(base, tmp_path)["reward"]
-    changes: dict[str, Any] = {"reward": ["brier", *letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
-    folder = train(**changes, validation_steps=1, logging_steps=1)
+    changes: dict[str, Any] = {"reward": ["brier", letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
+    changes |= {"validation_steps": 1, "logging_steps": 1}
+    folder = train(**changes)
     output = capsys.readouterr().out
     assert "WARNING: only 0% of the answers can be parsed" in output
     assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in output
@@ -122,12 +71,10 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
         (log,) = logs(folder / "rollouts" / f"step-0000{step}")
         assert log.status == "success"
         assert log.samples
-        assert [sample.epoch for sample in log.samples].count(1) == 2
-        assert len(log.samples) == 8
+        assert sorted(sample.epoch for sample in log.samples) == [1, 1, 2, 2, 3, 3, 4, 4]
         assert {(sample.metadata or {})["split"] for sample in log.samples} == {"train"}
         assert all("brier" in (sample.scores or {}) for sample in log.samples)
-        metadata = log.eval.metadata or {}
-        assert metadata == {"rollouts": step, "part": [0, 0]}
+        assert log.eval.metadata == {"rollouts": step, "part": [0, 0]}
         assert log.eval.model == f"policy/{folder.name}"
     (validation,) = logs(folder / "validation" / "step-00002")
     assert validation.samples
@@ -147,7 +94,7 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     assert [row["eval_rewards/brier"] for row in evaluations] == [-1, -1, -1], "what reports to a service hears of them"
     assert not any("loss" in logs for logs in evaluations)
     assert not same_weights(folder, base)
-    assert train(**changes, validation_steps=1, logging_steps=1) == folder
+    assert train(**changes) == folder
     assert "is trained already" in capsys.readouterr().out
 
 
@@ -158,10 +105,9 @@ def test_groups_without_gradient_are_counted(train: Train, base: Path, capsys: p
     assert same_weights(folder, base), "what cannot be told apart teaches nothing"
 
 
-def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rloo_trains_an_adapter_on_two_tasks(train: Train, own: str, capsys: pytest.CaptureFixture[str]) -> None:
     from transformers import AutoModelForCausalLM
 
-    own = str(tmp_path / "own.py")
     folder = train(
         "rloo", task=["truthgym/urns", own], task_args={"n": 40}, use_peft=True, lora_r=4,
         per_device_train_batch_size=32, max_steps=1,
@@ -179,12 +125,10 @@ def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsy
 
 
 def test_a_dataset_of_prompts_says_what_is_asked(train: Train, tmp_path: Path) -> None:
-    from truthgym.training.rollouts.questions import load_questions
-
     names = list(load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}).samples)[4:6]
     (tmp_path / "data").mkdir()
     rows = [{"prompt": [{"role": "user", "content": "?"}], "sample_id": name, "split": "train"} for name in names]
-    (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "data" / "train.jsonl", *rows)
     folder = train(dataset_name=str(tmp_path / "data"), max_steps=2)
     for step in ("step-00000", "step-00001"):
         (log,) = logs(folder / "rollouts" / step)
@@ -203,47 +147,48 @@ def test_a_dataset_of_prompts_says_what_is_asked(train: Train, tmp_path: Path) -
     ],
 )
 def test_replies_of_a_sample_are_predicted(solver: str | None, args: dict[str, Any], replies: int) -> None:
-    from truthgym.training.rollouts.trainer import _replies
-
     assert _replies(solver, args) == replies
 
 
-class Stop(Exception):
-    pass
-
-
-@pytest.mark.parametrize("method", ["grpo", "rloo"])
-def test_a_run_goes_on_where_it_was_cut_off(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], method: str
-) -> None:
+@pytest.mark.parametrize(
+    ("method", "kills", "repeated"),
+    [
+        ("grpo", [("update", 1), ("rollouts", 3), ("update", 3)], ["00000-1", "00002-1", "00002-2", "00003-1"]),
+        ("rloo", [("rollouts", 3)], ["00002-1", "00003-1"]),
+    ],
+    ids=["grpo", "rloo"],
+)
+def test_a_killed_run_goes_on_where_it_was(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    method: str, kills: list[tuple[str, int]], repeated: list[str],
+) -> None:  # fmt: skip
+    """What SIGKILL leaves on disk, in an update or amid rollouts, is enough to end with the same model."""
     from transformers import Trainer
 
     options: dict[str, Any] = {"max_steps": 4, "save_steps": 2, "logging_steps": 1, "validation_steps": 2}
-    options |= {"validation_samples": 2}
+    options |= {"validation_samples": 2, "learning_rate": 1e-2}
     whole = train(method, **options, output_dir=str(tmp_path / "whole"))
-    run, step = Rollouts.run, Trainer.training_step
+    folder = tmp_path / "trained" / whole.name
+    sample, update = LocalEngine.__call__, Trainer.training_step
 
-    def rolls(self: Rollouts, keys: Any, engine: Any, number: int, rank: Any = ()) -> Any:
-        result = run(self, keys, engine, number, rank)
-        if number == 3:
-            raise Stop
-        return result
+    def killed(place: str, step: int) -> None:
+        def dies(self: Any, *arguments: Any) -> Any:
+            if step == (self.state.global_step if place == "update" else arguments[0][0].seed[1]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return (update if place == "update" else sample)(self, *arguments)
 
-    def updates(self: Any, *args: Any) -> Any:
-        if self.state.global_step == 1:
-            raise Stop
-        return step(self, *args)
+        patched = (Trainer, "training_step") if place == "update" else (LocalEngine, "__call__")
+        monkeypatch.setattr(*patched, dies)  # in this process alone
+        train(method, **options)
 
-    for place, stop in ((Trainer, updates), (Rollouts, rolls)):
-        with monkeypatch.context() as patched:
-            patched.setattr(place, stop.__name__.replace("rolls", "run").replace("updates", "training_step"), stop)
-            with pytest.raises(Stop):
-                train(method, **options)
-    capsys.readouterr()
-    folder = train(method, **options)
+    for place, step in kills:
+        assert forked(partial(killed, place, step)) == [-signal.SIGKILL]
+        assert (folder / "checkpoints" / "checkpoint-2").is_dir() == (step == 3)
+        assert not (folder / "README.md").exists()
+    assert train(method, **options) == folder
     output = capsys.readouterr().out
     assert "Resuming from" in output
-    assert "logs of 2 steps" in output
+    assert "steps that will be repeated" in output
     assert same_weights(folder, whole)
     assert read_card(folder).curve == read_card(whole).curve
     assert read_card(folder).notes == read_card(whole).notes
@@ -251,33 +196,50 @@ def test_a_run_goes_on_where_it_was_cut_off(
     assert folders == ["set_aside", *(f"step-0000{number}" for number in range(4))]
     assert all(len(logs(folder / "rollouts" / name)) == 1 for name in folders[1:])
     aside = sorted(path.name for path in (folder / "rollouts" / "set_aside").iterdir())
-    assert aside == ["step-00000-1", "step-00002-1", "step-00003-1"]
+    assert aside == [f"step-{name}" for name in repeated]
 
 
 def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(output_dir=str(tmp_path / "whole"), save_steps=1)
-    run = Rollouts.run
+    sample = LocalEngine.__call__
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us without one
 
-    def interrupted(self: Rollouts, keys: Any, engine: Any, number: int, rank: Any = ()) -> Any:
-        generate = engine.__call__
-
-        def stops(requests: Any) -> Any:
-            if number == 1:
-                os.kill(os.getpid(), signal.SIGINT)
-            return generate(requests)
-
-        limits = {"end_ids": engine.end_ids, "context_length": engine.context_length}
-        return run(self, keys, cast(Any, Mock(side_effect=stops, **limits)), number, rank)
+    def interrupted(self: LocalEngine, requests: Sequence[Request]) -> list[Generated]:
+        if requests[0].seed[1] == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sample(self, requests)
 
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(Rollouts, "run", interrupted)
+            patched.setattr(LocalEngine, "__call__", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 train(save_steps=1)
     finally:
         signal.signal(signal.SIGINT, handler)
     assert same_weights(train(save_steps=1), whole)
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_model_on_disjoint_rollouts(train: Train, base: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def process(rank: int) -> None:
+        """Train as a process that `accelerate launch` or `torchrun` starts."""
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
+
+        AcceleratorState._reset_state(reset_partial_state=True)  # of a training in this test's process
+        train(max_steps=1, per_device_train_batch_size=4, use_cpu=True, ddp_backend="gloo")
+
+    assert forked(partial(process, 0), partial(process, 1)) == [0, 0]
+    first, second = (log.samples or [] for path in (tmp_path / "trained").rglob("step-*") for log in logs(path))
+    assert len(first) == len(second) == 4, "each process writes its own log"
+    assert not {sample.id for sample in first} & {sample.id for sample in second}
+    (saved,) = (tmp_path / "trained").rglob("model.safetensors")
+    assert not same_weights(saved.parent, base)
 
 
 @pytest.mark.parametrize(
@@ -287,13 +249,9 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"task": ["truthgym/urns", "truthgym/urns"]}, "2 tasks are named truthgym/urns; name each task once"),
         ({"task_args": "n: [1"}, "neither YAML"),
         ({"task_args": "7"}, "write {name: value}"),
-        ({"task_args": {"split": "test"}}, "is what models are evaluated on"),
-        ({"task_args": {"n": 1}}, "cannot be trained on, since a step needs 2|no sample is left"),
         ({"task_args": {"urns": {"n": 1}}}, "cannot be trained on, since a step needs 2|no sample is left"),
         ({"solver": "truthgym/nosuch"}, "--solver truthgym/nosuch cannot be created"),
         ({"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 0}}, "steps=0 cannot be used"),
-        ({"reward": ["nosuch"]}, "unknown reward or scorer"),
-        ({"reward": ["martingale"]}, "needs the scorer"),
         ({"reward": ["brier"], "scale_rewards": "group"}, "--scale_rewards none, or --allow_group_scaling"),
         ({"model_role": ["judge"]}, "write ROLE=MODEL"),
         ({"model_role": ["judge=nosuch/model"]}, "Inspect cannot create the model nosuch/model"),
@@ -304,7 +262,6 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"min_share_read": 2}, "--min_share_read 2: give a number from 0 to 1"),
         ({"chat_template_path": "nowhere"}, "--chat_template_path nowhere: there is no such file"),
         ({"chat_template_kwargs": {"style": "x"}}, "only enable_thinking is passed on"),
-        ({"dataset_name": "nowhere"}, "There is no folder nowhere"),
     ],
     ids=lambda options: json.dumps(options) if isinstance(options, dict) else "",
 )
@@ -321,17 +278,13 @@ def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, opti
     [
         ({"reward": ["brier"], "min_share_read": 0.5}, "Only 0% of the answers of step 0 could be parsed"),
         ({"reward": ["FOLDER/rewards.py:raises"]}, "it raised ValueError: no such thing"),
-        ({"reward": ["FOLDER/rewards.py:nothing"]}, "it returned nan for sample"),
-        ({"reward": ["FOLDER/rewards.py:short"]}, "it returned 1 rewards for 8 completions"),
-        ({"task": ["FOLDER/own.py"], "task_args": {}, "reward": ["words:highest"]}, "words"),
-        ({"solver": "FOLDER/own.py@broken"}, "All 8 rollouts failed: "),
         ({"solver": "FOLDER/own.py@cold"}, "samples at temperature 0.5, and training assumes 1.0"),
         ({"solver": "truthgym/dialogue"}, "interlocutor"),
     ],
-    ids=["form", "raises", "nan", "short", "words", "broken", "cold", "role"],
+    ids=["form", "raises", "cold", "role"],
 )
 def test_what_shows_in_the_first_step_ends_the_run(
-    train: Train, tmp_path: Path, options: dict[str, Any], part: str
+    train: Train, own: str, tmp_path: Path, options: dict[str, Any], part: str
 ) -> None:
     changes = json.loads(json.dumps(options).replace("FOLDER", str(tmp_path)))
     with pytest.raises(BadInput) as error:

@@ -1,14 +1,13 @@
 """The contract with TRL: what its trainers read of rollouts, and that nothing else gets gradient."""
 
 import inspect
-from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 from inspect_ai.scorer import Score
 
-from tests.training.rollouts.test_trainer import training_options
+from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.rollouts.runner import TokenRow, TrainingSample
@@ -22,18 +21,6 @@ from truthgym.training.rollouts.trl_adapter import (
     turn_advantages,
     turn_rewards,
 )
-from truthgym.training.train import TRAINERS
-
-
-@pytest.fixture
-def reward_of_letters(tmp_path: Path) -> str:
-    """A reward that differs from rollout to rollout, so that there is a gradient."""
-    (tmp_path / "letters.py").write_text(
-        "def letters(completions, epoch, log_metric, **_):\n"
-        "    log_metric('longest', max(len(reply[0]['content']) for reply in completions))\n"
-        "    return [len(reply[0]['content']) + number for reply, number in zip(completions, epoch)]\n"
-    )
-    return f"{tmp_path / 'letters.py'}:letters"
 
 
 @pytest.fixture
@@ -68,12 +55,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     return seen
 
 
-def train(method: str, base: Path, out: Path, **options: Any) -> Path:
-    folder = TRAINERS[method](training_options(base, out, max_steps=1) | options)
-    assert isinstance(folder, Path)
-    return folder
-
-
 def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
     """The row of a rollout, found by the ids that the trainer has for it, with padding on both sides."""
     pad = watched["inputs"][0]["prompt_ids"].shape[1]
@@ -84,13 +65,10 @@ def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
     )
 
 
-def test_marked_tokens_alone_get_gradient(
-    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
-) -> None:
+def test_marked_tokens_alone_get_gradient(train: Train, watched: dict[str, list[Any]]) -> None:
     import torch
 
-    options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
-    folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **options)
+    folder = train(max_steps=1, solver="truthgym/chain_of_thought", solver_args={"steps": 2})
     samples: list[TrainingSample] = watched["samples"][0]
     assert (folder / "README.md").is_file()
     inputs = watched["inputs"][0]
@@ -105,10 +83,7 @@ def test_marked_tokens_alone_get_gradient(
         assert 0 < sum(sample.row.mask) < length
     assert [sample.rollout.epoch for sample in samples] == [1, 2, 3, 4] * 2
     assert len({sample.rollout.sample_id for sample in samples[:4]}) == 1
-    rewards = torch.tensor(
-        [len(sample.rollout.answer) + sample.rollout.epoch for sample in samples], dtype=torch.float32
-    )
-    groups = rewards.view(2, 4)
+    groups = torch.tensor([float(len(sample.rollout.answer) + sample.rollout.epoch) for sample in samples]).view(2, 4)
     assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
     ids, logprobs = watched["logprobs"][0]
     trained = 0
@@ -124,25 +99,20 @@ def test_marked_tokens_alone_get_gradient(
     assert trained > 0
 
 
-def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(
-    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
-) -> None:
+def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(train: Train, watched: dict[str, list[Any]]) -> None:
     """A new adapter changes nothing, so all logprobs are those of the base, in the trainer's mixed precision."""
     for lora in ({}, {"use_peft": True, "lora_r": 4}):
-        train("grpo", base, tmp_path, reward=[reward_of_letters], bf16=True, use_cpu=True, **lora)
+        train(max_steps=1, bf16=True, use_cpu=True, **lora)
     rows, adapted = ([sample.row for sample in samples] for samples in watched["samples"])
     assert [row.completion_ids for row in rows] == [row.completion_ids for row in adapted]
     for row, other in zip(rows, adapted, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-6)
 
 
-def test_each_reply_is_a_row_of_rloo(
-    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
-) -> None:
+def test_each_reply_is_a_row_of_rloo(train: Train, watched: dict[str, list[Any]]) -> None:
     import torch
 
-    options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
-    train("rloo", base, tmp_path, reward=[reward_of_letters], **options)
+    train("rloo", max_steps=1, solver="truthgym/chain_of_thought", solver_args={"steps": 1})
     samples: list[TrainingSample] = watched["samples"][0]
     inputs = watched["inputs"][0]
     for at, sample in enumerate(samples):
@@ -151,10 +121,7 @@ def test_each_reply_is_a_row_of_rloo(
         assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == sample.row.prompt_ids
         assert inputs["completion_ids"][at][:length].tolist() == sample.row.completion_ids
         assert inputs["old_logps"][at].item() == pytest.approx(sum(sample.row.logprobs), abs=1e-3)
-    rewards = torch.tensor(
-        [len(sample.rollout.answer) + sample.rollout.epoch for sample in samples], dtype=torch.float32
-    )
-    groups = rewards.view(2, 4)
+    groups = torch.tensor([float(len(sample.rollout.answer) + sample.rollout.epoch) for sample in samples]).view(2, 4)
     others = (groups.sum(1, keepdim=True) - groups) / 3
     assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-4)
 
@@ -280,9 +247,6 @@ def test_empty_steps_and_a_belief_that_is_not_stated_do_not_win(kind: str, answe
 def test_a_turn_is_compared_with_the_same_turn_of_its_group() -> None:
     advantages = turn_advantages([[1.0, 2.0], [3.0, 0.0], [5.0]], ["q", "q", "r"])
     assert advantages == [[0.0, 1.0], [0.0, -1.0], [0.0]], "sums to go 3, 2 and 3, 0; r has none to compare with"
-
-
-def test_tokens_get_the_advantage_of_their_turn() -> None:
     assert token_advantages([1, 1, 0, 0, 1], [2.0, -1.0]) == [2.0, 2.0, 0.0, 0.0, -1.0]
     assert token_advantages([1, 0, 1], [1.0]) is None
 

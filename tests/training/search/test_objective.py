@@ -37,9 +37,7 @@ def total(*prompts: PromptScores, weights: Weights = PLAIN) -> float:
 def test_the_tail_is_chosen_by_the_labels() -> None:
     assert [tail_size(n, 0.25) for n in (2, 4, 8, 9, 16)] == [2, 2, 2, 3, 4]
     assert true_tail(by_rank([1, 2, 3, 4]), 0.25).tolist() == [True, True, False, False]
-    assert true_tail(by_rank([1, 2, 2, 4]), 0.25).tolist() == [True, True, True, False], (
-        "a tie at its end belongs to it"
-    )
+    assert true_tail(by_rank([1, 2, 2, 4]), 0.25).tolist() == [True, True, True, False], "with a tie at its end"
     assert win_shares(by_rank([1, 2, 2])).tolist() == [1, 0.25, 0.25]
 
 

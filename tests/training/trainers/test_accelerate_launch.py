@@ -1,8 +1,9 @@
 """How training starts: the chosen configuration, its file, and the command line."""
 
+import os
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -54,10 +55,8 @@ def test_the_launch_line(tmp_path: Path) -> None:
         launch.launch_line("sft", [], str(tmp_path / "missing.yaml"), 1)
 
 
-def parsed(**options: Any) -> Namespace:
-    return Namespace(
-        **({"gpus": None, "print_launch": False, "accelerate_config": None, "no_deepspeed": False} | options)
-    )
+def parsed(gpus: int | None = None, print_launch: bool = False) -> Namespace:
+    return Namespace(gpus=gpus, print_launch=print_launch, accelerate_config=None, no_deepspeed=False)
 
 
 def test_several_gpus_are_launched_and_one_is_not(
@@ -79,8 +78,6 @@ def test_several_gpus_are_launched_and_one_is_not(
     with pytest.raises(BadInput, match="--gpus 3: 2 visible; give a number from 1 to 2"):
         launch.start("sft", [], parsed(gpus=3))
     assert launch.start("sft", [], parsed(gpus=1))
-    import os
-
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
     monkeypatch.setenv("LOCAL_RANK", "0")
     assert launch.start("sft", [], parsed()), "it is a launched process"
@@ -91,9 +88,8 @@ def test_a_launched_process_knows_its_configuration(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     assert launch.launched_configuration(1) == "single_gpu"
     assert launch.launched_configuration(2) == "multi_gpu"
-    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
-    assert launch.launched_configuration(2) == "zero2"
-    monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", "3")
-    assert launch.launched_configuration(2) == "zero3"
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    assert launch.launched_configuration(2) == "fsdp2"
+    for name, value, configuration in (
+        ("USE_DEEPSPEED", "true", "zero2"), ("DEEPSPEED_ZERO_STAGE", "3", "zero3"), ("USE_FSDP", "true", "fsdp2"),
+    ):  # fmt: skip
+        monkeypatch.setenv(f"ACCELERATE_{name}", value)
+        assert launch.launched_configuration(2) == configuration

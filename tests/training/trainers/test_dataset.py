@@ -1,11 +1,12 @@
 """Datasets as trainers take them, and the models they start from: what is kept, and what is refused before training."""
 
-import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
+from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.splits import split_of
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
@@ -19,7 +20,7 @@ SFT = {"prompt": PROMPT, "completion": YES, "score": 0.1, "event": "a"}
 
 def dataset(folder: Path, *rows: dict[str, Any], name: str = "train") -> str:
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / f"{name}.jsonl", *rows)
     return str(folder)
 
 
@@ -42,25 +43,44 @@ def test_only_what_the_method_reads_is_kept(tmp_path: Path) -> None:
     assert steps.steps
 
 
-def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
-    name = dataset(tmp_path / "data", SFT)
-    with pytest.raises(BadInput, match="but dpo reads prompt"):
-        load_data("dpo", name)
-    with pytest.raises(BadInput, match="rows of the test split"):
-        load_data("sft", dataset(tmp_path / "leak", SFT | {"split": "train"}, SFT | {"split": "test"}))
+GOOD = {"prompt": PROMPT, "completion": YES, "label": True}
+PAIR = {"prompt": PROMPT, "chosen": YES, "rejected": YES}
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "problem"),
+    [
+        ("dpo", [SFT], "but dpo reads prompt"),
+        ("sft", [SFT | {"split": "train"}, SFT | {"split": "test"}], "rows of the test split"),
+        ("kto", [GOOD, GOOD], "labelled good, and kto needs both"),
+        ("reward", [PAIR | {"rejected": PROMPT}, PAIR], "Row 1 of .* has no winner"),
+        ("reward", [STEPS | {"labels": [True, True]}], "Every step of .* is labelled right"),
+        ("sft", [], "cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(
+    tmp_path: Path, method: str, rows: list[dict[str, Any]], problem: str
+) -> None:
+    with pytest.raises(BadInput, match=problem):
+        load_data(method, dataset(tmp_path / "data", *rows))
+
+
+def test_a_dataset_or_split_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="has no split 'all'"):
-        load_data("sft", name, train="all")
-    with pytest.raises(BadInput, match="does not exist"):
-        load_data("sft", str(tmp_path / "missing"))
-    with pytest.raises(BadInput, match="missing does not exist"):
-        load_data("sft", "missing")
-    good = {"prompt": PROMPT, "completion": YES, "label": True}
-    with pytest.raises(BadInput, match="labelled good, and kto needs both"):
-        load_data("kto", dataset(tmp_path / "kto", good, good))
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "train.jsonl").write_text('{"prompt": \n')
-    with pytest.raises(BadInput, match="cannot be loaded"):
-        load_data("sft", str(tmp_path / "broken"))
+        load_data("sft", dataset(tmp_path / "data", SFT), train="all")
+    for name in ("missing", str(tmp_path / "missing")):
+        with pytest.raises(BadInput, match="missing does not exist"):
+            load_data("sft", name)
+
+
+def test_a_bootstrap_draws_whole_events(tmp_path: Path) -> None:
+    pairs = [{"prompt": str(n), "chosen": "a", "rejected": "b", "event": f"e{n // 2}"} for n in range(30)]
+    data = dataset(tmp_path / "data", *pairs)
+    drawn = [load_data("reward", data, bootstrap=seed).train["prompt"] for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    numbers = [int(prompt) for prompt in drawn[0]]
+    assert len(set(numbers)) < len(numbers)
+    assert {numbers.count(n) == numbers.count(n ^ 1) for n in range(30)} == {True}, "2k and 2k + 1 are one event"
 
 
 class Words:
@@ -86,10 +106,10 @@ def test_a_model_that_cannot_be_had_is_refused(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert base_config(str(tiny_model)).num_hidden_layers == 2
-    for content in ("nothing", "{", '{"model_type": "nosuch"}'):
-        folder = tmp_path / "folder"
-        folder.mkdir(exist_ok=True)
-        if content != "nothing":
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for content in (None, "{", '{"model_type": "nosuch"}'):
+        if content:
             (folder / "config.json").write_text(content)
         with pytest.raises(BadInput, match="The folder .*folder cannot be loaded: .*Give a folder"):
             base_config(str(folder))
@@ -99,11 +119,8 @@ def test_a_model_that_cannot_be_had_is_refused(
 
 
 def test_a_model_without_tokenizer_or_chat_template_is_refused(tiny_model: Path, tmp_path: Path) -> None:
-    import shutil
-
     assert base_tokenizer(str(tiny_model)).chat_template
-    bare = tmp_path / "bare"
-    shutil.copytree(tiny_model, bare)
+    bare = copytree(tiny_model, tmp_path / "bare")
     (bare / "chat_template.jinja").unlink()
     with pytest.raises(BadInput, match="has no chat template"):
         base_tokenizer(str(bare))

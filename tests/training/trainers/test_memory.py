@@ -34,8 +34,8 @@ def test_published_figures_of_gpt2_medium() -> None:
     assert gpt2.parameters == 354_823_168, "tied weights count once"
     load = Workload(2, 512)
     names: tuple[Configuration, ...] = ("multi_gpu", "zero1", "zero2", "zero3")
-    for gpus, known in ((4, [6.4, 2.5, 2.3, 1.8]), (8, [6.4, 2.0, 1.5, 1.0])):
-        assert [round(predict(gpt2, load, name, gpus).states / GB, 1) for name in names] == known
+    for gpus, published in ((4, [6.4, 2.5, 2.3, 1.8]), (8, [6.4, 2.0, 1.5, 1.0])):
+        assert [round(predict(gpt2, load, name, gpus).states / GB, 1) for name in names] == published
     need = predict(gpt2, load)
     assert (round(need.activations / GB, 2), round(need.logits / GB, 2)) == (0.86, 0.51)
     eager = Workload(2, 512, eager=True)
@@ -79,8 +79,8 @@ def test_an_adapter_and_a_reference_model() -> None:
     single, both = (predict(LLAMA, Workload(1, 1, reference=reference)).states for reference in (False, True))
     assert both - single == 6 * LLAMA.parameters
     load, configurations = Workload(1, 1, reference=True), ("multi_gpu", "zero1", "zero2", "zero3", "fsdp2")
-    found = [predict(LLAMA, load, name, 8).reference / LLAMA.parameters for name in configurations]  # type: ignore[arg-type]
-    assert found == pytest.approx([6, 2, 2, 2 / 8, 6 / 8]), "DeepSpeed's engine casts a frozen model to bf16"
+    shares = [predict(LLAMA, load, name, 8).reference / LLAMA.parameters for name in configurations]  # type: ignore[arg-type]
+    assert shares == pytest.approx([6, 2, 2, 2 / 8, 6 / 8]), "DeepSpeed's engine casts a frozen model to bf16"
     assert predict(LLAMA, load, "zero1", 8).weights == 2 * LLAMA.parameters, "as the trained one"
     full_precision = Workload(1, 1, reference=True, mixed=False)
     assert predict(LLAMA, full_precision, "zero2", 8).reference == 4 * LLAMA.parameters
@@ -91,11 +91,11 @@ def test_an_adapter_and_a_reference_model() -> None:
 def test_a_precomputed_reference_takes_nothing() -> None:
     from truthgym.training.trainers.options import parse_options
 
-    given = {"model_name_or_path": "model", "dataset_name": "data", "attn_implementation": "eager"}
-    load = workload("dpo", parse_options("dpo", given), 512, checkpointing=True, mixed=True)
+    options = {"model_name_or_path": "model", "dataset_name": "data", "attn_implementation": "eager"}
+    load = workload("dpo", parse_options("dpo", options), 512, checkpointing=True, mixed=True)
     assert (load.reference, load.eager, load.sequences) == (True, True, 16)
-    given["precompute_ref_log_probs"] = "true"
-    assert not workload("dpo", parse_options("dpo", given), 512, checkpointing=True, mixed=True).reference
+    options["precompute_ref_log_probs"] = "true"
+    assert not workload("dpo", parse_options("dpo", options), 512, checkpointing=True, mixed=True).reference
 
 
 def test_another_architecture_is_refused() -> None:

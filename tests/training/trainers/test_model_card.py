@@ -6,38 +6,23 @@ import pytest
 import yaml
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.model_card import (
-    ModelCard,
-    is_finished,
-    model_name,
-    read_card,
-    set_evaluations,
-    write_card,
-)
+from truthgym.training.trainers import model_card
 
-FACTS = ModelCard(
-    method="sft",
-    base="trained/tiny",
-    base_hash="ab",
-    model="hf/trained/tiny-sft-1",
-    dataset="data/top",
-    data={"train.jsonl": "cd"},
-    config={"learning_rate": 1e-5},
+FACTS = model_card.ModelCard(
+    "sft", "trained/tiny", "ab", "hf/trained/tiny-sft-1", "data/top", {"train.jsonl": "cd"}, {"learning_rate": 1e-5},
     dataset_facts={
-        "kind": "sft",
-        "rows": {"train": 3, "validation": 1},
-        "selection": {"top": 0.1},
+        "kind": "sft", "rows": {"train": 3, "validation": 1}, "selection": {"top": 0.1},
         "logs": [{"log": "a.eval", "task": "urns", "model": "hf/trained/tiny", "sha256": "ef"}],
     },
     curve=[{"step": 1, "loss": 2.5}, {"step": 2, "epoch": 1, "loss": 1.25, "eval_loss": 2.125}],
     notes=["It cost nothing."],
-)
+)  # fmt: skip
 
 
 def test_a_name_is_decided_by_what_decides_the_model() -> None:
     def name(**changed: object) -> str:
-        known = {"method": "sft", "base": "a/tiny", "base_hash": "x", "data": {"train.jsonl": "1"}, "config": {"r": 1}}
-        return model_name(**(known | changed))  # type: ignore[arg-type]
+        facts = {"method": "sft", "base": "a/tiny", "base_hash": "x", "data": {"train.jsonl": "1"}, "config": {"r": 1}}
+        return model_card.model_name(**(facts | changed))  # type: ignore[arg-type]
 
     assert name() == name(data={"other.jsonl": "1"}) == name(base="b/tiny")
     assert name().startswith("tiny-sft-")
@@ -49,11 +34,11 @@ def test_a_name_is_decided_by_what_decides_the_model() -> None:
 
 def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
     folder = tmp_path / "tiny-sft-1"
-    assert not is_finished(folder)
-    card = write_card(folder, FACTS)
-    assert is_finished(folder)
+    assert not model_card.is_finished(folder)
+    card = model_card.write_card(folder, FACTS)
+    assert model_card.is_finished(folder)
     assert sorted(path.name for path in folder.iterdir()) == [".lineage", "README.md"]
-    assert read_card(folder) == FACTS
+    assert model_card.read_card(folder) == FACTS
     text = card.read_text()
     head = yaml.safe_load(text.split("---\n")[1])
     assert head["base_model"] == "trained/tiny"
@@ -66,21 +51,21 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
 
 
 def test_evaluations_leave_the_rest_of_a_card_as_it_is(tmp_path: Path) -> None:
-    card = write_card(tmp_path, FACTS)
+    card = model_card.write_card(tmp_path, FACTS)
     card.write_text(card.read_text().replace("It cost nothing.", "It cost nothing, I am told."))
     for figure in ("first", "second"):
-        set_evaluations(tmp_path, [{"log": figure}], f"| {figure} |")
+        model_card.set_evaluations(tmp_path, [{"log": figure}], f"| {figure} |")
     text = card.read_text()
     assert "I am told." in text
     assert "| second |" in text
     assert "| first |" not in text
     assert "None yet" not in text
-    assert read_card(tmp_path).evals == [{"log": "second"}]
+    assert model_card.read_card(tmp_path).evals == [{"log": "second"}]
 
 
 def test_what_is_no_card_of_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"contains no README\.md"):
-        read_card(tmp_path)
+        model_card.read_card(tmp_path)
     (tmp_path / "README.md").write_text("# Something else\n")
     with pytest.raises(BadInput, match="is not the card of a trained model"):
-        read_card(tmp_path)
+        model_card.read_card(tmp_path)

@@ -142,7 +142,6 @@ def test_settings_are_the_options_that_change_the_result() -> None:
     ("words", "part"),
     [
         ([*WORDS, "--lerning_rate", "1"], "unknown option --lerning_rate; did you mean 'learning_rate'?"),
-        ([*WORDS, "--learn", "1"], "unknown option --learn;"),
         ([*WORDS, "--learning_rate", "fast"], "invalid float value: 'fast'"),
         ([*WORDS, "--config"], "--config has no value"),
         ([*WORDS, "--config", "missing.yaml"], "--config missing.yaml: no such file"),

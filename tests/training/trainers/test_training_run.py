@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import same_weights
+from tests.fixtures import same_weights, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.lineage import Lineage
@@ -30,7 +30,6 @@ YES, NO = message("assistant", "yes"), message("assistant", "no")
 ROWS: dict[str, list[Row]] = {
     "sft": [{"prompt": query(n), "completion": YES, "score": 0.1, "split": "train"} for n in range(12)],
     "preference": [{"prompt": query(n), "chosen": YES, "rejected": NO, "margin": 0.5} for n in range(12)],
-    "unpaired": [{"prompt": query(n), "completion": YES if n % 2 else NO, "label": n % 2 == 1} for n in range(12)],
     "steps": [{"prompt": query(n), "completions": ["It is red.", "No."], "labels": [True, False]} for n in range(12)],
     "messages": [{"messages": query(n) + YES} for n in range(8)],
     "against": [{"prompt": query(n), "completion": NO} for n in range(4)],
@@ -43,57 +42,17 @@ def train(base: Path, tmp_path: Path) -> Train:
 
     def run(method: str, rows: str, validation: str | None = None, **options: Any) -> Path:
         data = tmp_path / f"{rows}-{validation}"
-        write(data, rows, validation)
-        given: dict[str, Any] = {
-            "model_name_or_path": str(base),
-            "dataset_name": str(data),
-            "output_dir": str(tmp_path / "trained"),
-        }
-        given |= {"max_steps": 3, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "disable_tqdm": True}
-        folder = TRAINERS[method](given | options)
-        assert isinstance(folder, Path)
-        return folder
+        data.mkdir(exist_ok=True)
+        write_rows(data / "train.jsonl", *ROWS[rows])
+        if validation:
+            write_rows(data / "validation.jsonl", *ROWS[validation])
+        usual: dict[str, Any] = {
+            "model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(tmp_path / "trained"),
+            "max_steps": 3, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "disable_tqdm": True,
+        }  # fmt: skip
+        return TRAINERS[method](usual | options)
 
     return run
-
-
-def write(data: Path, rows: str, validation: str | None) -> None:
-    data.mkdir(exist_ok=True)
-    for name, kind in (("train", rows), ("validation", validation)):
-        if kind:
-            (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[kind]))
-
-
-@pytest.mark.parametrize(
-    ("method", "rows", "kind"),
-    [
-        ("sft", "sft", "AutoModelForCausalLM"),
-        ("dpo", "preference", "AutoModelForCausalLM"),
-        ("kto", "unpaired", "AutoModelForCausalLM"),
-        ("reward", "preference", "AutoModelForSequenceClassification"),
-        ("reward", "steps", "AutoModelForTokenClassification"),
-    ],
-)
-def test_each_trainer_lowers_its_loss_and_saves_a_model(train: Train, method: str, rows: str, kind: str) -> None:
-    import transformers
-
-    folder = train(method, rows, max_steps=6)
-    facts = read_card(folder)
-    assert facts.method == ("process_reward" if rows == "steps" else method)
-    assert folder.name.startswith(f"tiny-{facts.method}-")
-    losses = [row["loss"] for row in facts.curve]
-    assert losses[-1] < losses[0]
-    assert facts.config["learning_rate"] == 0.01
-    assert facts.config["max_steps"] == 6
-    assert "score" not in facts.config
-    model, report = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert not (folder / "checkpoints").exists()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    assert tokenizer.chat_template
-    assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
-    if rows == "steps":
-        assert any("step accuracy" in note for note in facts.notes)
 
 
 @pytest.mark.parametrize(("method", "rows"), [("sft", "sft"), ("reward", "preference"), ("reward", "steps")])
@@ -119,22 +78,32 @@ def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, ro
         assert torch.allclose(outputs[0], outputs[1], atol=1e-4)
         assert not torch.allclose(outputs[1], outputs[2], atol=1e-2)
     else:
-        kind = {"preference": "AutoModelForSequenceClassification", "steps": "AutoModelForTokenClassification"}[rows]
-        model, report = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+        kind = "Sequence" if rows == "preference" else "Token"
+        model, report = getattr(transformers, f"AutoModelFor{kind}Classification").from_pretrained(
+            folder, output_loading_info=True
+        )
         assert not report["missing_keys"]
         score = next(tensor for name, tensor in adapter.items() if "score" in name and tensor.ndim == 2)
         assert torch.equal(model.score.weight, score)
 
 
 def test_a_finished_model_is_not_trained_again(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = train("sft", "sft")
-    written = (folder / "model.safetensors").stat().st_mtime_ns
+    folder = train("sft", "sft", keep_checkpoints=True)
+    weights = folder / "model.safetensors"
+    content, written = weights.read_bytes(), weights.stat().st_mtime_ns
     assert train("sft", "sft", logging_steps=1) == folder, "logging changes nothing"
     assert "is trained already; --overwrite trains it again" in capsys.readouterr().out
-    assert (folder / "model.safetensors").stat().st_mtime_ns == written
-    assert train("sft", "sft", overwrite=True) == folder
-    assert (folder / "model.safetensors").stat().st_mtime_ns != written
+    assert weights.stat().st_mtime_ns == written
     assert train("sft", "against") != folder
+    for name in ("README.md", weights.name):  # as if stopped before its card: it is only saved
+        (folder / name).unlink()
+    assert train("sft", "sft", keep_checkpoints=True) == folder
+    assert "Resuming from" in capsys.readouterr().out
+    assert weights.read_bytes() == content
+    assert len(read_card(folder).curve) == 3
+    written = weights.stat().st_mtime_ns
+    assert train("sft", "sft", overwrite=True) == folder
+    assert weights.stat().st_mtime_ns != written
 
 
 def test_validation_stops_a_worsening_model(train: Train) -> None:
@@ -146,47 +115,41 @@ def test_validation_stops_a_worsening_model(train: Train) -> None:
     assert "validation loss" in (folder / "README.md").read_text()
 
 
-class Stop(Exception):
-    pass
-
-
 def test_a_run_resumes_from_its_last_complete_checkpoint(
     train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from transformers import Trainer
 
-    whole = train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2)
+    options: dict[str, Any] = {"validation": "against", "max_steps": 6, "save_steps": 2, "eval_steps": 2}
+    whole = train("sft", "sft", **options)
+    before = whole.parent.rename(whole.parent.with_name("uninterrupted")) / whole.name
     step = Trainer.training_step
-    left = [0]
-
-    def stops(self: Any, *args: Any, **kwargs: Any) -> Any:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Stop
-        return step(self, *args, **kwargs)
 
     for steps, checkpoints in ((1, []), (5, ["checkpoint-2", "checkpoint-4"])):
+
+        def stops(self: Any, *arguments: Any, last: int = steps) -> Any:
+            if self.state.global_step == last:
+                raise KeyboardInterrupt
+            return step(self, *arguments)
+
         with monkeypatch.context() as patched:
             patched.setattr(Trainer, "training_step", stops)
-            left[0] = steps
-            with pytest.raises(Stop):
-                train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2, overwrite=True)
+            with pytest.raises(KeyboardInterrupt):
+                train("sft", "sft", **options)
         assert not (whole / "README.md").exists()
         assert sorted(path.name for path in whole.glob("checkpoints/checkpoint-*")) == checkpoints
     (whole / "checkpoints" / "checkpoint-4" / "trainer_state.json").write_text('{"cut": ')
-    before = whole.with_name("uninterrupted")
-    train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2, output_dir=str(before))
     capsys.readouterr()
-    assert train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2) == whole
+    assert train("sft", "sft", **options) == whole
     assert "checkpoint-2" in capsys.readouterr().out, "the incomplete one is deleted"
-    assert same_weights(whole, before / whole.name)
-    assert read_card(whole).curve == read_card(before / whole.name).curve
+    assert same_weights(whole, before)
+    assert read_card(whole).curve == read_card(before).curve
 
 
 def test_what_a_run_says_and_leaves(
     train: Train, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("truthgym.training.trainers.training_run.device_memory", lambda: 1_000_000)
+    monkeypatch.setattr("truthgym.training.trainers.memory.device_memory", lambda: 1_000_000)
     folder = train("sft", "sft", "against", logging_steps=1)
     assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
     assert json.loads((folder / "trainer_state.json").read_text())["global_step"] == 3
@@ -212,24 +175,13 @@ def test_what_a_run_says_and_leaves(
     assert "was changed after the statement" in Lineage([folder]).faults()[0]
 
 
-def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
-    from safetensors.torch import load_file
-
-    folder = train("sft", "sft", keep_checkpoints=True)
-    before = load_file(folder / "model.safetensors")
-    for name in ("README.md", "model.safetensors"):
-        (folder / name).unlink()
-    assert train("sft", "sft") == folder
-    after = load_file(folder / "model.safetensors")
-    assert all(bool((after[name] == before[name]).all()) for name in before)
-    assert len(read_card(folder).curve) == 3
-
-
-def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_long_rows_are_reported(
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(BadInput, match="Every row of .* has more tokens than --max_length 8"):
         train("sft", "sft", max_length=8)
     long = {"prompt": query(1), "completion": message("assistant", "yes " * 400)}
-    ROWS["long"] = [*ROWS["sft"], long]
+    monkeypatch.setitem(ROWS, "long", [*ROWS["sft"], long])
     train("sft", "long", max_length=256)
     assert "1 of 13 rows have more tokens than --max_length 256" in capsys.readouterr().out
 
