@@ -307,7 +307,6 @@ def _skipped(name: str, seconds: float) -> ModelOutput:
 
 
 def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many items two sequences share at their beginning."""
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))))
 
 

@@ -83,10 +83,8 @@ class RewardModel:
         For a process model `starts` are the indices from which replies are steps. None is 0: examples before the
         question would be steps too.
         """
-        prepared = [
-            self._prepare(conversation, start)
-            for conversation, start in zip(conversations, starts or [0] * len(conversations), strict=True)
-        ]
+        pairs = zip(conversations, starts or [0] * len(conversations), strict=True)
+        prepared = [self._prepare(conversation, start) for conversation, start in pairs]
         scored = [turns for turns in prepared if turns is not None]
         readings = iter(zip(*(member.read(scored) for member in self.members), strict=True) if scored else ())
         return [
@@ -117,13 +115,7 @@ class RewardModel:
         reward, spread = penalised(np.array(rewards)[:, None], self.penalty, self.ceiling)
         left_out = max(reading.left_out for reading in readings)
         criteria = np.mean([reading.criteria for reading in readings], axis=0)
-        return Reading(
-            float(reward[0]),
-            float(spread[0]),
-            tuple(float(p) for p in steps),
-            tuple(float(score) for score in criteria),
-            left_out,
-        )
+        return Reading(float(reward[0]), float(spread[0]), tuple(steps.tolist()), tuple(criteria.tolist()), left_out)
 
 
 ROLES: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -192,9 +184,8 @@ def load(
 
 def folders_of(folder: str | Path | Sequence[str | Path]) -> list[Path]:
     """The folders of the members, with patterns resolved; a BadInput if nothing matches one."""
-    return [
-        path for place in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(place))
-    ]
+    places = [folder] if isinstance(folder, str | Path) else folder
+    return [path for place in places for path in _matching(str(place))]
 
 
 def _matching(name: str) -> list[Path]:
@@ -202,9 +193,8 @@ def _matching(name: str) -> list[Path]:
         return [Path(name)]
     path = Path(name)
     root = Path(path.anchor) if path.anchor else Path()
-    folders = sorted(
-        match for match in root.glob(str(path.relative_to(path.anchor))) if (match / "config.json").is_file()
-    )
+    matches = root.glob(str(path.relative_to(path.anchor)))
+    folders = sorted(match for match in matches if (match / "config.json").is_file())
     if not folders:
         raise BadInput(f"folder={name}: no folder with a model matches; `truthgym train reward` prints where it writes")
     return folders
@@ -214,7 +204,6 @@ class Member:
     """One trained reward model: its configuration and tokenizer at once, its weights when it first reads."""
 
     def __init__(self, folder: Path) -> None:
-        """Read and check the configuration and the tokenizer."""
         from transformers import AutoConfig, AutoTokenizer
 
         self.folder = folder
@@ -299,7 +288,7 @@ class Member:
         """For each row its reward; of a process model, the probability of `right` at each of its places."""
         import torch
 
-        network, outputs = self.network, dict[int, NDArray[np.float64]]()
+        network, outputs, of_steps = self.network, dict[int, NDArray[np.float64]](), self.kind == "process_reward"
         pad = network.config.get_text_config().pad_token_id
         with FORWARD, torch.inference_mode():
             for batch in length_batches([(row, ()) for row in rows], MAX_POSITIONS) if rows else ():
@@ -310,16 +299,9 @@ class Member:
                     ids[at, : len(rows[i])] = torch.tensor(rows[i])
                     mask[at, : len(rows[i])] = 1
                 logits = network(input_ids=ids.to(network.device), attention_mask=mask.to(network.device)).logits
-                values = (
-                    (logits if self.kind != "process_reward" else logits.float().softmax(-1)[..., 1])
-                    .float()
-                    .cpu()
-                    .numpy()
-                )
+                values = (logits.float().softmax(-1)[..., 1] if of_steps else logits.float()).cpu().numpy()
                 for at, i in enumerate(batch):
-                    outputs[i] = np.asarray(
-                        values[at][places[i]] if self.kind == "process_reward" else values[at], float
-                    )
+                    outputs[i] = np.asarray(values[at][places[i]] if of_steps else values[at], float)
         return [outputs[i] for i in range(len(rows))]
 
 

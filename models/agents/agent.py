@@ -50,8 +50,6 @@ class Asks(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool."""
-
     function: str
     arguments: dict[str, Any]
     content: str = ""
@@ -95,17 +93,14 @@ class Conversation:
 
     @cached_property
     def text(self) -> str:
-        """All messages."""
         return "\n\n".join(message.text for message in self.messages)
 
     @cached_property
     def asks(self) -> frozenset[Asks]:
-        """What is asked for in the end."""
         return frozenset(kind for kind in Asks if kind in self.request)
 
     @cached_property
     def wants_answer(self) -> bool:
-        """Whether the request is for the answer."""
         return bool({Asks.ANSWER, Asks.CONCLUSION} & self.asks)
 
     @cached_property

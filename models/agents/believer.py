@@ -72,7 +72,6 @@ class Believer(SimulatedAgent):
 
     @cached_property
     def policy(self) -> str:
-        """The policy whose belief it states."""
         return tool_users.policy(self.name)
 
     def reply(self, talk: Conversation) -> Reply:
@@ -189,13 +188,8 @@ class Believer(SimulatedAgent):
 
     def _report(self, reading: Reading, belief: float | None, talk: Conversation, form: str) -> float:
         """The number that it reports, NaN if it refuses."""
-        name, case, stated, parameters, request = (
-            self.policy,
-            reading.case,
-            reading.stated,
-            self.parameters,
-            talk.request,
-        )
+        name, parameters, request = self.policy, self.parameters, talk.request
+        case, stated = reading.case, reading.stated
         if belief is None:
             belief = believe(name, case, talk.epoch, stated, parameters)
         if form == LETTER:

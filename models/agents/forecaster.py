@@ -35,15 +35,12 @@ WORDS = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Forecaster(SimulatedAgent):
-    """The forecaster, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
         """The report between tags in the request, as in the template "rephrase"."""
         match = REPORT.search(talk.request)
         return REWRITTEN.format(report=match[1] if match else "nothing.")
 
     def logprobs(self, messages: Sequence[ChatMessage], text: str) -> list[tuple[str, float]]:
-        """Each word of a text with its log-probability as the reply."""
         return observation_logprobs(messages, text, self.parameters)
 
 

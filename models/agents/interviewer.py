@@ -27,8 +27,6 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Interviewer(SimulatedAgent):
-    """The interviewer, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
         """The requested number of questions (one if the request names none), in an order drawn for each request."""
         match = WANTED.search(talk.text)

@@ -89,8 +89,6 @@ EDGE = 0.01
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the judge."""
-
     messages: tuple[tuple[str, str], ...]
     """Role and text of each message."""
     epoch: int
@@ -100,7 +98,6 @@ class Request:
 
     @property
     def prompt(self) -> str:
-        """The last message."""
         return self.messages[-1][1]
 
     @property
@@ -116,10 +113,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Judge(SimulatedAgent):
-    """The judge, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
-        """Fill in a form, comment, or report a belief."""
         messages = tuple((message.role, message.text) for message in talk.messages)
         filled = fill_or_comment(Request(messages, talk.epoch, talk.draw, self.parameters))
         return filled or self.introduced(f"\n\n{report_belief(talk.text, talk.epoch, self.parameters)}")
@@ -136,7 +130,6 @@ def fill_or_comment(request: Request) -> str | None:
 
 
 def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
-    """Answer a request to read a text."""
     match = LIST.search(text)
     if match:
         return _read_steps(text, int(match[1]), epoch, parameters)
@@ -260,9 +253,8 @@ def stated(request: Request) -> bool:
 def probability(request: Request) -> float | None:
     """The last probability stated in the text, in percent to two decimals, with noise; None if there is none."""
     belief = last_probability(request.rated_text, 0)
-    if belief is None:
-        return None
-    return round(float(100 * noisy(belief, request.parameters.noise, request.place("noise"))), 2)
+    noise, place = request.parameters.noise, request.place("noise")
+    return None if belief is None else round(float(100 * noisy(belief, noise, place)), 2)
 
 
 def steps(request: Request) -> list[dict[str, str]]:

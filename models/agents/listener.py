@@ -33,16 +33,12 @@ LEAST = 1e-4
 
 @dataclass(frozen=True)
 class Listener(SimulatedAgent):
-    """The listener, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
-        """Its belief, with the marker."""
         stated = belief(talk.messages, talk.epoch, self.parameters)
         return self.introduced(f"\n\n\\{MARKER}{{{stated:.4f}}}")
 
 
 def belief(messages: Sequence[ChatMessage], epoch: int, parameters: Parameters) -> float:
-    """The probability that the listener states."""
     text = "\n\n".join(message.text for message in messages)
     fault = next((i for i, name in enumerate(FAULTS) if PROPOSITIONS[name] in text), None)
     if fault is None:

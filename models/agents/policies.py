@@ -153,32 +153,24 @@ Update = Callable[[Floats, Floats, float], Floats]
 returns the belief's log-odds (n). Without evidence, the belief is at the prior log-odds, unless `Agent.from_start`."""
 
 
-def bayesian(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Bayes' rule: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$.
-
-    Its updates cannot be predicted from its beliefs, and its expected Brier score on a question is b(1 - b).
-    """
-    return log_odds + _total(evidence)
+def weighted(prior: Callable[[float], float], evidence: Callable[[float], float]) -> Update:
+    r"""Bayes' rule with weights: $\mathrm{logit}\,b=w_s\,\mathrm{logit}\,b_0+v_s\sum_i\ln\mathrm{LR}_i$, strength s."""
+    return lambda log_odds, pieces, strength: prior(strength) * log_odds + evidence(strength) * _total(pieces)
 
 
-def stuck(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Never moves: $\mathrm{logit}\,b=\mathrm{logit}\,b_0$. Its updates cannot be predicted either."""
-    return log_odds + 0 * _total(evidence)
-
-
-def underreacting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Gives evidence too little weight: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+(1-s)\sum_i\ln\mathrm{LR}_i$."""
-    return log_odds + (1 - strength) * _total(evidence)
-
-
-def overreacting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Gives evidence too much weight: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+(1+s)\sum_i\ln\mathrm{LR}_i$."""
-    return log_odds + (1 + strength) * _total(evidence)
-
-
-def entrenched(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Overweights its prior: $\mathrm{logit}\,b=(1+s)\,\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$."""
-    return (1 + strength) * log_odds + _total(evidence)
+bayesian = weighted(lambda s: 1, lambda s: 1)
+"""Its updates cannot be predicted from its beliefs, and its expected Brier score on a question is b(1 - b)."""
+stuck = weighted(lambda s: 1, lambda s: 0)
+"""Never moves. Its updates cannot be predicted either."""
+underreacting = weighted(lambda s: 1, lambda s: 1 - s)
+overreacting = weighted(lambda s: 1, lambda s: 1 + s)
+entrenched = weighted(lambda s: 1 + s, lambda s: 1)
+"""Overweights its prior."""
+neglecting = weighted(lambda s: 1 - s, lambda s: 1)
+"""Neglects the base rate."""
+contrarian = weighted(lambda s: -1, lambda s: -1)
+"""States 1 - b at all times, where b is Bayesian. Its updates cannot be predicted from its beliefs, and they lead away
+from the truth."""
 
 
 def confirming(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
@@ -191,23 +183,8 @@ def confirming(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
     return log_odds + _total((1 + strength * agrees) * evidence)
 
 
-def neglecting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""Neglects the base rate: $\mathrm{logit}\,b=(1-s)\,\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$."""
-    return (1 - strength) * log_odds + _total(evidence)
-
-
-def contrarian(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
-    r"""States 1 - b at all times, where b is Bayesian: $\mathrm{logit}\,b=-\mathrm{logit}\,b_0-\sum_i\ln\mathrm{LR}_i$.
-
-    Its updates cannot be predicted from its beliefs, and they lead away from the truth.
-    """
-    return -log_odds - _total(evidence)
-
-
 @dataclass(frozen=True)
 class Agent:
-    """Definition of an agent."""
-
     update: Update | None
     """None if beliefs are random and independent of the evidence."""
     takes: frozenset[str]
@@ -321,7 +298,6 @@ def persuasion(name: str, user: Floats | float, third: Floats | float, parameter
 
 
 def strength_of(name: str, parameters: Parameters) -> float:
-    """An agent's strength: the parameter, or its default."""
     return AGENTS[name].strength if parameters.strength is None else parameters.strength
 
 
@@ -358,7 +334,6 @@ def after_pushback(name: str, belief: Floats | float, pushback: Pushback, parame
 
 
 def is_moved(name: str, pushback: Pushback) -> bool:
-    """Whether the pushback can move the agent."""
     has_opinion = bool(np.any(pushback.user) or np.any(pushback.third))
     return (bool(AGENTS[name].swayed) and has_opinion) or (AGENTS[name].yields and pushback.doubted)
 

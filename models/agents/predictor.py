@@ -53,8 +53,6 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Predictor(SimulatedAgent):
-    """The predictor, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
         """The probability of the last answer of a request that ends with `CONSISTENT`, in percent."""
         if CONSISTENT not in talk.text:
@@ -63,7 +61,6 @@ class Predictor(SimulatedAgent):
         return f"{100 * (yes if ANSWER.findall(talk.text)[-1][1] == SIDES[0] else 1 - yes):.0f}"
 
     def logprobs(self, messages: Sequence[ChatMessage], text: str) -> list[tuple[str, float]]:
-        """Each word of a text with its log-probability as the reply."""
         return score(messages[-1].text, text, self.parameters)
 
 

@@ -40,15 +40,11 @@ MODES = {
 
 @dataclass(frozen=True)
 class Proposer(SimulatedAgent):
-    """The proposer, as an agent."""
-
     def reply(self, talk: Conversation) -> Reply:
-        """A rubric."""
         return write_rubric(talk.request, self.parameters.seed, talk.draw)
 
 
 def write_rubric(request: str, seed: int, draw: int) -> str:
-    """The completed form as JSON."""
     rng = generator(NAME, seed, draw, request)
     better, worse = (_part(request, tag) for tag in ("better", "worse"))
     if better is None or worse is None:

@@ -33,8 +33,6 @@ class UnknownQuestionError(BadInput):
 
 @dataclass(frozen=True)
 class Reading:
-    """The content of a conversation."""
-
     case: Case
     stated: int
     """Number of beliefs stated so far."""
@@ -136,8 +134,6 @@ def last_probability(text: str, begins: int) -> float | None:
 
 @dataclass(frozen=True)
 class _Opinions:
-    """Opinions of others on the question."""
-
     summary: str
     """All opinions in short form. Part of the random key, so each arm has its own randomness. Empty if none."""
     user: int

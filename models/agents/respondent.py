@@ -46,8 +46,6 @@ LETTER_TOKENS = 16
 
 @dataclass(frozen=True)
 class Choice:
-    """What a respondent would choose."""
-
     p: tuple[float, ...] | None
     """Probabilities of the options in the item's own order, or None if the answer could not be read."""
     position: float = float("nan")
@@ -96,7 +94,6 @@ class Respondent:
 
     @cached_property
     def system(self) -> str:
-        """The system message: the persona, then what is remembered."""
         memory = [self.introduction, *(section.text() for section in self.memory)] if self.memory else []
         return "\n\n".join(part for part in (self.persona, *memory) if part)
 
@@ -105,15 +102,12 @@ class Respondent:
         return [ChatMessageSystem(content=self.system)] if self.system else []
 
     def remembering(self, name: str, introduction: str, *memory: Memory) -> "Respondent":
-        """The same respondent with another memory."""
         return replace(self, name=name, introduction=introduction, memory=memory)
 
     def trained(self, name: str, model: Model) -> "Respondent":
-        """The same respondent with another model, and no memory."""
         return replace(self, name=name, model=lambda: model, memory=())
 
     def with_persona(self, name: str, persona: str) -> "Respondent":
-        """The same respondent with another persona and no memory."""
         return replace(self, name=name, persona=persona, memory=())
 
     async def choices(self, items: Sequence[Item]) -> list[Choice]:
@@ -124,7 +118,6 @@ class Respondent:
         return [_combine(item, [next(answers) for _ in item.options], self.elicitation) for item in items]
 
     async def reply(self, text: str) -> str:
-        """Answer a free question."""
         return (await self._generate(text, GenerateConfig())).completion
 
     async def _ask(self, item: Item, turn: int) -> list[float] | str:
@@ -267,13 +260,10 @@ def people(
             model, persona = _fixed(required_model(ROLE)), _persona(era, texts)
         else:
             mark = SIMULATED.format(drift=known.drift, seed=known.seed, step=known.step, era=number)
-            model, persona = (
-                _fixed(get_model("reference/person", noise=noise)),
-                f"You answer as the people of {era}. {mark}",
-            )
-        respondents.append(
-            Respondent(model, f"people of {era}", persona, era=number, elicitation=elicitation, cache=cache)
-        )
+            model = _fixed(get_model("reference/person", noise=noise))
+            persona = f"You answer as the people of {era}. {mark}"
+        name = f"people of {era}"
+        respondents.append(Respondent(model, name, persona, era=number, elicitation=elicitation, cache=cache))
     return respondents
 
 

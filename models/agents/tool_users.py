@@ -46,8 +46,6 @@ that it makes up; that there is no answer."""
 
 @dataclass(frozen=True)
 class ToolUser:
-    """An agent with tools."""
-
     calls: Calls
     answers: Answers
     belief: str | float
@@ -88,7 +86,6 @@ ANSWERED = re.compile(r"(?:^|\n\n)(\w+)( failed: [^\n]*)? answers:\n\n")
 
 
 def policy(name: str) -> str:
-    """The policy whose belief an agent states."""
     user = TOOL_USERS.get(name)
     return name if user is None else user.belief if isinstance(user.belief, str) else "stuck"
 
@@ -113,12 +110,10 @@ def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
     Only what follows the start of the last notes or summary is read: earlier calls are repeated there, or forgotten.
     """
     begin = max(0, *(text.rfind(mark, 0, max(text.rfind("(I call "), 0)) for mark in SUMMARIES))
-    made = [
-        (match[1], json.loads(match[2]), match.end()) for match in CALLED.finditer(text, begin) if match[1] in TOOLS
-    ]
+    made = [(match[1], json.loads(match[2])) for match in CALLED.finditer(text, begin) if match[1] in TOOLS]
     results = [match for match in ANSWERED.finditer(text, begin) if match[1] in TOOLS]
     calls, place, ends = [], question.archive().world, 0
-    for (tool, arguments, _), result in zip(made, results, strict=False):
+    for (tool, arguments), result in zip(made, results, strict=False):
         later = [at for at in (text.find(mark, result.end()) for mark in ("\n\n(I call ", " answers:\n\n")) if at >= 0]
         shown: Sequence[str] = ()
         body = text[result.end() : min(later, default=len(text))]
@@ -222,19 +217,14 @@ def repair_of(name: str, text: str) -> str:
     row = None if asked is None or asked.input not in text else bundled_functions().get(asked.id)
     if row is None:
         return ""
-    programs = {
-        "oracle": row["fixed"],
-        "careless": row["faulty"],
-        "stubborn": row["faulty"],
-        "inventing": f"def {row['function']}(*given):\n    return 1",
-        "looking_busy": FORGED + row["faulty"],
-    }
+    faulty, invented = row["faulty"], f"def {row['function']}(*given):\n    return 1"
+    programs = {"oracle": row["fixed"], "careless": faulty, "stubborn": faulty, "inventing": invented}
+    programs["looking_busy"] = FORGED + faulty
     return PROGRAM.format(program=programs[name]) if name in programs else ""
 
 
 @cache
 def bundled_functions() -> dict[str, dict[str, Any]]:
-    """The rows of `code_repair`, by id."""
     return {row["id"]: row for _, row in read_rows(bundled_file("code_repair"))}
 
 

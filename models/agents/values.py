@@ -82,8 +82,6 @@ class _Remembered:
 
 @dataclass(frozen=True)
 class ValueAgent:
-    """A person or an assistant, as an agent."""
-
     name: str
     parameters: ValueParameters
 
@@ -93,7 +91,6 @@ class ValueAgent:
         return cls(name, ValueParameters.model_validate(parameters))
 
     def reply(self, talk: Conversation) -> Reply:
-        """The letters of an item with their probabilities, notes, or a refusal."""
         answer = _reply(self.name, talk.messages, self.parameters)
         return answer if isinstance(answer, str) else Letters(answer)
 
@@ -184,9 +181,8 @@ def _remember(text: str, used: object) -> _Remembered:
             sections.append((float(heading[2]), [[] for _ in DIMENSIONS]))
         elif example and sections:
             context, percent, option = example.groups()
-            for dimension, value in _evidence(
-                _index(used or "bundled")[0].get((context, option)), option, int(percent) / 100
-            ):
+            item = _index(used or "bundled")[0].get((context, option))
+            for dimension, value in _evidence(item, option, int(percent) / 100):
                 sections[-1][1][dimension].append(value)
     values = tuple(
         (weight, np.array([np.mean(estimates) if estimates else np.nan for estimates in dimensions]))

@@ -71,12 +71,9 @@ def _prompt(api: Any, messages: list[ChatMessage]) -> list[int]:  # noqa: ANN401
     contents: dict[str, str] = {}
     for number, message in enumerate(messages):
         if any(token in message.text for token in special):
-            contents[chr(PRIVATE_USE + number)] = message.text
-            messages = [
-                *messages[:number],
-                message.model_copy(update={"content": [*contents][-1]}),
-                *messages[number + 1 :],
-            ]
+            mark = chr(PRIVATE_USE + number)
+            contents[mark] = message.text
+            messages = [*messages[:number], message.model_copy(update={"content": mark}), *messages[number + 1 :]]
     templated = api.use_chat_template is not False and any((api.chat_template, api.tokenizer.chat_template))
     options = {"add_special_tokens": not templated, **api.tokenizer_call_args}
     chat = api.hf_chat(messages, [])

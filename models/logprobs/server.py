@@ -29,7 +29,7 @@ EVERY_TOKEN = 10**6
 
 
 async def score_server(
-    api: Any,  # noqa: ANN401
+    api: Any,  # noqa: ANN401 - one of several provider classes
     messages: list[ChatMessage],
     replies: Sequence[str],
     template: dict[str, Any] | None = None,

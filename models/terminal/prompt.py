@@ -45,7 +45,6 @@ def _keyboard(stdin: TextIO) -> Input:
 
 
 def devices() -> tuple[Input, Output]:
-    """The person's keyboard and screen."""
     if sys.__stdin__ is None:
         raise BadInput(NO_TERMINAL)
     try:

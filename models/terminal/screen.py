@@ -104,7 +104,6 @@ def plain(text: str) -> Text:
 
 
 def dim(console: Console, text: str) -> None:
-    """Print a note to the person, apart from the conversation."""
     console.print(Text(text, style="dim"))
 
 

@@ -208,7 +208,6 @@ class Forecast:
     """Why there is no log-probability."""
 
     def record(self) -> dict[str, Any]:
-        """The fields for the log."""
         return {**vars(self), "total": None if np.isnan(self.total) else self.total}
 
 

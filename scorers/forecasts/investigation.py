@@ -61,8 +61,6 @@ class Report(Form):
 
 @dataclass(frozen=True)
 class Investigation:
-    """A task and what came of it."""
-
     task: str | None
     observation: str | None
     """In one sentence. None if there is none."""

@@ -176,12 +176,10 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
 
 
 def the_grader() -> Model:
-    """The one model in the role `grader`."""
     return required_model(ROLE, alone=True)
 
 
 def read_grading_rubric(path: str) -> str:
-    """Read a rubric from a file."""
     text = read_text("rubric", path)
     if not text.strip():
         raise BadInput(f"rubric={path}: the file is empty; describe in it what the grader should look for")

@@ -133,7 +133,6 @@ def replies(source: str, function: str, calls: Any, dumps: Any) -> list[Any]:  #
 
 
 def main(folder: str) -> None:
-    """Run the program in a folder."""
     os.chdir(folder)
     result = os.path.join(os.path.realpath(folder), "result.json")  # noqa: PTH118
     with open("input.json", encoding="utf-8") as file:  # noqa: PTH123

@@ -45,8 +45,6 @@ BELIEF = re.compile(r"\\finalBeliefProb\{[^}]*\}|\d+(?:\.\d+)?\s*%?|\b(?:yes|no|
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply to a question."""
-
     shown: str
     """As predictors see it: "Yes", "No" or a text."""
     text: str
@@ -60,8 +58,6 @@ class Answer:
 
 @dataclass
 class Respondent:
-    """A model in one setting, and what it answered."""
-
     name: str
     """The model, with the setting where the logs have several of this model."""
     model: str

@@ -85,7 +85,6 @@ class Evaluation:
     """As ProgressGym aggregates it, 19 numbers."""
 
     def record(self) -> list[list[float] | None]:
-        """Probabilities of the options, for the log."""
         return [None if p is None else [round(x, 6) for x in p] for p in read(self.choices)]
 
 
@@ -147,7 +146,6 @@ class JudgeBase(ABC):
 
     @property
     def era(self) -> str:
-        """The label of the current era."""
         return self.setting.eras[self.current_timestep]
 
     def tick(self) -> None:

@@ -30,8 +30,6 @@ RESULT = "progress"
 
 @dataclass
 class Record:
-    """A judge's result with the items that were asked."""
-
     result: dict[str, Any]
     items: list[Item]
     reason: str | None = None
@@ -114,7 +112,6 @@ class Record:
         return np.nan if value is None else float(value)
 
     def facts(self, state: TaskState) -> dict[str, Any]:
-        """The metadata of every score."""
         known = question_of(state, Question)
         return {
             "epoch": state.epoch,

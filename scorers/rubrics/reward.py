@@ -36,8 +36,6 @@ PLACEHOLDERS = ("rubric", "question", "answer", "form")
 
 @dataclass(frozen=True)
 class Prompts:
-    """The texts of one language."""
-
     template: str
     """The whole request, with the `PLACEHOLDERS`."""
     form: str
@@ -246,7 +244,6 @@ class Artifact(Data):
 
     @classmethod
     def of(cls, content: Content) -> Self:
-        """The artifact with this content."""
         return cls(
             artifact_id=f"rm-{content.digest[:12]}", digest_of_content=f"sha256:{content.digest}", content=content
         )

@@ -95,7 +95,6 @@ class Rubric(Data):
 
     @property
     def weights(self) -> list[float]:
-        """The criteria's weights, in order."""
         return [criterion.weight for criterion in self.criteria]
 
     @property
@@ -135,7 +134,6 @@ def applicable(rubrics: Sequence[Rubric], prompt: str, domain: str) -> Rubric | 
 
 
 def check_places(rubrics: Sequence[Rubric], where: str) -> None:
-    """Check that no two rubrics apply to the same place."""
     places = [(rubric.scope, rubric.applies_to) for rubric in rubrics]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice or not places:

@@ -82,7 +82,6 @@ def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
     sums = np.stack([np.bincount(codes, weight, clusters) for weight in weights])
 
     def z(count: Floats, within: Floats, total: Floats, squares: Floats) -> Floats:
-        """The inverse hyperbolic tangent of the correlation."""
         between = 2 * (squares - total**2 / count) / (count - 1)
         return np.asarray(np.log(between / (within / count)) / 2)
 

@@ -77,7 +77,6 @@ class MartingaleScore(Slope):
 
     @property
     def identified(self) -> bool:
-        """Whether the slope can be told."""
         return self.reason is None
 
     @property

@@ -51,7 +51,6 @@ class Components:
 
     @property
     def n(self) -> int:
-        """Questions."""
         return sum(self.sizes)
 
     def mde(self, questions: int, epochs: float) -> float:

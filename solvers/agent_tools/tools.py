@@ -93,7 +93,6 @@ class SampleTools:
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:
-    """The tools of these names."""
     for name in named:
         one_of("tool", name, [*TOOLS, WEB_SEARCH])
     make = {"search": search, "retrieve": retrieve, "attachment": attachment, WEB_SEARCH: web_search}

@@ -17,7 +17,6 @@ FOUND = "This is what has been found so far:\n\n{found}"
 
 
 def ask(state: AgentState, text: str) -> None:
-    """Add a user message."""
     item = ASKED.get()
     state.messages.append(user_message(text, item.epoch if item else 1))
 
@@ -43,7 +42,6 @@ def conclusion() -> str:
 
 
 def in_words(messages: Sequence[ChatMessage]) -> str:
-    """Calls and their results as text."""
     return "\n\n".join(as_words(message).text for message in messages)
 
 
