@@ -32,8 +32,9 @@ def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) 
     def reply(_: object) -> str:
         if down:
             raise ConnectionError("down")
-        return '{"reasons": "So.", "first_is_better": 80}'
+        return answer
 
+    answer = '{"reasons": "So.", "first_is_better": 80}'
     judge = says(reply)
     with pytest.raises(BadInput, match="repeat the command"):
         asyncio.run(make_labels(prompts, judge, tmp_path))
@@ -41,6 +42,22 @@ def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) 
     with pytest.raises(BadInput, match="ordered no pair"):  # it prefers whatever comes first
         asyncio.run(make_labels(prompts, judge, tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_labels_with_a_gap_are_not_kept(tmp_path: Path, says: Says) -> None:
+    prompts = without_ranks(few(2, 3))
+    better, unread = prompts[0].candidates[0].text, prompts[1].candidates[0].text
+
+    def reply(messages: Any) -> str:
+        shown = messages[0].text
+        if not answered and unread in shown:
+            return "I have no view."
+        return json.dumps({"reasons": "So.", "first_is_better": 90 if f"<first_reply>\n{better}" in shown else 10})
+
+    for answered in (False, True):
+        labels, _ = asyncio.run(make_labels(prompts, says(reply), tmp_path))
+        missing = [np.isnan(label[np.triu_indices(3, 1)]).sum() for label in labels.values()]
+        assert (missing, len(list(tmp_path.iterdir()))) == (([0, 0], 1) if answered else ([0, 2], 0))
 
 
 def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Says) -> None:
