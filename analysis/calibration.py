@@ -74,7 +74,7 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
         name = f"{run['model']} in {run['setup']}"
         _, values, event, target = by_question(answered)
         read = np.isfinite(values).any(axis=1)
-        p, y = values[read], np.array([target[i] == "yes" for i in np.flatnonzero(read)], dtype=float)
+        p, y = values[read], np.array([binary_outcome(target[i]) for i in np.flatnonzero(read)], dtype=float)
         share = float(answered["value"].notna().mean())
         if reason := _reason(len(y), share, y):
             refused[reason].append(name)

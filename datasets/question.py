@@ -65,16 +65,8 @@ CSV = "csv"
 Probability = Annotated[float, Field(strict=True, ge=0, le=1), BeforeValidator(_number)]
 
 
-def _folded(value: object, info: ValidationInfo) -> object:
-    # Spreadsheets write Yes, and TRUE for true.
-    if isinstance(value, str):
-        value = value.strip().lower()
-        return {"true": "yes", "false": "no"}.get(value, value) if info.context == CSV else value
-    return value
-
-
-Outcome = Annotated[Literal["yes", "no"], BeforeValidator(_folded)]
-"""In any case. In a csv file TRUE and FALSE are outcomes, too."""
+Outcome = Annotated[Literal["yes", "no"], BeforeValidator(lambda value: yes_or_no(value))]
+"""However it is written: see `binary_outcome`."""
 
 
 class Question(BaseModel, frozen=True, defer_build=True):
@@ -146,8 +138,8 @@ def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuesti
 def question_metadata(id: str, input: str, target: str | None = None, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """The metadata of a sample in your own task, so that every scorer and solver works on it. See docs/own_task.md.
 
-    With a target of "yes" or "no", or None if the truth is not known, the question is binary. With any other target,
-    such as text for a grader, it is free.
+    With a target that means yes or no, or None if the truth is not known, the question is binary. With any other
+    target, such as text for a grader, it is free; so it is with 1 or 0 where the question asks how many, who or what.
 
     Args:
         id: The sample's id, and by default the question's event.
@@ -158,7 +150,7 @@ def question_metadata(id: str, input: str, target: str | None = None, **fields: 
     Raises:
         BadInput: A field cannot be used.
     """
-    binary = target in ("yes", "no", None)
+    binary = target is None or means_yes_or_no(input, target)
     defaults: dict[str, Any] = {"domain": "own", "form": "binary" if binary else "free", "event": id}
     defaults["proposition"] = statement(input) if binary else None
     return question(Question, f"sample {id!r}", **(defaults | fields)).model_dump(mode="json")
@@ -219,23 +211,26 @@ def _ask(identity: str, text: str, target: str, known: Question, metadata: Mappi
     if "arm" in metadata:  # of `truthgym/sycophancy`: agents must take all arms for one question
         identity, opinion = str(metadata["question"]), metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
-    ASKED.set(Asked(identity, text, binary_outcome(target), known, metadata, epoch))
+    ASKED.set(Asked(identity, text, binary_outcome(target, known), known, metadata, epoch))
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """The question of a sample that a solver or scorer works on.
 
-    A sample whose metadata lack fields of a question is a binary question if its target is "yes" or "no".
+    A sample whose metadata lack fields of a question is a binary question if its target means yes or no.
     """
     identity, target = str(state.sample_id), state.target.text
     try:
         facts = kind.model_validate(state.metadata or {})
     except ValidationError as error:
-        if kind is not Question or target not in ("yes", "no"):
+        if kind is not Question or not means_yes_or_no(asked_text(state), target, len(state.choices) > 0):
             problems = bad_fields(
                 f"Sample {identity!r}: its metadata does not hold a question of a Truthgym domain", error, []
             )
-            raise BadInput(f"{problems}. docs/own_task.md shows how to make them in your own task") from None
+            raise BadInput(
+                f"{problems}, and its target {target[:40]!r} is neither yes nor no; write one of them if the question "
+                "asks for it. docs/own_task.md shows how to make the metadata of any question in your own task"
+            ) from None
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)
         facts = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
@@ -245,11 +240,39 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:
     """Build the Sample of a question."""
-    if target not in ("yes", "no", None):
+    outcome = yes_or_no(target)
+    if outcome not in ("yes", "no", None):
         raise BadInput(f'{where}: the outcome must be "yes" or "no", got {target!r}')
-    return Sample(id=id, input=input, target=target or "", metadata=question.model_dump(mode="json"))
+    return Sample(id=id, input=input, target=str(outcome or ""), metadata=question.model_dump(mode="json"))
 
 
-def binary_outcome(target: object) -> float | None:
-    """1.0 for the target "yes", 0.0 for "no", None for anything else."""
-    return {"yes": 1.0, "no": 0.0}.get(target) if isinstance(target, str) else None
+MEANINGS = dict.fromkeys(("yes", "true", "1", "1.0", "y"), 1.0) | dict.fromkeys(("no", "false", "0", "0.0", "n"), 0.0)
+OPEN = re.compile(r"\W*(how|what|which|who|whose|whom|when|where|why)\b", re.IGNORECASE)
+
+
+def binary_outcome(target: object, about: Question | Mapping[str, Any] | None = None) -> float | None:
+    """1.0 for a target that means yes (`Yes`, True, 1, y), 0.0 for one that means no, None for anything else.
+
+    About a question that is not binary, or has options, only "yes" and "no" count: a letter or a number is another
+    answer there.
+
+    Args:
+        target: A text in any case, a truth value or a number.
+        about: The question or its metadata, if they are known.
+    """
+    fields = vars(about) if isinstance(about, Question) else about or {}
+    if fields.get("form", "binary") != "binary" or fields.get("options"):
+        return {"yes": 1.0, "no": 0.0}.get(str(target))
+    return MEANINGS.get(str(target).strip().lower())
+
+
+def yes_or_no(target: object, about: Question | Mapping[str, Any] | None = None) -> object:
+    """A target as "yes" or "no"; anything else as it is. Args: as `binary_outcome`."""
+    outcome = binary_outcome(target, about)
+    return target if outcome is None else "yes" if outcome else "no"
+
+
+def means_yes_or_no(text: str, target: str, options: bool = False) -> bool:
+    """Whether a question of which no more is known is one of yes or no: 1 may be a number that was asked for."""
+    other = options or (target.strip()[:1].isdigit() and OPEN.match(text))
+    return binary_outcome(target, {"form": "free"} if other else None) is not None

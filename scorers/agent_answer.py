@@ -114,7 +114,7 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
                 "event": question.event,
                 "kind": question.kind,
                 "base_rate": question.base_rate,
-                "outcome": binary_outcome(target.text),
+                "outcome": binary_outcome(target.text, question),
                 "oracle_calls": best,
                 "exact_path": [round(p, 6) for p in path],
                 "decided_after": next((k for k in range(len(calls) + 1) if is_decided(question, calls[:k])), None),

@@ -28,7 +28,7 @@ from truthgym.scorers.declaration import (
     with_repairs,
 )
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
-from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
+from truthgym.scorers.statistics.direction import CLIP, no_outcome
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
@@ -181,7 +181,9 @@ def brier(
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        outcome, unknown = recorded_right(state) if own else (binary_outcome(target.text), NO_OUTCOME)
+        outcome, unknown = (
+            recorded_right(state) if own else (binary_outcome(target.text, question), no_outcome(target.text))
+        )
         if own:
             question = about_own_answer(state, question)
             answer = await posterior(state, question, "self", reader, bool(repair))

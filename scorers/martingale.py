@@ -266,7 +266,7 @@ def martingale(
                 "epoch": state.epoch,
                 "event": question.event,
                 "domain": question.domain,
-                "outcome": None if own else binary_outcome(target.text),
+                "outcome": None if own else binary_outcome(target.text, question),
                 "beliefs": [belief.record() for belief in elicited],
             }
             | ({} if exact is None else {"exact": exact})

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.datasets.question import Question, asked_text, question_of
+from truthgym.datasets.question import Question, asked_text, question_of, yes_or_no
 from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
@@ -45,7 +45,7 @@ from truthgym.scorers.forecasts.investigation import (
     sample_observation,
 )
 from truthgym.scorers.judges.asking import AsyncOnce
-from truthgym.scorers.statistics.direction import NO_OUTCOME
+from truthgym.scorers.statistics.direction import no_outcome
 from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -222,9 +222,10 @@ def world_uplift(
         if not has_observation(evidence, identity, bool(question.posterior)):
             return Investigation(None, None, reason="The evidence holds no observation about this question.")
         if evidence == "outcome" or (evidence is None and question.posterior):
-            if question.proposition and target.text in ("yes", "no"):
-                return investigated_outcome(identity, question.proposition, target.text)
-            return Investigation(None, None, reason=NO_OUTCOME)
+            outcome = str(yes_or_no(target.text, question))
+            if question.proposition and outcome in ("yes", "no"):
+                return investigated_outcome(identity, question.proposition, outcome)
+            return Investigation(None, None, reason=no_outcome(target.text))
         return sample_observation(read_evidence(evidence or "bundled")[identity], seed, identity)
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -169,7 +169,7 @@ async def rewards_of(
         item: dict[str, Any] = {
             "prompt": _prompt(prompt),
             "response": text,
-            "target": str(target or ""),
+            "target": "" if target is None else str(target),
             "metadata": metadata,
         }
         item |= {"id": str(identity)} if identity is not None else {}

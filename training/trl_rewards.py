@@ -13,17 +13,19 @@ The built-in rewards are in `reward_functions/builtin.py`. `graded` makes a rewa
 scorer `graded` calls.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from inspect_ai.util import warn_once
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, means_yes_or_no, statement, yes_or_no
 from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, item_fields
 from truthgym.scorers.graders.resolve import read_grader
-from truthgym.scorers.statistics.direction import Best
+from truthgym.scorers.statistics.direction import NO_OUTCOME, Best
 from truthgym.training.reward_functions.builtin import (
     BUILTIN,
     Columns,
@@ -46,6 +48,8 @@ from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WE
 
 if TYPE_CHECKING:
     from inspect_ai.model import Model
+
+logger = logging.getLogger(__name__)
 
 RewardFunction = Callable[..., Rewards]
 TRL_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -243,9 +247,12 @@ def _items(prompts: Sequence[object], completions: Sequence[object], columns: Co
         fields = {name: values[i] for name, values in rows.items() if values[i] is not None}
         own = {name: value for name, value in fields.items() if name in Question.model_fields}
         text, answer, identity = message_text(prompt), message_text(completion), str(ids[i])
-        target = str(targets[i] or "")
+        target = "" if targets[i] is None else str(targets[i])
         # For rows that are not a Truthgym question, a grader sees the prompt as the question.
-        question = Question.model_validate({"domain": "", "form": "free", "event": identity, "split": "train"} | own)
+        binary = means_yes_or_no(text, target)
+        kind = {"form": "binary", "proposition": statement(text)} if binary else {"form": "free"}
+        question = Question.model_validate({"domain": "", **kind, "event": identity, "split": "train"} | own)
+        target = str(yes_or_no(target, question))
         item = item_fields(fields, text, target, identity)
         items.append(GraderInput(question, text, target, answer, answer, identity, 1, item))
     return items
@@ -265,5 +272,8 @@ def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], col
         None if fault == "setting" else signed(worst if item.value is None else item.value, best)
         for item, fault in zip(grades, faults, strict=True)
     ]
+    for item, fault in zip(grades, faults, strict=True):
+        if fault == "setting" and item.reason != NO_OUTCOME:
+            warn_once(logger, f"No reward: {item.reason}")
     missing = [fault in ("judge", "unreachable") for fault in faults]
     return impute_group_mean(rewards, missing, [repr(prompt) for prompt in prompts])

@@ -106,7 +106,7 @@ def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
     """
     reason = rows["reason"] if "reason" in rows else rows["scorer"] * 0
     unread = rows["value"].isna()
-    silent = unread & ((reason == NO_OUTCOME) | reason.str.match(JUDGE_AT_FAULT))
+    silent = unread & (reason.str.startswith(NO_OUTCOME, na=False) | reason.str.match(JUDGE_AT_FAULT))
     lowest = worst(bare_name(str(rows["scorer"].iloc[0])), str(rows["key"].iloc[0]), end, {})
     least = rows["value"].min() if end == "highest" else rows["value"].max()
     filled = rows["value"].fillna(least if lowest is None else lowest)

@@ -13,7 +13,7 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
 from truthgym.scorers.judges.asking import Form, ReasonedForm, ask, form_instruction, rating_field
 from truthgym.scorers.judges.rubric import read_text
-from truthgym.scorers.statistics.direction import NO_OUTCOME
+from truthgym.scorers.statistics.direction import no_outcome
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.roles import required_model
 
@@ -187,9 +187,9 @@ def read_grading_rubric(path: str) -> str:
 
 
 def _outcome(case: GraderInput) -> float:
-    outcome = binary_outcome(case.target)
+    outcome = binary_outcome(case.target, case.question)
     if outcome is None:
-        raise CannotGrade(NO_OUTCOME, "setting")
+        raise CannotGrade(no_outcome(case.target), "setting")
     return outcome
 
 

@@ -17,7 +17,7 @@ from inspect_ai.util import LimitExceededError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.datasets.question import Question, asked_text
+from truthgym.datasets.question import Question, asked_text, yes_or_no
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.statistics.direction import Fault
 
@@ -145,16 +145,16 @@ def _validated(grader: Grader, result: object) -> Grade:
 
 def grader_input(state: TaskState, question: Question, target: Target, completion: str) -> GraderInput:
     """What a grader gets of a finished sample and its answer."""
-    sample_id, prompt = str(state.sample_id), asked_text(state)
+    sample_id, prompt, truth = str(state.sample_id), asked_text(state), str(yes_or_no(target.text, question))
     return GraderInput(
         question=question,
         prompt=prompt,
-        target=target.text,
+        target=truth,
         completion=completion,
         trajectory=as_text(turns_of(state)),
         sample_id=sample_id,
         epoch=state.epoch,
-        item=item_fields(state.metadata, prompt, target.text, sample_id),
+        item=item_fields(state.metadata, prompt, truth, sample_id),
     )
 
 

@@ -18,7 +18,8 @@ def grade(sample, item):
     """1 - (belief - outcome)^2. An answer without a readable belief gets the worst reward: 0."""
     text = sample.get("output_text") or ""
     belief = read_belief(text) if "finalBeliefProb" in text else None
-    return 0.0 if belief is None else 1.0 - (belief - float(item["target"] == "yes")) ** 2
+    outcome = float(str(item["target"]).strip().lower() in ("yes", "true", "1", "1.0", "y"))
+    return 0.0 if belief is None else 1.0 - (belief - outcome) ** 2
 '''
 NO_BELIEF = -1
 """Returned by the reader of `model_brier` if an answer states no belief."""

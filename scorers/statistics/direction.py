@@ -49,6 +49,13 @@ JUDGE_AT_FAULT = re.compile(r"(?:[^:]+: )?The (?:judge|grader)\b")
 anything about the answer."""
 
 
+def no_outcome(target: str) -> str:
+    """`NO_OUTCOME`, with the remedy where there is a target that cannot be taken for an outcome."""
+    return (
+        f"{NO_OUTCOME} Its target {target[:40]!r} is neither yes nor no; write one of them." if target else NO_OUTCOME
+    )
+
+
 def numbers(scorer: str, value: object) -> dict[str, float]:
     """The numbers in a sample's value, by key; by the scorer's name if the value is a single number or letter."""
     values = value if isinstance(value, Mapping) else {scorer: value}
@@ -98,7 +105,7 @@ def fault_of(metadata: Mapping[str, Any]) -> Fault:
     if fault := metadata.get("fault"):
         return cast(Fault, fault)
     reason = str(metadata.get("reason") or "")
-    if reason == NO_OUTCOME:
+    if reason.startswith(NO_OUTCOME):
         return "setting"
     if GRADER_FAILED.match(reason):
         return "unreachable"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from math import isnan
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from inspect_ai.log import EvalSample
 from inspect_ai.model import (
@@ -19,7 +19,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import TaskState
 from inspect_ai.util import registry_create
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from truthgym.datasets.digests import canonical_json
 from truthgym.datasets.errors import BadInput
@@ -58,8 +58,8 @@ class Item(BaseModel, frozen=True, extra="forbid"):
 
     prompt: str | list[Message]
     response: str
-    target: str = ""
-    """The truth, if the scorer needs it: "yes" or "no" for a binary question."""
+    target: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value)] = ""
+    """The truth, if the scorer needs it: "yes" or "no", true or false, 1 or 0 for a binary question."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Fields of a `Question`, and others that the scorer reads."""
     question: str | None = None

@@ -1,12 +1,13 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
 from rich.markup import render
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question, binary_outcome, question, sample, split_of
+from truthgym.datasets.question import Question, binary_outcome, question, question_metadata, sample, split_of
 
 
 def make(identity: str, **fields: Any) -> Sample:
@@ -44,7 +45,7 @@ def test_bad_fields_are_refused(fields: dict[str, Any], match: str) -> None:
         question(Question, "row 3", **{"domain": "test", "event": "e", "proposition": "It is so."} | fields)
 
 
-@pytest.mark.parametrize("target", ["Yes", "true", "1", "maybe", ""])
+@pytest.mark.parametrize("target", ["maybe", "2", ""])
 def test_a_target_that_is_neither_yes_nor_no_is_refused(target: str) -> None:
     known = question(Question, "row 3", domain="test", event="e", proposition="It is so.")
     with pytest.raises(BadInput, match=f'must be "yes" or "no", got \'{target}\''):
@@ -58,7 +59,29 @@ def test_brackets_in_a_message_are_not_markup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "outcome"), [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)], ids=str
-)
+    ("target", "outcome"),
+    [*((word, 1.0) for word in ("yes", "Yes", " YES ", "True", "TRUE", True, "1", 1, 1.0, "1.0", np.True_, "y", "Y")),
+     *((word, 0.0) for word in ("no", "NO", " No\n", "False", False, "0", 0, np.int64(0), "n", "N")),
+     *((word, None) for word in ("", " ", None, "maybe", "yes.", "2", 42, 0.5, [], "ye")),
+    ],
+)  # fmt: skip
 def test_binary_outcomes(target: Any, outcome: float | None) -> None:
     assert binary_outcome(target) == outcome
+    assert binary_outcome(target, {"form": "binary", "options": []}) == outcome
+    strict = {"yes": 1.0, "no": 0.0}.get(str(target))
+    assert binary_outcome(target, {"form": "free"}) == strict
+    assert binary_outcome(target, {"form": "binary", "options": ["Y", "N"]}) == strict
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "form"),
+    [
+        ("Will it rain?", "True", "binary"),
+        ("Will it rain?", "1", "binary"),
+        ("What will happen? Will it rain?", "Yes", "binary"),
+        ("How many moons has Earth?", "1", "free"),
+        ("Will it rain, and where?", "In Paris", "free"),
+    ],
+)
+def test_a_question_without_a_form_is_binary_by_its_target(text: str, target: str, form: str) -> None:
+    assert question_metadata("a", text, target)["form"] == form

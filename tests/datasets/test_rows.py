@@ -113,7 +113,7 @@ def test_fields_of_a_row_are_checked(domain: str, refused: Refused, tmp_path: Pa
         ("forecasting", {"crowd": 70}, ["`crowd`: 70 is not a probability", "write 0.7"]),
         ("forecasting", {"outcome": "perhaps"}, ["`outcome`: 'perhaps'", "'yes' or 'no'"]),
         ("forecasting", {"opened_on": "2024-05-02", "known_on": "2024-05-01"}, ["opened_on 2024-05-02 is not before"]),
-        ("forecasting", {"question": None, "outcome": 1, "crowd": 70}, ["`question`", "`outcome`", "`crowd`"]),
+        ("forecasting", {"question": None, "outcome": 7, "crowd": 70}, ["`question`", "`outcome`", "`crowd`"]),
         ("research", {"asked": "right"}, ["`asked`: 'right'", "'easy' or 'hard'"]),
         ("research", {"hard": "the hammer"}, ["the same answer, 'the hammer'"]),
         ("openreview", {"decision": "Reject"}, ["'Reject' and the outcome 'yes' contradict"]),
@@ -131,14 +131,20 @@ def test_a_bad_row_is_refused(refused: Refused, domain: str, change: dict[str, A
         assert part in message
 
 
+def test_an_outcome_may_be_a_truth_value_or_a_number(tmp_path: Path) -> None:
+    rows = [ROWS["forecasting"] | {"id": str(i), "outcome": y} for i, y in enumerate((True, 1, " Y ", False, 0, "N"))]
+    targets = [item.target for item in DOMAINS["forecasting"](write_rows(tmp_path / "mine.jsonl", *rows))]
+    assert targets == ["yes"] * 3 + ["no"] * 3
+
+
 def test_all_faults_of_ten_rows_are_in_one_message(tmp_path: Path) -> None:
     good = ROWS["forecasting"]
     days = {"opened_on": "2024-05-02", "known_on": "2024-05-01"}
-    changes: list[dict[str, Any]] = [{}, {"id": "b", "outcome": 1}, {}, {"id": "c", **days}, {"id": "d", "outcome": 1}]
+    changes: list[dict[str, Any]] = [{}, {"id": "b", "outcome": 7}, {}, {"id": "c", **days}, {"id": "d", "outcome": 7}]
     with pytest.raises(BadInput) as error:
         DOMAINS["forecasting"](write_rows(tmp_path / "mine.jsonl", *(good | change for change in changes)))
     assert [line.partition(";")[0] for line in str(error.value).splitlines()] == [
-        "mine.jsonl line 2, mine.jsonl line 5: the field `outcome`: 1 cannot be used",
+        "mine.jsonl line 2, mine.jsonl line 5: the field `outcome`: 7 cannot be used",
         "mine.jsonl line 3: duplicate id 'rain', at questions 1 and 3",
         "mine.jsonl line 4: opened_on 2024-05-02 is not before known_on 2024-05-01",
     ]

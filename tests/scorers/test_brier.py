@@ -15,11 +15,12 @@ from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, details, metrics, reason, samples, says, score_of, task_of
+from tests.fixtures import Fails, Run, details, metrics, reason, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.scorers.scores import scored
 from truthgym.datasets.question import Question, question, sample
 from truthgym.scorers.brier import brier, summarise
+from truthgym.scorers.graded import graded
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
@@ -264,6 +265,23 @@ def test_a_sample_that_failed_is_no_score(run: Run) -> None:
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no")]
     log = run(task_of(dataset, direct(), brier()), says(reply), fail_on_error=False)
     assert (metrics(log, 0)["n"], metrics(log, 0)["share_scored"]) == (2, 1)
+
+
+@pytest.mark.parametrize(("target", "outcome"), [("Yes", 1), (" TRUE ", 1), ("1", 1), ("y", 1), ("False", 0), ("0", 0)])
+def test_a_target_may_be_written_otherwise(run: Run, target: str, outcome: int) -> None:
+    rain = Sample(input="Will it rain?", target=target)
+    log = run(Task([rain], solver=generate(), scorer=[brier(), graded()]), says(r"\finalBeliefProb{0.8}"))
+    expected = pytest.approx(0.04 if outcome else 0.64)
+    assert (metrics(log, 0)["brier"], metrics(log, 1)["grade"]) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "more"),
+    [("Will it rain?", "maybe", {}), ("How many moons?", "1", {}), ("Is it?", "1", {"choices": ["It is.", "No."]})],
+)
+def test_a_target_of_another_kind_is_named(fails: Fails, text: str, target: str, more: Any) -> None:
+    task = Task([Sample(input=text, target=target, **more)], solver=generate(), scorer=brier())
+    assert f"its target '{target}' is neither yes nor no; write one of them" in fails(task, says("0.8"))
 
 
 def test_another_solver_needs_no_trajectory(run: Run) -> None:

@@ -174,6 +174,14 @@ def test_a_vote_that_could_not_be_had_fails_the_item(says: Says) -> None:
     assert response.json()["score"] == 0, "not the mean of the one vote that was read"
 
 
+def test_a_truth_may_be_written_otherwise_and_another_is_named() -> None:
+    targets = ["yes", "Yes", "1", True, 1, "maybe"]
+    asked = [("/score", item(r"\finalBeliefProb{0.8}", target=target)) for target in targets]
+    *known, other = ask(server(), *asked)
+    assert {response.json()["score"] for response in known} == {known[0].json()["score"]}
+    assert "target 'maybe' is neither yes nor no" in other.json()["error"]["reason"]
+
+
 def test_a_question_without_a_truth_has_no_reward() -> None:
     (response,) = ask(server(), ("/score", item(r"\finalBeliefProb{0.8}", target="")))
     assert response.status_code == 422

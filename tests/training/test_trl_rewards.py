@@ -163,6 +163,16 @@ def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Says) -> None:
         rewarded(function, **graded_row("lost"))
 
 
+@pytest.mark.parametrize("function", [rewards.brier, rewards.python_brier])
+def test_targets_may_be_written_otherwise_and_others_are_named(function: Any, caplog: pytest.LogCaptureFixture) -> None:
+    targets = ["Yes", "1", True, "NO", 0, False, "maybe", 42, "", None]
+    columns = {"prompts": ["Is it?"] * 10, "completions": [r"\finalBeliefProb{0.9}"] * 10}
+    expected = [pytest.approx(-0.01)] * 3 + [pytest.approx(-0.81)] * 3 + [None] * 4
+    assert function(**columns, target=targets) == expected
+    assert function(**columns, target=["1"] * 10, form=["free"] * 10) == [None] * 10
+    assert "arget 'maybe' is neither yes nor no; write one of them" in caplog.text
+
+
 def test_a_users_program_and_rows_without_a_truth_or_of_another_dataset(tmp_path: Path) -> None:
     program = tmp_path / "mine.py"
     program.write_text("def grade(sample, item):\n    return len(sample['output_text']) / len(item['proposition'])\n")

@@ -265,7 +265,7 @@ def step_row(sample: LoggedSample) -> Row:
         raise SkipSample(NO_REPLY)
     from truthgym.datasets.question import binary_outcome
 
-    outcome = binary_outcome(sample.target)
+    outcome = binary_outcome(sample.target, msgspec.json.decode(sample.metadata))
     if outcome is None:
         raise SkipSample("no known outcome")
     beliefs = _beliefs(sample)

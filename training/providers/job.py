@@ -224,8 +224,13 @@ def _for_together(line: Line) -> Line:
 
 
 def _check_targets(spec: JobSpec, lines: list[Line], split: str) -> None:
-    missing = sum(line.get("target") not in ("yes", "no") for line in lines)
-    if missing and spec.grader and needs_target(spec.grader):
+    if not (spec.grader and needs_target(spec.grader)):
+        return
+    from truthgym.datasets.question import yes_or_no
+
+    for line in lines:
+        line["target"] = line["reference_answer"] = yes_or_no(line.get("target"), line)
+    if missing := sum(line["target"] not in ("yes", "no") for line in lines):
         raise bad_input(
             f"{spec.dataset}, {split}: {missing} rows have no target yes or no, which the grader "
             f"{spec.grader['name']} reads; leave these rows out, or use another grader"

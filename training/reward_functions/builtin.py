@@ -6,10 +6,13 @@ kinds of batches: `RolloutBatch`, of rollouts that Inspect has scored (`truthgym
 truthgym.training.trl_rewards.NAME`).
 """
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
+
+from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
@@ -26,6 +29,8 @@ from truthgym.training.reward_functions.formulas import (
 )
 from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WEIGHT, martingale_rewards
 from truthgym.training.reward_functions.rollout import Rollout
+
+logger = logging.getLogger(__name__)
 
 STATED_BELIEF_SCORERS = ("brier", "sycophantic_reasoning")
 """Scorers that record the belief stated in the answer and the outcome."""
@@ -48,7 +53,7 @@ class RolloutBatch:
     @cached_property
     def outcomes(self) -> list[float | None]:
         """1 or 0; None if the truth is unknown."""
-        return [binary_outcome(rollout.target) for rollout in self.rollouts]
+        return [binary_outcome(rollout.target, rollout.metadata) for rollout in self.rollouts]
 
     @property
     def lengths(self) -> list[int]:
@@ -118,7 +123,16 @@ class TextBatch:
     @cached_property
     def outcomes(self) -> list[float | None]:
         targets = column(self.columns, "target", '"yes", "no", or empty if unknown')
-        return [binary_outcome(target) for target in targets]
+        facts = {name: values for name in ("form", "options") if isinstance(values := self.columns.get(name), list)}
+        rows = [{name: facts[name][i] for name in facts if facts[name][i]} for i in range(len(targets))]
+        outcomes = [binary_outcome(*pair) for pair in zip(targets, rows, strict=True)]
+        for target, row, outcome in zip(targets, rows, outcomes, strict=True):
+            if outcome is None and target not in (None, "") and row.get("form", "binary") == "binary":
+                warn_once(
+                    logger,
+                    f"No reward: the target {target!r} is neither yes nor no; write one of them, or leave it empty.",
+                )
+        return outcomes
 
     @property
     def lengths(self) -> list[int]:

@@ -99,7 +99,7 @@ class ScorerReward:
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """For proper scores only: other scores do not tell what the best constant answer is."""
-        outcomes = [binary_outcome(rollout.target) for rollout in rollouts if not rollout.error]
+        outcomes = [binary_outcome(rollout.target, rollout.metadata) for rollout in rollouts if not rollout.error]
         return best_constant(self._proper_score, outcomes) if self._proper_score else None
 
     def read(self, rollouts: Sequence[Rollout]) -> float:

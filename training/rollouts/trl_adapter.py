@@ -201,12 +201,11 @@ def turn_rewards(kind: str, rollout: Rollout, final: float | None) -> list[float
     if kind == "reward_model":
         rewards = [p - 1 for p in metadata.get("steps", [])]
     else:
-        rewards = _belief_gains(metadata, rollout.target)
+        rewards = _belief_gains(metadata, binary_outcome(rollout.target, rollout.metadata))
     return [*rewards[:-1], rewards[-1] + final] if rewards and final is not None else None
 
 
-def _belief_gains(metadata: Mapping[str, Any], target: str) -> list[float]:
-    outcome = binary_outcome(target)
+def _belief_gains(metadata: Mapping[str, Any], outcome: float | None) -> list[float]:
     own = [belief for belief in metadata.get("beliefs", []) if belief.get("elicitor") == "self"]
     values = [belief.get("value") for belief in own if belief.get("stage") != "prior 2"]
     if outcome is None or len(values) < 2 or own[0].get("stage") != "prior" or None in values:
