@@ -6,6 +6,7 @@ python -m truthgym.analysis.health LOGS OUT.md      (tables, with the chart besi
 import re
 from collections import Counter
 from collections.abc import Iterator
+from textwrap import shorten
 from typing import Any
 
 import altair as alt
@@ -33,7 +34,8 @@ PROBLEMS = {
     "limit": "samples that a limit ended (time, tokens, messages)",
     "truncated": "answers cut off because the model may write no more tokens",
     "refused": "answers that the provider's filter stopped",
-    "declined": "answers that the scorer could not read and that begin with a refusal in words",
+    "declined": "answers with a reply, perhaps to a probe, that was not read and begins with a refusal in words",
+    "repaired": "answers with a belief that could be read only after the model was asked again",
     "ended": "reasoning that ended before an answer",
     "fifties": FLAGS["fifties"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
     "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
@@ -46,8 +48,8 @@ BELIEFS = ("belief", "prior", "posterior")
 HEAPS = {"fifties": "exactly 50 %", "coarse": "multiples of 10 %"}
 VARIABLE = re.compile(r"\(.*?\)|\".*?\"|'.*?'|\d+(?:[.,]\d+)*")
 """What differs between messages that say the same."""
-LONGEST = 120
-"""Characters of a reason that are shown."""
+LONGEST, LONGEST_REPLY = 120, 60
+"""Characters of a reason and of a reply that are shown."""
 BAR = ["scorer", "run"]
 HEADER = alt.Header(labelAngle=0, labelOrient="top", labelAnchor="start")
 MOST_DRAWN = 40
@@ -63,7 +65,8 @@ def load(logs: Places) -> pd.DataFrame:
     Returns:
         A row for each run, scorer, problem and reason, worst first: the columns of the run as in `answers`; `scorer`,
         "" where the answer itself is concerned; `problem`, a key of `PROBLEMS`, `reason` as the log says it, without
-        what differs between samples; `count`, `of` all samples (for "fifties" and "coarse" all beliefs), `share` in
+        what differs between samples; `example`, the first sample with its epoch and, where a reply was not read, how it
+        begins; `count`, `of` all samples (for "fifties" and "coarse" all beliefs), `share` in
         [0, 1]. Each scorer has a row "read". "fifties" and "coarse" are there only where the reports are suspicious.
 
     Raises:
@@ -130,7 +133,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     parts = [picture(figure, "Share of answers read", caption)]
     parts.append(f"Of {counted(frame['eval_id'].nunique(), 'run')}, {whole} have a score for every answer.\n")
     if len(faults):
-        parts.append(table(faults, ("model", "setup", "scorer", "problem", "reason", "count", "of", "share")))
+        columns = ("model", "setup", "scorer", "problem", "reason", "example", "count", "of", "share")
+        parts.append(table(faults, columns))
         legend = [f"- `{key}`: {text}.\n" for key, text in PROBLEMS.items() if key in set(faults["problem"])]
         parts.append("".join(legend))
     return "\n".join(filter(None, parts))
@@ -138,21 +142,36 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
     counts: Counter[tuple[str, str, str]] = Counter()
+    examples: dict[tuple[str, str, str], str] = {}
     scored: Counter[str] = Counter()
     reports: dict[str, list[float]] = {}
     samples = 0
     for _, sample in run.log.reader.outcomes():
         samples += 1
-        counts.update(("", problem, reason) for problem, reason in _faults(sample))
+        place = f"{sample.id}, epoch {sample.epoch}"
+        faults = [("", problem, reason) for problem, reason in _faults(sample)]
         for scorer, score in labelled(run, sample).items():
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
             problem, reason = _reading(score, values)
-            counts[scorer, problem, reason] += 1
-            if problem == "unread" and opens_with_refusal(sample.reply):
-                counts[scorer, "declined", ""] += 1
+            beliefs = score.details.get("beliefs", [])
+            unread = [str(belief.get("raw") or "") for belief in beliefs if belief.get("value") is None]
+            unread = [reply for reply in unread if reply] or [sample.reply] * (problem == "unread")
+            refusal = next(filter(opens_with_refusal, unread), "")
+            faults.append((scorer, problem, reason))
+            faults += [(scorer, "declined", "")] * bool(refusal)
+            faults += [(scorer, "repaired", "")] * any(map(_repaired, beliefs))
+            for fault, reply in (
+                ((scorer, "unread", reason), "".join(unread[:1])),
+                ((scorer, "declined", ""), refusal),
+            ):
+                if reply:
+                    examples.setdefault(fault, f"{place}: {shorten(reply, LONGEST_REPLY, placeholder='...')!r}")
             numbers = [float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)]
             reports.setdefault(scorer, []).extend(numbers)
+        counts.update(faults)
+        for fault in faults:
+            examples.setdefault(fault, "" if fault[1] == "read" else place)
     for scorer, numbers in reports.items():
         percents = np.round(100 * np.array(numbers, dtype=float), 6)
         if too_many_fifties(percents):
@@ -163,11 +182,24 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         if missing := samples - scored[scorer]:
             counts[scorer, "missing", ""] = missing
     for (scorer, problem, reason), count in counts.items():
-        yield _row(run, scorer, problem, reason, count, samples)
+        yield _row(run, scorer, problem, reason, count, samples) | {
+            "example": examples.get((scorer, problem, reason), "")
+        }
+
+
+def _repaired(belief: dict[str, Any]) -> bool:
+    return belief.get("value") is not None and bool(belief.get("repaired"))
 
 
 def _row(run: Run, scorer: str, problem: str, reason: str, count: int, of: int) -> dict[str, Any]:
-    return run.columns | {"scorer": scorer, "problem": problem, "reason": reason, "count": count, "of": of}
+    return run.columns | {
+        "scorer": scorer,
+        "problem": problem,
+        "reason": reason,
+        "example": "",
+        "count": count,
+        "of": of,
+    }
 
 
 def _faults(sample: Outcome) -> Iterator[tuple[str, str]]:

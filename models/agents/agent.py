@@ -151,5 +151,6 @@ class SimulatedAgent(ABC):
         """Reply to a conversation."""
 
     def introduced(self, body: str) -> str:
-        """A reply that says first that it is simulated."""
-        return NOT_A_MODEL.format(agent=self.name) + body
+        """A reply that says first that it is simulated, or that it declines."""
+        note = NOT_A_MODEL.format(agent=self.name)
+        return f"{DECLINED} {note}" if body.strip() == DECLINED else note + body

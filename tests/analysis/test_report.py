@@ -246,6 +246,8 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     for other, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
         (other.scores or {})["match"].value = float("nan")
         (other.scores or {})["match"].reason = reason
+    probes = [{"value": None, "raw": "I cannot forecast this."}, {"value": 0.5, "raw": "Even.", "repaired": "50"}]
+    (others[0].scores or {})["match"].metadata = {"beliefs": probes}
     others[3].output.choices[0].message.content = "I\u2019m sorry, but I can't say."
     log.samples = others
     write_eval_log(log, str(tmp_path / "log.eval"))
@@ -253,9 +255,13 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     assert set(frame["of"]) == {4}
     assert "Of 1 run, 0 have a score for every answer." in health.report(frame)
     counts = {(row["problem"], row["reason"]): row["count"] for row in frame.to_dict("records")}
+    assert counts.pop(("declined", "")) == 2, "an answer and a probe"
     assert counts == dict.fromkeys([
         ("read", ""), ("missing", ""), ("truncated", "max_tokens"), ("error", "Timeout after ... s"),
-        ("judge", "The judge returned an empty reply."), ("unread", "No number."), ("declined", "")], 1)  # fmt: skip
+        ("judge", "The judge returned an empty reply."), ("unread", "No number."), ("repaired", "")], 1)  # fmt: skip
+    examples = frame.set_index("problem")["example"]
+    assert examples["declined"] == "0, epoch 1: 'I cannot forecast this.'"
+    assert examples["unread"].startswith('3, epoch 1: "I’m sorry')
 
 
 def test_a_cost_of_which_a_part_is_unknown_is_unknown(mixed_logs: Path, tmp_path: Path) -> None:

@@ -149,11 +149,11 @@ def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> N
 @pytest.mark.parametrize("item", [URN, FORECAST])
 def test_an_agent_that_refuses_says_so_in_words_without_a_number(item: Any) -> None:
     answer = ask(prompt(item), min_confidence=0.5).completion
-    assert answer.endswith(DECLINED)
+    assert answer.startswith(DECLINED)
     assert read_belief(answer) is None
     assert stated_beliefs(answer) == []
     after = ask(prompt(item), ChatMessageAssistant(content=answer), probe(item), min_confidence=0.5)
-    assert after.completion.endswith(f"\n\n{DECLINED}")
+    assert after.completion.startswith(DECLINED)
     assert percent_said(ask(probe(item, fresh=True), min_confidence=0.5).completion) > 0, "the prior is no answer"
 
 
