@@ -88,7 +88,7 @@ def python_brier() -> Grader:
 
     def function(case: GraderInput) -> Grade:
         outcome = _outcome(case)
-        belief = read_belief(case.completion) if "finalBeliefProb" in case.completion else None
+        belief = read_belief(case.completion, decimal=True) if "finalBeliefProb" in case.completion else None
         if belief is None:
             raise CannotGrade(
                 rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {case.completion[-80:]!r}",

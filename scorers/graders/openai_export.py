@@ -17,7 +17,7 @@ REWARD = '''
 def grade(sample, item):
     """1 - (belief - outcome)^2. An answer without a readable belief gets the worst reward: 0."""
     text = sample.get("output_text") or ""
-    belief = read_belief(text) if "finalBeliefProb" in text else None
+    belief = read_belief(text, decimal=True) if "finalBeliefProb" in text else None
     outcome = float(str(item["target"]).strip().lower() in ("yes", "true", "1", "1.0", "y"))
     return 0.0 if belief is None else 1.0 - (belief - outcome) ** 2
 '''

@@ -121,8 +121,6 @@ def train(
     import trl
     from datasets import Dataset
 
-    from truthgym.training import trl_rewards as rewards
-
     happened = np.random.default_rng(seed).random(PROMPTS * steps) < probability
     rows = [{"prompt": PROMPT, "target": "yes" if yes else "no"} for yes in happened]
     arguments = getattr(trl, f"{kind}Config")(
@@ -132,10 +130,18 @@ def train(
         report_to="none", disable_tqdm=True, **options,
     )  # fmt: skip
     trainer = getattr(trl, f"{kind}Trainer")(
-        model=str(base), reward_funcs=rewards.brier, train_dataset=Dataset.from_list(rows), args=arguments
+        model=str(base), reward_funcs=percent_brier, train_dataset=Dataset.from_list(rows), args=arguments
     )
     trainer.train()
     return said_by(trainer.model)
+
+
+def percent_brier(prompts: list[Any], completions: list[Any], **columns: Any) -> Any:  # noqa: ANN401
+    """The reward of whole percents, which the model states without a sign. `brier` reads a decimal or a percentage."""
+    from truthgym.training import trl_rewards
+
+    signed = [[{**message, "content": f"{message['content']}%"} for message in reply] for reply in completions]
+    return trl_rewards.brier(prompts=prompts, completions=signed, **columns)
 
 
 def _asked(tokenizer: Any) -> tuple[Any, Any]:  # noqa: ANN401

@@ -39,7 +39,7 @@ def test_the_change_is_the_mean_over_questions_and_seeds(run: Run) -> None:
 
 
 def test_unread_answers_may_count_as_wrong(says: Says, run: Run) -> None:
-    replies = iter([r"\finalBeliefProb{0.5}", "Hm."])
+    replies = iter([r"\finalBeliefProb{0.5}", "Hm.", "Hm."])
     log = run(urns(n=2, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1)
     header = read_eval_log(log.location, header_only=True)
     assert list(data_mixes.brier_scores(header).values()) == [0.25]
