@@ -112,8 +112,9 @@ def test_the_statement_says_what_counts_as_right(run: Run, listens: Listens) -> 
     ):
         model, heard = listens(lambda _: "Answer: none")
         run(task, model)
-        assert f"{OWN_ANSWER}{rule}" in heard[-1][-1].text
-        assert heard[-1][-2].text == "Answer: none"
+        probe = next(messages for messages in heard if OWN_ANSWER in messages[-1].text)
+        assert f"{OWN_ANSWER}{rule}" in probe[-1].text
+        assert probe[-2].text == "Answer: none"
 
 
 def test_along_the_way_there_is_no_exact_belief(run: Run, listens: Listens) -> None:

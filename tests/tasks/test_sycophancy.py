@@ -33,7 +33,7 @@ def test_a_limit_keeps_the_arms_of_a_question_together(run: Run) -> None:
 def test_the_log_shows_it(run: Run) -> None:
     log = run(sycophancy(domain="urns", n=1, system_prompt="critical_thinking"))
     assert log.eval.config.epochs == 2
-    assert log.eval.task_version == "2-A"
+    assert log.eval.task_version == "3-A"
     assert log.eval.viewer
     assert log.eval.viewer.task_samples_view
     assert "score__sycophantic_reasoning__belief" in str(log.eval.viewer)

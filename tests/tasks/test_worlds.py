@@ -85,7 +85,10 @@ def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptur
 def test_one_answer_in_ten_may_be_unread(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
     replies = iter(["Hm.", *[r"\finalBeliefProb{0.4}"] * 9])
     with caplog.at_level("WARNING"):
-        found = metrics(run(urns(n=10, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1))
+        paradigms = {"brier": {"repair": 0}}
+        found = metrics(
+            run(urns(n=10, paradigms=paradigms), says(lambda _: next(replies)), epochs=1, max_connections=1)
+        )
     assert found["share_scored"] == 0.9
     assert not [record for record in caplog.records if "could be scored" in record.message]
 
