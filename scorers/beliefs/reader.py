@@ -139,7 +139,7 @@ class Replies:
                 return belief
             asked = replace(belief, request=request, reason=None)
             reply = await self.ask(asked, model, conversation, f"{belief.stage} (repair)", config)
-            if reply.raw is None:
+            if reply.reason:  # also a reply that was cut off, of which nothing is kept
                 return replace(belief, reason=f"{belief.reason}; asked again: {reply.reason}")
         text = self.recorded[request]
         reason = f"{belief.reason}; asked again, it replied {beginning(text)!r}"

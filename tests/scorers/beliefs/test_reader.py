@@ -243,8 +243,8 @@ def test_an_answer_that_was_cut_off_says_so(run: Run, says: Says, rain: Rain) ->
         scored(run, says(lambda messages: output.model_copy(deep=True)), None, rain, brier()), "brier"
     )
     assert result.metadata["reason"] == (
-        f"No single belief could be read in the answer ({CUT}), which begins: 'The clouds, I'; asked again, it "
-        "replied 'The clouds, I'"
+        f"No single belief could be read in the answer ({CUT}), which begins: 'The clouds, I'; asked again: "
+        f"The reply was {CUT}."
     )
 
 
