@@ -22,7 +22,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from statistics import stdev
 from typing import Any
 
@@ -31,6 +31,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 from scipy.stats import spearmanr
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
+from truthgym.analysis.tables.saving import between
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.graders.builtin import opens_hollow
 from truthgym.scorers.statistics.direction import numbers
@@ -78,6 +79,8 @@ CRITERIA = ("brier/spherical_score",)
 """What the rubric's regression learns. It orders the answers to a question as the Brier score, which made the pairs."""
 BASE, START = "the start", "0-held-out"
 """The model that all arms start from, and the folder of a loop with its answers."""
+WORDS = Path(__file__).parents[1] / "docs" / "training_rubric.md"
+"""The page whose words a new one takes."""
 Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
 
@@ -367,9 +370,8 @@ JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the 
 SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
 
 
-def page(rows: Sequence[Row], link: str) -> str:
-    """The page: means over seeds and paired differences, with their intervals."""
-    settings = {"rounds": ROUNDS, "epochs": EPOCHS, "beta": BETA, "rate": LORA_RATE, "passes": PASSES}
+def tables(rows: Sequence[Row]) -> str:
+    """For each size the means over seeds and paired differences, with their intervals."""
     sections = []
     for size in dict.fromkeys(row["size"] for row in rows):
         arms: dict[str, list[Row]] = {}
@@ -396,7 +398,7 @@ def page(rows: Sequence[Row], link: str) -> str:
             ]
             section += f"\n{markdown(['reward model', *JUDGES.values()], judges)}"
         sections.append(section)
-    return TEXT.format(tables="\n".join(sections), link=link, file=PurePosixPath(link).name, **settings)
+    return "\n".join(sections)
 
 
 def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
@@ -406,39 +408,6 @@ def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
     found = mean_estimate(values)
     low, high = (0.0, 1.0) if key in SHARES and not others else (-math.inf, math.inf)
     return with_interval(found.estimate, max(found.lower, low), min(found.upper, high))
-
-
-TEXT = """# Ways to train a policy, compared
-
-Written by `python examples/compare_training.py`; [{file}]({link}) has the
-figures and logs of each seed.
-
-Every arm starts from the same model, is paid by a reward model only, samples the same number of replies to
-questions of the train split, and takes as many gradient steps on as many of them, each on average {passes} times. The
-reward model was trained on pairs of the start's own answers to other questions, ordered by their Brier scores. No arm
-was trained on the Brier score of the held-out questions. The arms with a buffer ask the questions in {rounds} rounds,
-{epochs} answers each, with the start as the reference throughout; the others ask all at once. In grpo and rloo the KL
-term weighs {beta}. All have one learning rate but those with LoRA, whose rate is {rate} times as high: they differ from
-`dpo` in both. The seeds draw questions, replies, pairs and the order of training; all have the same start.
-
-{tables}
-Means over seeds, and differences paired by seed, each with its 95 % interval over seeds (Student's t; none with fewer
-than three seeds). `reward`: of the reward model, in log-odds. An arm whose name ends in `rubric` is paid by another: a
-regression on the spherical scores of the same answers, trained in as many steps; its rewards have another unit and are
-not in this column. `gain in its own reward`: over the start, of the model that pays the arm. `Brier`: lower is better;
-an answer that cannot be read counts as 1, since the reward model pays for it as for any other. `distance`: of the
-belief from the exact posterior, 0 to 1; 1 if it cannot be read. `win rate against sft`: share of held-out questions
-answered closer to the exact posterior than by the arm `sft`. (By the Brier score of a single outcome, whoever says 0 or
-1 would win more often than whoever says the exact probability.) `KL`: from the start, on the tokens of replies, in nats
-a reply, measured on held-out replies. `reward per nat`: what the reward gained over the start, divided by the KL; of
-seeds whose KL is above 0 by its interval. `entropy`: of a reply, in nats. `form rate`: share of the answers that could
-be read. `hollow replies`: empty, or with an opening that says nothing. `between-question SD`: 0 if every question gets
-one answer. `peak GB`: memory of the arm's process, with Python and its libraries; the reward model was made in another
-process. `SD of rewards` and `rank correlation`: of a reward model, on the start's answers to held-out questions; a rank
-correlation above 0 says that better answers get more.
-
-A reward that rises while the Brier score does not fall is over-optimised: compare the two columns before any other.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -471,9 +440,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    text = page(rows, os.path.relpath(table, args.page.parent))
-    args.page.write_text(text, encoding="utf-8")
-    print(text)
+    page = (args.page if args.page.is_file() else WORDS).read_text(encoding="utf-8")
+    link = f"[{table.name}]({Path(os.path.relpath(table, args.page.parent)).as_posix()})"
+    for name, text in {"figures": link, "arms": tables(rows)}.items():
+        page = between(page, name, text, str(args.page))
+    args.page.write_text(page, encoding="utf-8")
+    print(tables(rows))
 
 
 if __name__ == "__main__":

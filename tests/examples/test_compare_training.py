@@ -103,7 +103,9 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     assert dpo["hollow"] == "0.250"
     assert (start["reward"], start["reward_per_nat"], sft["peak_gb"]) == ("", "", "")
     page = out.read_text()
-    assert page == compare_training.page(rows, "compared.csv")
+    assert page.startswith(compare_training.WORDS.read_text(encoding="utf-8")[:50])
+    assert "[compared.csv](compared.csv)" in page
+    assert compare_training.tables(rows) in page
     assert "| dpo | 1 |" in page
 
 
@@ -151,23 +153,18 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
     assert "| of the rubric | " in table
 
 
-def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.JUDGES], "")}
-    rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
-            for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
-    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in compare_training.page(rows, "page.csv")
-    assert "paid by pairs" not in compare_training.page(rows[:3], "page.csv")
-
-
 def test_the_page_compares_arms_by_seed() -> None:
     keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.JUDGES], "")}
+    changes = {"the start": 0.0, "dpo": 0.02, "dpo, rubric": 0.04}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
-            for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
-    page = compare_training.page(rows, "page.csv")
+            for arm, change in changes.items() for seed in range(3)]  # fmt: skip
+    text = compare_training.tables(rows)
     # 0.2, 0.3 and 0.4: Student's t with 2 degrees of freedom is 4.3027, the standard error 0.1 / sqrt(3)
-    assert f"| the start | 3 | - | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
+    assert f"| the start | 3 | - | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in text
     # differences 0.02, 0.022, 0.024: the seeds' own spread cancels
-    assert "| dpo | - | 0.022 [0.017, 0.027] | - |" in page
+    assert "| dpo | - | 0.022 [0.017, 0.027] | - |" in text
+    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in text.rpartition("paid by pairs")[2], "an arm and its twin"
+    assert "paid by pairs" not in compare_training.tables(rows[:6])
 
 
 def test_every_arm_begins_with_the_same_answers_of_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
