@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_layout import ROOMS
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS
 from truthgym.scorers.graders.resolve import OPTIONS
@@ -15,21 +16,7 @@ from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
 
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-ROOMS = (
-    "analysis",
-    "cli",
-    "datasets",
-    "evallog",
-    "examples",
-    "models",
-    "scorers",
-    "serve",
-    "solvers",
-    "sweep",
-    "tasks",
-    "training",
-    "ui",
-)
+FOLDERS = (*ROOMS, "examples")
 
 
 def test_format_and_lint(root: Path) -> None:
@@ -69,7 +56,7 @@ def documents(root: Path) -> list[Path]:
     return [
         root / "README.md",
         *root.glob("docs/*.md"),
-        *(path for room in ROOMS for path in (root / room).rglob("*.py")),
+        *(path for room in FOLDERS for path in (root / room).rglob("*.py")),
         root / "CONTRIBUTING.md",
     ]
 
@@ -129,7 +116,7 @@ def test_links_between_pages_lead_somewhere(root: Path) -> None:
         for link in LINK.findall(text):
             assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
         for path in re.findall(
-            rf"`((?:{'|'.join(ROOMS)}|docs|tests|studies|examples)/[\w/.]+\.(?:py|md|jsonl))`", text
+            rf"`((?:{'|'.join(FOLDERS)}|docs|tests|studies|examples)/[\w/.]+\.(?:py|md|jsonl))`", text
         ):
             assert (root / path).exists() or "NAME" in path, f"{page.name}: {path}"
         for target, anchor in re.findall(r"\]\(([\w./]*)#([\w-]+)\)", text):

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from truthgym.datasets.domains import DOMAINS
 
+PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+ROOMS = tuple(PYPROJECT["tool"]["setuptools"]["package-dir"].values())
 PROBE = """
 import datasets, sys
 import truthgym.datasets.forecasting as ours
@@ -103,25 +106,11 @@ def test_the_wheel_holds_every_room_and_its_data(root: Path, environment: dict[s
     with zipfile.ZipFile(next(tmp_path.glob("truthgym-*.whl"))) as wheel:
         held = set(wheel.namelist())
         wheel.extractall(tmp_path / "installed")
-    rooms = (
-        "analysis",
-        "cli",
-        "datasets",
-        "evallog",
-        "models",
-        "scorers",
-        "serve",
-        "solvers",
-        "sweep",
-        "tasks",
-        "training",
-        "ui",
-    )
-    for room in rooms:
+    for room in ROOMS:
         for path in (root / room).rglob("*"):
             if path.suffix in (".py", ".jsonl", ".md", ".yaml", ".json", ".jinja", ".html", ".css", ".js"):
                 assert f"truthgym/{path.relative_to(root)}" in held
-    assert not [name for name in held if name.startswith("truthgym/") and name.split("/")[1] not in rooms]
+    assert not [name for name in held if name.startswith("truthgym/") and name.split("/")[1] not in ROOMS]
     # -S leaves out this environment's site-packages hooks, among them the editable install
     libraries = [path for path in sys.path if path.endswith("site-packages")]
     lines = f"import sys; sys.path[:0] = {[str(tmp_path / 'installed'), *libraries]}\n{PROBE}\nprint(ours.__file__)"

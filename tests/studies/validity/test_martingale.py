@@ -103,6 +103,7 @@ def test_one_call_writes_the_page_and_its_charts(
     monkeypatch.setattr(validity, "BIAS_N", 200)
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
     monkeypatch.setattr(validity, "NOISES", (0.1,))
+    monkeypatch.setattr(validity, "SIZES", (50, 100))
     monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
     smaller: dict[str, Any] = {
         "compared": partial(validity.through_the_task, names=["stuck"]),
