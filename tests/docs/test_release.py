@@ -4,13 +4,13 @@ import ntpath
 import os
 import runpy
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import call as command
 from truthgym.datasets.errors import BadInput
 from truthgym.sweep.sweep import sweep
 from truthgym.ui.app import serve
@@ -108,7 +108,7 @@ def test_everything_is_imported_without_what_windows_lacks(root: Path, environme
     modules = sorted(name for name in rooms if name.endswith(".py"))
     names = ["truthgym." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in modules]
     code = WINDOWS.replace("{names}", repr(names))
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = command("-c", code, environment=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == "failed: []", done.stdout[-3000:]
 
