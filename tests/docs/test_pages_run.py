@@ -18,7 +18,10 @@ from tests.commands import call
 from tests.docs.test_commands import PAGES, ROOT, commands
 
 FILES = {page.stem: page for page in (*sorted(ROOT.glob("datasets/*.md")), *PAGES)}
-TOGETHER = ("training_urns", "lineage", "preferences", "agents", "training", "training_smollm2", "convert", "plan")
+TOGETHER = (
+    *("training_urns", "lineage", "preferences", "training", "training_smollm2", "convert", "plan", "loop"),
+    *("reinforcement", "agents"),
+)
 """Pages that train or read a trained model: in one process and folder, since torch loads slowly, and in this order."""
 NOT_RUN = {
     r"(python -m )?pip ": "installs packages, as docs/release.py does",
@@ -71,7 +74,7 @@ NAMED = {
 }
 """Names that a reader fills in, and which files they stand for here: the newest one."""
 SMALLER = {
-    "truthgym tiny": "--steps 0 --hidden 32 --layers 1",
+    "truthgym tiny": "--steps 0 --hidden 32 --layers 1 --overwrite",
     "truthgym report": "--only performance --only training_effect",
     "truthgym rubric search": "--generations 1 --population 2 --mutations 2 --parents 1 --votes 1 --batch-size 2",
     "truthgym train": "--max_steps 1 --per_device_train_batch_size 8 --use_cpu true --report_to none",

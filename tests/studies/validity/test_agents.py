@@ -44,7 +44,7 @@ def test_planted_beliefs_are_found_and_the_page_is_written(
     assert (walked["oracle"]["chain"], walked["no_tool"]["chain"]) == (1, 0)
     hidden = ablation(3)
     assert (hidden["oracle", "all"]["chain_imputed"], hidden["walker", "0"]["chain_imputed"]) == (1, 0)
-    own = own_answers(6, ["no_tool", "careless"]), own_walks(6)
+    own = own_answers(6, ["no_tool", "careless"]), own_walks(2)
     assert own[0]["`no_tool`"]["brier"] == 0 < own[0]["`careless`"]["brier"]
     assert own[1]["always 50"]["brier"] == 0.25
     measured = {"played": played, "believed": found, "apart": apart, "levels": played, "walked": walked}
