@@ -31,7 +31,7 @@ from studies.study import (
     reference_model,
     run_task,
 )
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.judge import COMMENT, EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
@@ -362,11 +362,7 @@ def texts(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, replica
     inside, nothing = contains_planted(intervals), intervals["planted"] == 0
     by_judge = rows.groupby("judge").first()
     clean, noisy = by_judge.loc["clean"], by_judge.loc["noise"]
-    cells = seen.assign(
-        anchors=[
-            f"{r:.2f} [{low:.2f}, {high:.2f}]" if r == r else "-" for r, low, high in seen[list(ANCHOR)].to_numpy()
-        ]
-    )
+    cells = seen.assign(anchors=[with_interval(*numbers, digits=2) for numbers in seen[list(ANCHOR)].to_numpy()])
     least = seen.loc[~seen["judge"].isin(("arbitrary", "constant")), "anchor_rank_above"].min()
     return {
         "covered": f"{inside.sum()} of {len(intervals)}",

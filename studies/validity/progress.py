@@ -16,7 +16,7 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore
 
 from studies.study import ROUNDING, Study, run_task
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.scorers import value_influence, value_tracking
 from truthgym.tasks import progress_coevolve, progress_follow, progress_predict
 
@@ -166,15 +166,12 @@ def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> pd.DataFram
 
 def shown(frame: pd.DataFrame, estimate: str, *others: str) -> str:
     """A Markdown table: the agent, its estimate with the interval, and other figures."""
-    intervals = [
-        "not scored" if value != value else f"{value:.3f} [{lower:.3f}, {upper:.3f}]"  # NaN
-        for value, lower, upper in frame[[estimate, f"{estimate}_lower", f"{estimate}_upper"]].to_numpy()
-    ]
-    labelled = frame.assign(**{estimate: intervals})
-    for name in others:
+    labelled = frame.copy()
+    for name in (estimate, *others):
         if f"{name}_lower" in frame:
-            bounds = frame[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
-            labelled[name] = ["-" if a != a else f"{a:.3f} [{low:.3f}, {high:.3f}]" for a, low, high in bounds]
+            numbers = frame[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
+            labelled[name] = [with_interval(*row) for row in numbers]
+    labelled[estimate] = labelled[estimate].replace("-", "not scored")
     return table(labelled, ("agent", estimate, *others), {estimate: f"`{estimate}` [95 % interval]"})
 
 
