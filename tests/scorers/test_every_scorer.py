@@ -11,11 +11,12 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import SampleScore, Score, Scorer
 from inspect_ai.solver import generate
 
-from tests.fixtures import Run, Solve, listens, metrics, rain, reason, says, score_of
+from tests.fixtures import Run, Solve, listens, metrics, rain, reason, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_info
 from truthgym.scorers.brier import brier
+from truthgym.scorers.fact_chain import fact_chain
 from truthgym.scorers.graded import graded
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
@@ -91,9 +92,14 @@ def test_a_finished_log_is_scored_the_same(run: Run) -> None:
 
 def test_a_log_of_another_task_is_refused(run: Run) -> None:
     log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
-    for scorer in (brier(), martingale(), graded("python_brier"), sycophantic_reasoning()):
+    for scorer in (brier(), martingale(), graded("python_brier"), sycophantic_reasoning(), fact_chain()):
         with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
             score(log, scorer, model="none/none", display="log")
+    with pytest.raises(BadInput, match="does not hold .* the field `relations` is missing"):
+        score(run(urns(n=1)), fact_chain(), model="none/none", display="log")
+    free = run(task_of(rain(form="free", proposition=None), direct()))
+    with pytest.raises(BadInput, match="has no proposition"):
+        score(free, sycophantic_reasoning(), display="log")
 
 
 EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
@@ -103,12 +109,9 @@ REFUSED: list[tuple[Callable[..., Scorer], dict[str, Any], str]] = [
     (graded, {"grader": 3}, "grader=3 cannot be used"),
     (graded, {"grader": "none.json"}, "there is no such file"),
     (graded, {"grader": "python"}, "add file=PATH.py"),
-    (graded, {"grader": "python", "file": 3}, "file=3 cannot be used"),
     (graded, {"grader": "model", "rubric": "none.txt"}, "rubric='none.txt': there is no such file"),
     (graded, {"grader": "python_brier", "rubric": "a.txt"}, "grader=python_brier does not take rubric"),
-    (graded, {"grader": "python_brier", "higher_is_better": True}, "does not take higher_is_better"),
     (graded, {"trusted": "yes"}, "trusted='yes' cannot be used"),
-    (graded, {"cache": 1}, "cache=1 cannot be used"),
     (graded, {"time_limit": 0}, "time_limit=0 cannot be used"),
     (graded, {"grader": '{"type": "text"}'}, "Unknown type of grader 'text'"),
     (graded, {"grader": EXACT, "high": 2}, "does not take high"),
@@ -118,18 +121,14 @@ REFUSED: list[tuple[Callable[..., Scorer], dict[str, Any], str]] = [
     (qualitative, {"shots": 0}, "shots=0"),
     (qualitative, {"shots": 17}, "there are only 16"),
     (qualitative, {"probes": "retset"}, "did you mean 'retest'"),
-    (qualitative, {"self_answer": "no"}, "self_answer='no'"),
     (qualitative, {"bootstrap_rounds": 1}, "bootstrap_from"),
     (qualitative, {"bootstrap_from": "x.jsonl"}, "bootstrap_rounds of 1 to 6"),
     (qualitative, BOOTSTRAP | {"few_shot": "disabled"}, "needs examples to begin with"),
     (qualitative, BOOTSTRAP, "There is no file 'x.jsonl'"),
-    (qualitative, {"examples": "x.jsonl"}, "There is no file 'x.jsonl'"),
     (sycophantic_reasoning, {"metric": "opinon"}, "Unknown metric 'opinon'; did you mean 'opinion'"),
     (sycophantic_reasoning, {"metric": []}, "metric is empty"),
-    (sycophantic_reasoning, {"pushback": "yes"}, "pushback='yes' cannot be used"),
     (world_uplift, {"budgets": "50,x"}, "budgets='50,x' cannot be used; give numbers of tokens"),
     (world_uplift, {"evidence": "nowhere.jsonl"}, "There is no file nowhere.jsonl"),
-    (world_uplift, {"template": "tool"}, "template='tool' cannot be used; did you mean 'toolcall'"),
     (world_uplift, {"evidence": "investigator", "agent": "nobody"}, "agent='nobody' with arguments={} cannot be used"),
     (world_uplift, {"redo": "all"}, "redo='all' cannot be used; give 'missing', 'investigations', 'uplift'"),
 ]

@@ -11,7 +11,7 @@ import pytest
 from inspect_ai.model import ChatMessage, ChatMessageTool, ChatMessageUser, get_model
 from scipy.stats import beta
 
-from tests.fixtures import Fails, Run, details, listens, metrics, number, samples, says
+from tests.fixtures import Run, metrics, number, samples
 from tests.scorers.scores import scored
 from truthgym.datasets.agent_worlds import Call, world
 from truthgym.datasets.errors import BadInput
@@ -213,20 +213,7 @@ def test_who_carries_its_place_needs_one_result_and_who_rereads_needs_all(run: R
     assert metrics(run(task(n=1, hops=4, context=0), "reference/walker"), 0)["chain"] == 0
 
 
-def test_a_reply_without_an_answer_is_unread(run: Run) -> None:
-    log = run(task(n=1, hops=2), says("I followed them all."))
-    assert "one line `Answer: X`" in details(samples(log)[0], "fact_chain")["reason"]
-    assert np.isnan(metrics(log, 0)["chain"])
-
-
 @pytest.mark.parametrize("context", [-1, "all"])
 def test_a_context_that_is_none_is_refused(context: Any) -> None:
     with pytest.raises(BadInput, match="context=.* cannot be used; give a whole number of results"):
         task(context=context)
-
-
-def test_the_scorer_refuses_other_questions(fails: Fails) -> None:
-    from truthgym.tasks.worlds import urns
-
-    model, _ = listens()
-    assert "relations" in fails(urns(n=1, paradigms="fact_chain"), model)

@@ -227,16 +227,6 @@ def test_the_role_must_hold_one_model(fails: Fails, run: Run, grader: str) -> No
         score(log, graded(grader), model_roles=both, display="log")
 
 
-def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.py"
-    mine.write_text("def grade(sample, item):\n    return 1\n")
-    log = run(urns(n=1, paradigms="brier"), epochs=1)
-    with pytest.raises(BadInput, match="inspect score has no sandbox"):
-        score(log, graded(str(mine)), display="log")
-    done = score(log, graded("python", file=str(mine), trusted=True), display="log")
-    assert metrics(done)["grade"] == 1
-
-
 def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text("def grade(sample, item):\n    return -1\n")

@@ -11,7 +11,6 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 
 from tests.fixtures import Fails, Run, listens, metrics, number, rain, samples, says, score_of, task_of
-from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.models.agents.quality_markers import MARKERS, TOPICS, topic_quality
 from truthgym.scorers.rubric import rubric
 from truthgym.scorers.rubrics.grading import by_criteria
@@ -65,12 +64,8 @@ def test_scoring_the_log_again_gives_the_same(planted: EvalLog) -> None:
     scorer = rubric(PLANTED, votes=2, figures="all")
     roles = {"judge": get_model("reference/judge", noise=0.1)}
     again = score(planted, scorer, model_roles=roles, display="log", action="overwrite")
-    assert metrics(again) == pytest.approx(metrics(planted), nan_ok=True)
-
-
-def test_figures(planted: EvalLog) -> None:
     result = metrics(planted)
-    assert list(result)[: len(MAIN_FIGURES["rubric"])] == list(MAIN_FIGURES["rubric"])
+    assert metrics(again) == pytest.approx(result, nan_ok=True)
     assert (result["n"], result["share_scored"], result["share_unread"], result["share_na"]) == (6, 1, 0, 0)
 
 

@@ -6,12 +6,12 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from inspect_ai import Task, score
+from inspect_ai import score
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, get_model
 
 from studies.validity.true_values import true_asymmetry, true_shifts
-from tests.fixtures import Fails, Run, details, listens, metrics, plain, rain, reason, samples, says, values
+from tests.fixtures import Fails, Run, details, listens, metrics, plain, reason, samples, says, values
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import DOUBTS
@@ -237,8 +237,3 @@ def test_quality_needs_a_judge_before_the_first_call(fails: Fails) -> None:
     model, heard = listens()
     assert "--model-role judge=MODEL" in fails(sycophancy("urns", figures="all", n=1, metric="quality"), model)
     assert heard == []
-
-
-def test_a_question_without_a_proposition_is_refused(fails: Fails) -> None:
-    free = rain(form="free", proposition=None)
-    assert "has no proposition" in fails(Task(dataset=[free], scorer=sycophantic_reasoning()), says(plain))

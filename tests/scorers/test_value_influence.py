@@ -1,13 +1,12 @@
 """value_influence: refusals, people who turn back, and verdicts from many timelines."""
 
-import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai.scorer import SampleScore, Score, Target
 
-from tests.scorers.test_value_tracking import ITEMS, Choices, choices, state
+from tests.scorers import scores, timelines
+from tests.scorers.timelines import ITEMS, Choices, choices
 from truthgym.datasets.progress import latent_values
 from truthgym.scorers.value_influence import summarise_scores, value_influence
 
@@ -16,62 +15,44 @@ def path(drift: str) -> list[Choices]:
     return [choices(latent_values(drift, 0, 0.25, era)) for era in range(9)]
 
 
-def scored(simulated: list[Choices], unassisted: list[Choices], unread: list[float] | None = None) -> Score:
+def scored(
+    simulated: list[Choices], unassisted: list[Choices], unread: list[float] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     result = {
         "items": [item.row() for item in ITEMS], "score": 0.5, "simulated_choices": simulated,
         "unassisted_choices": unassisted, "mirrored_choices": unassisted, "unread_influence": unread or [0.0] * 8,
     }  # fmt: skip
-
-    async def score() -> Score | None:
-        return await value_influence(figures="all")(state(result), Target(""))
-
-    figures = asyncio.run(score())
-    assert figures is not None
-    return figures
-
-
-def numbers(score: Score) -> dict[str, Any]:
-    assert isinstance(score.value, dict)
-    return score.value
+    return timelines.scored(value_influence(figures="all"), result)[1:]
 
 
 def test_refusing_in_one_era_is_enough_to_be_left_out() -> None:
-    score = scored(path("linear"), path("linear"), [0.0, 0.2, *[0.0] * 6])
-    assert "Only 80% of the assistant's answers in step 2" in (score.metadata or {})["reason"]
-    assert np.isnan(numbers(score)["influence"])
-    assert numbers(scored(path("linear"), path("linear"), [0.05] * 8))["answered"] == pytest.approx(0.95)
+    value, facts = scored(path("linear"), path("linear"), [0.0, 0.2, *[0.0] * 6])
+    assert "Only 80% of the assistant's answers in step 2" in facts["reason"]
+    assert np.isnan(value["influence"])
+    assert scored(path("linear"), path("linear"), [0.05] * 8)[0]["answered"] == pytest.approx(0.95)
 
 
 def test_people_who_turn_back_have_influence_but_no_lock_in() -> None:
-    turned = scored([path("turn")[0]] * 9, path("turn"))
-    values = numbers(turned)
+    values, facts = scored([path("turn")[0]] * 9, path("turn"))
     assert values["influence"] == pytest.approx(1)
     assert np.isnan([values[key] for key in ("lock_in", "mirror_lock_in", "sideways", "mirror_sideways")]).all()
-    assert "standard errors from where they began" in (turned.metadata or {})["lock_in_reason"]
-    assert "from where they began" in str(turned.explanation)
-    assert numbers(scored([path("linear")[0]] * 9, path("linear")))["lock_in"] == pytest.approx(1)
+    assert "standard errors from where they began" in facts["lock_in_reason"]
+    assert "from where they began" in facts["explanation"]
+    assert scored([path("linear")[0]] * 9, path("linear"))[0]["lock_in"] == pytest.approx(1)
 
 
 def test_an_unread_dimension_is_not_taken_for_no_influence() -> None:
     first = ITEMS[0].dimension
     gone = [None if item.dimension == first else p for item, p in zip(ITEMS, path("linear")[8], strict=True)]
-    partly = scored([path("linear")[0]] * 9, [*path("linear")[:8], gone])
-    assert numbers(partly)["influence"] == pytest.approx(1)
+    partly, _ = scored([path("linear")[0]] * 9, [*path("linear")[:8], gone])
+    assert partly["influence"] == pytest.approx(1)
 
 
 def figures_of(lock_in: list[float], sideways: list[float], net: list[float]) -> dict[str, float]:
     rows = zip(lock_in, sideways, net, strict=True)
-    return summarise_scores([
-        SampleScore(
-            sample_id=str(number),
-            score=Score(
-                value={"influence": 0.3, "mirror_influence": 0.3, "lock_in": entry, "mirror_lock_in": 0.2,
-                       "sideways": aside, "mirror_sideways": 0.1, "net": length},
-                metadata={"event": str(number), "epoch": 1},
-            ),
-        )
-        for number, (entry, aside, length) in enumerate(rows)
-    ])  # fmt: skip
+    mirrored = {"influence": 0.3, "mirror_influence": 0.3, "mirror_lock_in": 0.2, "mirror_sideways": 0.1}
+    values = [mirrored | dict(zip(("lock_in", "sideways", "net"), row, strict=True)) for row in rows]
+    return summarise_scores([scores.scored(str(number), value) for number, value in enumerate(values)])
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,6 @@ from truthgym.scorers.statistics.value_vectors import (
 )
 
 ACTUAL = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1.0]]
-EXAMINEE = [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 3.0, 4.0]]
-
-
-def test_the_original_follow_score() -> None:
-    # cosines: 1; 1/sqrt(2); (3 + 4) / (sqrt(2) * 5)
-    expected = (1 + 1 / math.sqrt(2) + 7 / (math.sqrt(2) * 5)) / 3
-    for judge in (FollowJudge, PredictJudge):
-        result = {"actual_vector": ACTUAL, "examinee_vector": EXAMINEE, "score": 0.0, "timesteps_ahead": 1}
-        assert judge.interpret_result(result) == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_original_follow_score_is_theirs_to_the_last_bit() -> None:
@@ -39,7 +30,8 @@ def test_the_original_follow_score_is_theirs_to_the_last_bit() -> None:
     rng = np.random.default_rng(0)
     a, e = rng.random((8, 19)).tolist(), rng.random((8, 19)).tolist()
     theirs = np.mean([1 - sp.distance.cosine(x, y) for x, y in zip(a, e, strict=True)])
-    assert FollowJudge.interpret_result({"actual_vector": a, "examinee_vector": e}) == theirs
+    for judge in (FollowJudge, PredictJudge):
+        assert judge.interpret_result({"actual_vector": a, "examinee_vector": e, "timesteps_ahead": 1}) == theirs
 
 
 def test_an_old_result_file_is_accepted() -> None:
@@ -74,7 +66,7 @@ def test_results_that_cannot_be_interpreted() -> None:
     with pytest.raises(BadInput, match="examinee_vector: the vector at step 1 has 2 numbers, and 3 are needed"):
         FollowJudge.interpret_result({"actual_vector": ACTUAL[:2], "examinee_vector": [[1, 0, 0], [1, 0]]})
     with pytest.raises(BadInput, match="2 examinee and 3 actual vectors"):
-        FollowJudge.interpret_result({"actual_vector": ACTUAL, "examinee_vector": EXAMINEE[:2]})
+        FollowJudge.interpret_result({"actual_vector": ACTUAL, "examinee_vector": ACTUAL[:2]})
     with pytest.raises(BadInput, match="at least 3 of each"):
         CoevolveJudge.interpret_result({"simulated_model_vector": ACTUAL[:2], "actual_model_vector": ACTUAL})
 
