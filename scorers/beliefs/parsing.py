@@ -101,8 +101,7 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
     text = split_thought(text.translate(ALIKE))[1] or ""
     text = TAG.sub(lambda tag: "\n" if tag[0].startswith("<") else " ", text)
     text = FENCED.sub(lambda block: block[1] if block[1].count("\n") == 1 or "{" in block[1] else "", text).strip()
-    record = _from_json(text)
-    if record is not None:
+    if (record := _from_json(text)) is not None:
         return _bare(record, decimal, alone=True)
     belief = _in_place(text, decimal, cut_off)
     return None if belief is not None and belief > 0.5 and VERDICT_NO.search(text) else belief
@@ -205,7 +204,8 @@ def _first(lines: list[str], decimal: bool, cut_off: bool) -> float | None:
     """The number on the first line, or before a sentence on it."""
     leading = LEADING.match(lines[0]) if lines else None
     leading = leading if leading and (decimal or leading[1].endswith("%")) else None
-    if not lines or re.fullmatch(r"[0-9]{1,2}\.", lines[0]) or (cut_off and len(lines) == 1 and not leading):
+    partial = cut_off and len(lines) == 1 and not leading and lines[0][-1] != "%"
+    if not lines or partial or re.fullmatch(r"[0-9]{1,2}\.", lines[0]):
         return None
     if len(lines) > 1 and re.match(r"[a-z–—-]", lines[1]):  # the sentence goes on
         return None
