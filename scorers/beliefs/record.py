@@ -92,7 +92,7 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
 def _is_readable(belief: dict[str, Any]) -> bool:
     """Whether a recorded reply is a belief, or a first impression in words. Earlier versions read otherwise."""
     raw, read = belief.get("raw"), belief.get("value") is not None
-    if not isinstance(raw, str) or belief["stage"] == "view" or belief["elicitor"] == "joint":
+    if belief["stage"] == "view" or belief["elicitor"] in ("joint", "token"):
         return read or (belief["stage"] == "view" and bool(raw))
     if str(belief.get("reason", "")).startswith("The reply was cut off"):
         return False

@@ -79,6 +79,13 @@ def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> Non
     assert first_score(again)[1].value == first_score(log)[1].value
 
 
+def test_scorers_of_one_pass_share_beliefs_by_token(run: Run, rain: Rain) -> None:
+    scorers = [martingale(elicitor="token", paraphrases=2), brier(read="token")]
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=scorers, epochs=1)
+    [done] = run(task, "reference/bayesian").samples or []
+    assert len([event for event in done.events if event.event == "model"]) == 1 + 6, "the answer and three beliefs"
+
+
 def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
     log = ask(run, heard, rain(), chain_of_thought(2))
