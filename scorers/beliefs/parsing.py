@@ -21,6 +21,7 @@ TAG = re.compile(
     r"(?i)</?(?:answer|probability|final_answer|result|response|belief|s|p)>|<\|[a-z_]{1,20}\|>|<(?:end_of_turn|eos|pad)>"
     r"|\\(?:text|textbf|mathrm|mathbf|displaystyle|left|right|quad)(?![a-z])|\\[()\[\],;! ]"
 )
+TURN = re.compile(r"(?<=\S)\s*<(?:\|im_end\||\|eot_id\||\|endoftext\||end_of_turn)>")
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```[^\n]*$", re.MULTILINE | re.DOTALL)
 DIGITS = r"(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:e-?[0-9]{1,2})?"
 NUMBER = rf"{DIGITS}(?:\s?/\s?{DIGITS}| out of 100)?(?:\s?\\?(?:%|percent\b|per ?cent\b|pct\b))?"
@@ -28,16 +29,14 @@ BARE = re.compile(
     rf"(?i)(?:(?:~|≈|about|around|approximately|roughly)\s*)?({NUMBER})"
     rf"(?:\s*(?:\(|=|≈|,? or|,? i\.e\.,?|\.\.\.|…)\s*({NUMBER})\)?)?"
 )
-"""A number, or two that may be the same: `0.9 (90%)`."""
 LABEL = (
     r"(?:(?:my|the|final|best|overall|own|revised|updated|estimated|subjective)\s){0,3}"
-    r"(?:answer|probability|prob|belief(?: probability)?|credence|estimate|forecast|prediction|likelihood|chance|"
+    r"(?:answer|probability|prob|belief(?: probability)?|credence|estimate|forecast|prediction|chance|antwort|答案|"
     r"percentage|percent|response|p|wahrscheinlichkeit|probabilité|probabilidad|概率)(?: estimate)?"
     r"(?:\s?\(?(?:of |for )?(?:yes|true|truth|that (?:it|the statement|this) is true|in percent|in %|%)\)?)?"
 )
 LABELLED = re.compile(rf"(?i)({LABEL})(?:\s?[:=]|\s(?:is|ist|est|es)\b:?)\s*(.*)")
 LEADING = re.compile(rf"(0?\.[0-9]{{1,40}}|{DIGITS}\s?%)\.?(?:\s+(?=[A-Z])|\s[–—-]\s(?=[a-zA-Z]))(?![^.]{{0,40}}:)")
-"""A number that a sentence follows on the same line."""
 FINAL_SENTENCE = re.compile(r"(?i)(?<=[.!?])\s+(?=the final [a-z ]{1,30} is [0-9.]{1,20}%?$)")
 PLACEHOLDERS = frozenset({"", "p", "x", "...", "probability", "your probability", "0-1", "0-100"})
 """What an instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
@@ -48,6 +47,7 @@ MARKER = re.compile(
     # a number that goes on behind the brace is another number
     r"(?P<more>\.?[0-9]|\s?\\?%|,?\s*(?:-|–|to\b|or\b)\s*\\?\s?[0-9.])?"
 )
+LIST_MARK = re.compile(r"[0-9]{1,2}\.")
 BOXED = re.compile(r"\\boxed\s?\{([^{}]{1,60})\}")
 EXAMPLE = re.compile(
     r"\b(?:i\.e|e\.g|example|such as|for instance|format|form|like|template|instruct\w*|placeholder|written as)\b", re.I
@@ -61,10 +61,10 @@ LEAD = re.compile(
     r"(?:so|thus|hence|therefore|overall|finally|taking|weighing|(?:in |my )?(?:final )?(?:conclusion|answer))\b\D*:",
     re.I,
 )
-"""A line before an answer that is no finished sentence."""
 RETRACTED = re.compile(
     r"(?i)(?:^|[.!?\n])\W*(?:wait|actually|hmm|no,|correction|sorry)\b|\b(?:scratch that|disregard|ignore th(?:at|is)|"
-    r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider)"
+    r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider|"
+    r"no longer|not my|sample value|probability (?:of|that)[^.\n]{0,40}\b(?:no|not|false)\b)"
 )
 """Words after a number that take it back."""
 VERDICT_NO = re.compile(
@@ -98,7 +98,7 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
     """
     if not isinstance(text, str):
         return None
-    text = split_thought(text.translate(ALIKE))[1] or ""
+    text = TURN.split(split_thought(text.translate(ALIKE))[1] or "")[0]
     text = TAG.sub(lambda tag: "\n" if tag[0].startswith("<") else " ", text)
     text = FENCED.sub(lambda block: block[1] if block[1].count("\n") == 1 or "{" in block[1] else "", text).strip()
     if (record := _from_json(text)) is not None:
@@ -133,7 +133,7 @@ def _in_place(text: str, decimal: bool, cut_off: bool) -> float | None:
         place = labels[-1][0] + 1
     else:
         stated = [] if first is None else [first]
-        last = last if len(lines) > 1 and _follows(lines) else None
+        last = last if len(lines) > 1 and _follows(lines) and not LIST_MARK.fullmatch(lines[-1]) else None
     stated += [] if last is None else [last]
     if not stated or None in stated or RETRACTED.search("\n".join(lines[place:])):
         return None
@@ -181,7 +181,7 @@ def _plain(line: str) -> str:
     line = line.replace("$", "") if line.count("$") % 2 == 0 else line
     line = re.sub(r"\*\*(?![0-9])|(?<![0-9])\*\*|__|`|\\(?=[%{}])|\\boxed(?=\{)", "", line)
     line = re.sub(r"\s+\|\s+", ": ", line.strip("\\#|*_ \t"))
-    return re.sub(r"^([\"'({\[])(.*?)[\"')}\]]([.,]?)$", r"\2\3", line).strip()
+    return re.sub(r"^([\"'({])(.*?)[\"')}]([.,]?)$", r"\2\3", line).strip()
 
 
 def _labels(lines: list[str], decimal: bool, cut_off: bool) -> Iterator[tuple[int, str, float | None]]:
@@ -205,7 +205,7 @@ def _first(lines: list[str], decimal: bool, cut_off: bool) -> float | None:
     leading = LEADING.match(lines[0]) if lines else None
     leading = leading if leading and (decimal or leading[1].endswith("%")) else None
     partial = cut_off and len(lines) == 1 and not leading and lines[0][-1] != "%"
-    if not lines or partial or re.fullmatch(r"[0-9]{1,2}\.", lines[0]):
+    if not lines or partial or LIST_MARK.fullmatch(lines[0]):
         return None
     if len(lines) > 1 and re.match(r"[a-z–—-]", lines[1]):  # the sentence goes on
         return None
