@@ -134,7 +134,9 @@ REFUSED: list[tuple[Callable[..., Scorer], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("scorer", "arguments", "message"), REFUSED, ids=lambda value: str(value)[:44])
+@pytest.mark.parametrize(
+    ("scorer", "arguments", "message"), REFUSED, ids=lambda value: getattr(value, "__name__", str(value))[:44]
+)
 def test_arguments_that_cannot_be_used_are_refused(
     scorer: Callable[..., Scorer], arguments: dict[str, Any], message: str
 ) -> None:
