@@ -255,10 +255,6 @@ def binary_outcome(target: object, about: Question | Mapping[str, Any] | None = 
 
     About a question that is not binary, or has options, only "yes" and "no" count: a letter or a number is another
     answer there.
-
-    Args:
-        target: A text in any case, a truth value or a number.
-        about: The question or its metadata, if they are known.
     """
     fields = vars(about) if isinstance(about, Question) else about or {}
     if fields.get("form", "binary") != "binary" or fields.get("options"):

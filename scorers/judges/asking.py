@@ -62,17 +62,19 @@ class Form(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _numbers(cls, data: object) -> object:
-        """Takes "70" and 70.0 for 70 where no text is asked for."""
+        """Takes "70" and 70.0 for 70 where no text is asked for, and true for no number."""
         if not isinstance(data, dict):
             return data
-        texts = [name for name, field in cls.model_fields.items() if field.annotation is str]
-        return {name: value if name in texts else _plain(value) for name, value in data.items()}
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {name: value if kinds.get(name) in (str, bool, None) else _plain(value) for name, value in data.items()}
 
 
 def _plain(value: object) -> object:
     if isinstance(value, str):
         with suppress(ValueError):
             value = json.loads(value)
+    if isinstance(value, bool):
+        raise ValueError("give a number, not true or false")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -184,33 +186,31 @@ async def ask(
     config = GenerateConfig(response_schema=schema).merge(config or GenerateConfig())
     request = _request(messages, epoch, name, draw)
     outputs: list[ModelOutput] = []
-    raw, failure, repaired = reply, None, False
+    raw, repaired = reply, False
     while True:
         if raw is None:
-            outputs.append(await _send(model, request, config, name, cache))
-            raw, failure = _text(outputs[-1])
-        filled = _read(raw, form) if raw is not None else str(failure)
+            raw, failure = await _reply(model, request, config, name, cache, outputs)
+        filled = failure if raw is None else parse_form(raw, form)
         if not isinstance(filled, str):
             return Answer(filled, raw, None, repaired)
         if repaired or raw is None or opens_with_refusal(raw) or not STATES.search(raw):
             break
-        again = f"{REPAIR}: {filled}. {form_instruction(form, instruction)}"
+        again = f"{REPAIR}. {filled.partition('; it begins')[0]}. {form_instruction(form, instruction)}"
         request = [*request, ChatMessageAssistant(content=raw), *_request(again, epoch, name, draw)]
         raw, repaired = None, True
     forget(model, outputs, CACHE)
-    reason = filled if raw is None else _not_in_form(filled, raw)
-    return Answer(None, raw, f"{reason} (asked twice)" if repaired else reason, repaired)
+    return Answer(None, raw, f"{filled} (asked twice)" if repaired else filled, repaired)
 
 
 async def ask_for_text(
     model: Model, messages: str | Sequence[ChatMessage], *, epoch: int, name: str, draw: int = 0, cache: bool = True
 ) -> tuple[str | None, str | None]:
     """Ask a judge for free text, or the reason why there is none. Args: as `ask`."""
-    output = await _send(model, _request(messages, epoch, name, draw), None, name, cache)
-    text, reason = _text(output)
+    outputs: list[ModelOutput] = []
+    text, reason = await _reply(model, _request(messages, epoch, name, draw), None, name, cache, outputs)
     if text is None:
-        forget(model, [output], CACHE)
-    return text, reason
+        forget(model, outputs, CACHE)
+    return text, reason or None
 
 
 def _request(messages: str | Sequence[ChatMessage], epoch: int, name: str, draw: int) -> list[ChatMessage]:
@@ -220,19 +220,21 @@ def _request(messages: str | Sequence[ChatMessage], epoch: int, name: str, draw:
     return request
 
 
-async def _send(
-    model: Model, request: list[ChatMessage], config: GenerateConfig | None, name: str, cache: bool
-) -> ModelOutput:
+async def _reply(
+    model: Model,
+    request: list[ChatMessage],
+    config: GenerateConfig | None,
+    name: str,
+    cache: bool,
+    outputs: list[ModelOutput],
+) -> tuple[str | None, str]:
+    """The text of a judge's reply, or None with the reason. The output is added to `outputs`."""
     async with span(f"judging: {name}", type="truthgym.judging"):
-        return await generate(model, request, config, CACHE if cache else False)
-
-
-def _text(output: ModelOutput) -> tuple[str | None, str | None]:
-    """The text of a judge's reply, or the reason why there is none."""
-    reason = failure_reason(output, "The judge")
-    if not reason and not reply_text(output).strip():
-        reason = f"The judge returned an empty reply (stop reason {output.stop_reason})."
-    return (None, reason) if reason else (reply_text(output), None)
+        outputs.append(await generate(model, request, config, CACHE if cache else False))
+    reason, text = failure_reason(outputs[-1], "The judge"), reply_text(outputs[-1])
+    if not reason and not text.strip():
+        reason = f"The judge returned an empty reply (stop reason {outputs[-1].stop_reason})."
+    return (None, reason) if reason else (text, "")
 
 
 def judge_failure(judge: Model, error: Exception) -> str:
@@ -244,38 +246,26 @@ def judge_failure(judge: Model, error: Exception) -> str:
 
 def parse_form(text: str, form: type[AnyForm]) -> AnyForm | str:
     """Parse a filled-in form: the one JSON object of a text that has the form's fields. Else the reason why not."""
-    filled = _read(text, form)
-    return _not_in_form(filled, text) if isinstance(filled, str) else filled
-
-
-def _not_in_form(problem: str, text: str) -> str:
-    return f"The judge's reply is not in form ({problem}); it begins: {text.strip()[:80]!r}"
-
-
-def _read(text: str, form: type[AnyForm]) -> AnyForm | str:
     try:
         return form.model_validate_json(json.dumps(_the_object(text, form)))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        return f"field {place}: {first['msg']}" if place else first["msg"]
+        problem = f"field {place}: {first['msg']}" if place else first["msg"]
     except (ValueError, RecursionError) as error:
-        return str(error)
+        problem = str(error)
+    return f"The judge's reply is not in form ({problem}); it begins: {text.strip()[:80]!r}"
 
 
 def _the_object(text: str, form: type[Form]) -> dict[str, Any]:
-    """The one object of a text that has all fields of a form, or the only object.
-
-    Raises:
-        ValueError: There is no such object, there are several, or one is broken or has a key twice.
-    """
+    """The one object of a text that has all fields of a form, or the only object. ValueError: there is none such."""
     objects: list[dict[str, Any]] = []
     end = 0
     while begin := OBJECT.search(text, end):
-        found, end = DECODER.raw_decode(text, begin.start())
-        objects.append(found)
+        value, end = DECODER.raw_decode(text, begin.start())
+        objects.append(value)
     needed = {name for name, field in form.model_fields.items() if field.is_required()}
-    filled = [found for found in objects if needed <= found.keys()] or objects
+    filled = [value for value in objects if needed <= value.keys()] or objects
     if len(filled) != 1:
         raise ValueError(f"{len(filled)} JSON objects could be meant" if filled else "it has no JSON object")
     return filled[0]
@@ -287,9 +277,5 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
+DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_each_key_once)
 """Takes a line break within a text, too."""

@@ -9,7 +9,7 @@ import numpy as np
 from inspect_ai.model import Model
 from inspect_ai.util import collect
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import Field, create_model
 
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
@@ -87,23 +87,13 @@ def reply_form(rubric: Rubric, prompts: Prompts) -> type[Form]:
     """The form that a judge fills in: reasons, then a grade for each criterion."""
     whole = rubric.scale in ("binary", "ordinal")
     # As a list of values: servers of small models keep to a list in a schema, and not to a highest number.
-    grade: Any = (
-        Annotated[Literal[tuple(range(rubric.top + 1))], BeforeValidator(_no_bool)]
-        if whole
-        else Annotated[float, Field(ge=0, le=rubric.top)]
-    )
+    grade: Any = Literal[tuple(range(rubric.top + 1))] if whole else Annotated[float, Field(ge=0, le=rubric.top)]
     if rubric.allow_na:
         grade = grade | Literal["na"]
     described = Field(description=grade_description(rubric, prompts))
     fields: dict[str, Any] = {RESERVED: (str, Field(description=prompts.reasons))}
     fields |= {criterion.id: (grade, described) for criterion in rubric.criteria}
     return create_model("Grades", __base__=Form, **fields)
-
-
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("give a number, not true or false")
-    return value
 
 
 def judge_request(reward: RubricReward, rubric: Rubric, form: type[Form], prompt: str, answer: str) -> str:

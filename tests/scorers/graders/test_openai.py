@@ -207,7 +207,7 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(run: Run) -> None:
     ("reply", "message"),
     [
         ('{"steps": [], "result": 1.5}', "which is outside its range, 0 to 1"),
-        ('{"steps": [], "result": NaN}', "NaN is no number"),
+        ('{"steps": [], "result": NaN}', "The grader score returned NaN."),
         ('{"steps": [], "result": "good"}', "not in form"),
         ("", "empty reply"),
         (ModelOutput.from_content("m", "no", stop_reason="content_filter"), "refused"),

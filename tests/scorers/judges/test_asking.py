@@ -85,11 +85,11 @@ def test_a_line_break_or_a_number_within_a_text_stays() -> None:
         (f'{{"draft": {RIGHT}, "final": {{"reas', "Unterminated"),
         (f'{{"draft": {RIGHT}}}', "field reasons: Field required"),
         ("{'reasons': 'It is the sky.', 'score': 90}", "property name"),
-        ('{"reasons": "It is the sky.", "score": NaN}', "NaN is no number"),
+        ('{"reasons": "It is the sky.", "score": NaN}', "field score"),
         ('{"reasons": 3, "score": 90}', "field reasons"),
         ('{"reasons": "It is the sky.", "score": 90.5}', "field score"),
         ('{"reasons": "It is the sky.", "score": "90 %"}', "field score"),
-        ('{"reasons": "It is the sky.", "score": true}', "field score"),
+        ('{"reasons": "It is the sky.", "score": true}', "not true or false"),
         ('{"reasons": "It is the sky.", "score": null}', "field score"),
         ('{"reasons": "It is the sky.", "score": 101}', "field score"),
         ('{"reasons": "It is the sky.", "score": -1}', "field score"),
@@ -214,7 +214,9 @@ def test_a_reply_that_is_not_in_form_is_asked_for_once_more(judged: Callable[...
     assert judged(judge=model)[1] == [Answer(Colour(reasons="It is the sky.", score=90), RIGHT, None, repaired=True)]
     conversation = heard[1][0]
     assert [(m.role, m.text) for m in conversation[:2]] == [("user", "How blue?"), ("assistant", UNREAD)]
-    assert conversation[2].text.startswith("Your last reply could not be read: it has no JSON object.")
+    assert conversation[2].text.startswith(
+        "Your last reply could not be read. The judge's reply is not in form (it has no JSON object)."
+    )
     assert conversation[2].text.endswith(form_instruction(Colour))
     assert heard[1][1].response_schema
     judged(judge=model)
