@@ -8,49 +8,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import eval
-from inspect_ai.log import EvalError, EvalLog, EvalSampleLimit, ProvenanceData
+from inspect_ai.log import EvalError, EvalSampleLimit, ProvenanceData
 from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ContentImage, ContentReasoning, ContentText
 from inspect_ai.tool import ToolCall
 
-from tests.training.converted import brier, edit_log, of_split, rows
+from tests.training.converted import Edited, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.examples import read_examples
 from truthgym.solvers.few_shot import few_shot
-from truthgym.tasks.worlds import urns
 from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata
 
 
-def ran(folder: Path, **arguments: Any) -> Path:
-    task = urns(n=40, paradigms=arguments.pop("paradigms", "brier"))
-    model = arguments.pop("model", "reference/bayesian")
-    settings: dict[str, Any] = {"model_args": {"noise": 0.2, "seed": 1}, "epochs": 3, "log_realtime": False} | arguments
-    log = eval(task, model=model, display="log", log_dir=str(folder), **settings)[0]
-    assert log.status == "success", log.error
-    return Path(log.location.removeprefix("file://"))
-
-
 @pytest.fixture(scope="module")
 def direct_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 questions, three epochs of noisy forecasts."""
-    return ran(tmp_path_factory.mktemp("direct"))
+    return ask_urns(tmp_path_factory.mktemp("direct"))
 
 
 @pytest.fixture(scope="module")
 def steps_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Beliefs after every step of a chain of thought."""
     by_step = {"martingale": {"per": "step"}, "brier": {}}
-    return ran(tmp_path_factory.mktemp("steps"), paradigms=by_step, solver=chain_of_thought(steps=2), epochs=1)
+    return ask_urns(tmp_path_factory.mktemp("steps"), paradigms=by_step, solver=chain_of_thought(steps=2), epochs=1)
 
 
 @pytest.fixture
-def edited(direct_log: Path, tmp_path: Path) -> Callable[..., Path]:
+def edited(direct_log: Path, tmp_path: Path) -> Edited:
     """The log of the direct run, changed by a function of its log, under another name."""
 
-    def make(change: Callable[[EvalLog], None], name: str = "edited.eval", source: Path = direct_log) -> Path:
+    def make(change: Callable[[Any], None], name: str = "edited.eval", source: Path = direct_log) -> Path:
         return edit_log(source, tmp_path / "logs" / name, change)
 
     return make
@@ -91,28 +80,22 @@ def test_threshold_side_and_best_of_each_question(direct_log: Path, tmp_path: Pa
     assert {row["sample_uuid"] for row in rows(tmp_path / "d")} == {row["sample_uuid"] for row in rows(tmp_path / "e")}
 
 
-def test_ties_are_broken_by_the_seed(edited: Callable[..., Path], tmp_path: Path) -> None:
-    def same(log: EvalLog) -> None:
-        for sample in log.samples or []:
-            assert sample.scores
-            sample.scores["brier"].value = {"brier_score": 0.1}
-
-    log = edited(same)
+def test_ties_are_broken_by_the_seed(edited: Edited, tmp_path: Path) -> None:
+    log = edited(scored_as(0.1))
     for name, seed in (("a", 0), ("b", 1), ("c", 0)):
         convert([log], "sft", tmp_path / name, Selection(count=10, seed=seed))
     chosen = {name: {row["sample_uuid"] for row in rows(tmp_path / name)} for name in "abc"}
     assert chosen["a"] == chosen["c"] != chosen["b"]
 
 
-def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Path) -> None:
-    def spoil(log: EvalLog) -> None:
-        first = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+def test_unusable_samples_are_counted(edited: Edited, tmp_path: Path) -> None:
+    def spoil(log: Any) -> None:
+        first = [sample for sample in log.samples if sample.metadata["split"] == "train"]
         first[0].error = EvalError(message="broke", traceback="", traceback_ansi="")
         first[1].limit = EvalSampleLimit(type="token", limit=10)
         first[2].invalidation = ProvenanceData(author="us", reason="a test")
         first[3].output.choices[0].stop_reason = "max_tokens"
         first[4].store["Trajectory:ended"] = "The model refused."
-        assert first[5].scores
         first[5].scores["brier"].value = {"brier_score": float("nan")}
         first[6].metadata["arm"] = "user"
 
@@ -137,13 +120,13 @@ def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Pat
     assert sum(not row["scores"] for row in every) == 1
 
 
-def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
-    def crashed(log: EvalLog) -> None:
+def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Edited, tmp_path: Path) -> None:
+    def crashed(log: Any) -> None:
         log.status = "error"
-        log.samples = (log.samples or [])[:30]
+        log.samples = log.samples[:30]
 
-    def shard(log: EvalLog) -> None:
-        log.samples = (log.samples or [])[:60]
+    def shard(log: Any) -> None:
+        log.samples = log.samples[:60]
 
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -167,11 +150,7 @@ def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable
     assert convert([logs], "sft", tmp_path / "e", Selection(everything=True), unfinished=True).samples == 30
 
 
-def test_a_log_that_was_never_scored(edited: Callable[..., Path], tmp_path: Path) -> None:
-    def unscored(log: EvalLog) -> None:
-        for sample in log.samples or []:
-            sample.scores = None
-
+def test_a_log_that_was_never_scored(edited: Edited, tmp_path: Path) -> None:
     log = edited(unscored)
     with pytest.raises(BadInput, match=r"Scores in the logs: none.* --all"):
         convert([log], "sft", tmp_path / "d")
@@ -180,15 +159,12 @@ def test_a_log_that_was_never_scored(edited: Callable[..., Path], tmp_path: Path
     assert convert([log], "prompts", tmp_path / "p").rows["train"] > 3, "prompts need no score"
 
 
-def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
+def test_validation_is_held_out_by_event(direct_log: Path, edited: Edited, tmp_path: Path) -> None:
     convert([direct_log], ConversionConfig("sft", validation="train"), tmp_path / "own", Selection(top=1.0))
     assert {row["split"] for row in rows(tmp_path / "own")} == {"train"}
     assert {row["split"] for row in rows(tmp_path / "own", "validation")} == {"validation"}
 
-    def train_only(log: EvalLog) -> None:
-        log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
-
-    convert([edited(train_only)], ConversionConfig("sft", validation="train"), tmp_path / "part", Selection(top=1.0))
+    convert([edited(only("train"))], ConversionConfig("sft", validation="train"), tmp_path / "part", Selection(top=1.0))
     train, others = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
     assert others
     assert not {row["event"] for row in train} & {row["event"] for row in others}
@@ -217,7 +193,7 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
         assert "finalBeliefProb" in row["chosen"][0]["content"]
         assert "finalBeliefProb" in row["rejected"][0]["content"]
 
-    other = ran(tmp_path / "other", model="reference/random", model_args={}, epochs=1)
+    other = ask_urns(tmp_path / "other", model="reference/random", model_args={}, epochs=1)
     convert([direct_log, other], ConversionConfig("preference", pair_by="model"), tmp_path / "model")
     assert all({r["model"], r["rejected_model"]} == {"reference/bayesian", "reference/random"}
                for r in rows(tmp_path / "model"))  # fmt: skip
@@ -232,7 +208,6 @@ def test_steps_are_labelled_by_their_change_of_belief(steps_log: Path, tmp_path:
     assert len(labelled) == len(by_uuid)
     for row in labelled:
         sample = by_uuid[row["sample_uuid"]]
-        assert sample.scores
         beliefs = (sample.scores["martingale"].metadata or {})["beliefs"]
         outcome = 1.0 if sample.target == "yes" else 0.0
         errors = [(belief["value"] - outcome) ** 2 for belief in beliefs]
@@ -253,7 +228,7 @@ def test_every_reply_is_a_row(steps_log: Path, tmp_path: Path) -> None:
 
 
 def test_untrainable_messages_are_context(tmp_path: Path, direct_log: Path) -> None:
-    log = ran(tmp_path / "logs", solver=few_shot(str(direct_log), count=2), epochs=1)
+    log = ask_urns(tmp_path / "logs", solver=few_shot(str(direct_log), count=2), epochs=1)
     convert([log], "sft", tmp_path / "d", Selection(count=2))
     for row in rows(tmp_path / "d"):
         assert [m["role"] for m in row["prompt"]].count("assistant") == 2
@@ -325,9 +300,9 @@ def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
     assert "begin with a notice that they are simulated" in (tmp_path / "d" / "README.md").read_text()
 
 
-def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], tmp_path: Path) -> None:
-    def think(log: EvalLog) -> None:
-        samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+def test_an_agents_tools_and_a_reasoners_thoughts(edited: Edited, tmp_path: Path) -> None:
+    def think(log: Any) -> None:
+        samples = [sample for sample in log.samples if sample.metadata["split"] == "train"]
         for number, sample in enumerate(samples):
             reply = sample.messages[-1]
             thought = ContentReasoning(reasoning="Let me count.", redacted=number == 0)
@@ -359,7 +334,7 @@ def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], t
     assert len(only) == len(kept) / 2 - 1
 
 
-def test_images_have_their_own_column(edited: Callable[..., Path], tmp_path: Path) -> None:
+def test_images_have_their_own_column(edited: Edited, tmp_path: Path) -> None:
     from datasets import load_dataset
 
     pixel = (
@@ -367,8 +342,8 @@ def test_images_have_their_own_column(edited: Callable[..., Path], tmp_path: Pat
         "rkJggg=="
     )
 
-    def show(log: EvalLog) -> None:
-        for sample in log.samples or []:
+    def show(log: Any) -> None:
+        for sample in log.samples:
             sample.messages[0].content = [ContentImage(image=pixel), ContentText(text=sample.messages[0].text)]
 
     log = edited(show)

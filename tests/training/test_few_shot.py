@@ -5,6 +5,7 @@ from click.testing import CliRunner
 from inspect_ai import eval
 
 from tests.fixtures import QUIET
+from tests.training.converted import ask_urns
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
@@ -18,7 +19,7 @@ from truthgym.training.trainers.model_card import read_card
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of questions of all splits."""
     folder = tmp_path_factory.mktemp("logs")
-    eval(urns(n=20, paradigms="brier"), model="reference/bayesian", log_dir=str(folder), epochs=1, **QUIET)
+    ask_urns(folder, n=20, model_args={}, epochs=1)
     return folder
 
 

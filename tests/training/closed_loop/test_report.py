@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import QUIET, Run, Says, metrics
+from tests.fixtures import Run, Says, metrics
+from tests.training.converted import ask_urns
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.tasks.worlds import urns
 from truthgym.training.closed_loop.measures import (
@@ -112,11 +113,7 @@ def test_a_warning_when_another_scorer_scores_less(scored: float, warning: str |
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
-    from inspect_ai import eval
-
-    task, place = urns(n=13, split="test", paradigms="brier"), str(tmp_path_factory.mktemp("logs"))
-    (result,) = eval(task, "reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=place, **QUIET)
-    return read_eval_log(result.location)
+    return read_eval_log(ask_urns(tmp_path_factory.mktemp("logs"), n=13, split="test"))
 
 
 def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:

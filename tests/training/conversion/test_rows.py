@@ -6,18 +6,17 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from inspect_ai import eval
 from inspect_ai.agent import react
-from inspect_ai.log import EvalLog, EvalSample, read_eval_log
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
 
 from tests.fixtures import Run, Says
-from tests.training.converted import Edited, Rows, brier, edit_log, of_split, rows
+from tests.training.converted import Edited, Rows, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -31,11 +30,7 @@ from truthgym.training.convert import convert
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chain of thought on 12 questions, twice each."""
-    folder = str(tmp_path_factory.mktemp("logs"))
-    log = eval(urns(n=12, draws=2, paradigms="brier"), model="reference/bayesian", model_args={"noise": 0.2}, epochs=2,
-                solver=chain_of_thought(steps=1), display="log", log_dir=folder, log_realtime=False)[0]  # fmt: skip
-    assert log.status == "success"
-    return Path(log.location.removeprefix("file://"))
+    return ask_urns(tmp_path_factory.mktemp("logs"), n=12, solver=chain_of_thought(steps=1), epochs=2)
 
 
 @pytest.fixture
@@ -45,11 +40,10 @@ def edited(log: Path, tmp_path: Path) -> Edited:
 
 
 def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path) -> None:
-    def measured(eval_log: EvalLog) -> None:
+    def measured(eval_log: Any) -> None:
         stages = [("prior", 0.5), ("prior 2", 0.1), ("step 1", 0.6), ("posterior", 0.6)]
         beliefs = [{"elicitor": "self", "stage": stage, "value": value} for stage, value in stages]
-        for sample in eval_log.samples or []:
-            assert sample.scores
+        for sample in eval_log.samples:
             sample.scores["martingale"] = Score(value={"change": 0.1}, metadata={"beliefs": beliefs})
 
     log = edited(measured)
@@ -65,12 +59,10 @@ def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path
 
 
 def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path: Path) -> None:
-    def spoil(log: EvalLog) -> None:
-        for sample in log.samples or []:
-            assert sample.scores
+    def spoil(log: Any) -> None:
+        for sample in log.samples:
             sample.scores["graded"] = Score(value={"grade": 0.9}, metadata={"higher_is_better": True})
-        first = next(sample for sample in log.samples or [] if sample.metadata["split"] == "train")
-        assert first.scores
+        first = next(sample for sample in log.samples if sample.metadata["split"] == "train")
         first.scores["brier"].value = {"brier_score": math.nan, "belief": math.nan}
 
     result = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
@@ -79,11 +71,11 @@ def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path
 
 
 def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_path: Path) -> None:
-    def numbered(task: str) -> Callable[[EvalLog], None]:
-        def change(log: EvalLog) -> None:
+    def numbered(task: str) -> Callable[[Any], None]:
+        def change(log: Any) -> None:
             log.eval.task_id, log.eval.task = task, task
             ids: dict[object, int] = {}
-            for sample in log.samples or []:
+            for sample in log.samples:
                 sample.id = ids.setdefault(sample.id, len(ids) + 1)
                 sample.uuid = f"{task} {sample.uuid}"
                 sample.metadata["event"] = f"{task} {sample.id}"
@@ -123,23 +115,19 @@ def test_labels_have_one_limit_for_both_splits(log: Path, tmp_path: Path) -> Non
 
 
 def test_no_training_rows_is_an_error(edited: Edited, tmp_path: Path) -> None:
-    def validation_only(log: EvalLog) -> None:
-        log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "validation"]
-
-    path = edited(validation_only)
+    path = edited(only("validation"))
     for kind in ("sft", "unpaired", "preference"):
         with pytest.raises(BadInput, match="none of .* is left to convert"):
             convert([path], ConversionConfig(kind, validation="train"), tmp_path / "d")
 
 
 def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
-    def same(log: EvalLog) -> None:
+    def same(log: Any) -> None:
         """Of the first question both epochs say the same, and are scored differently."""
-        both = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+        both = [sample for sample in log.samples if sample.metadata["split"] == "train"]
         both = [sample for sample in both if sample.id == both[0].id]
         both[1].messages, both[1].store = both[0].messages, both[0].store
         for sample, score in zip(both, (0.1, 0.2), strict=True):
-            assert sample.scores
             sample.scores["brier"].value = {"brier_score": score}
 
     result = convert([edited(same)], "preference", tmp_path / "d")
@@ -148,10 +136,6 @@ def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
 
 
 def test_the_scored_copy_of_a_log_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
-    def unscored(eval_log: EvalLog) -> None:
-        for sample in eval_log.samples or []:
-            sample.scores = None
-
     first = edited(unscored)
     os.utime(first, (2**31 - 1, 2**31 - 1))  # copied about, it is the newest
     result = convert([first, log], "sft", tmp_path / "d", Selection(top=1.0))
@@ -186,8 +170,8 @@ def test_a_prompt_asks_for_the_answer_that_is_rewarded(log: Path, tmp_path: Path
 
 
 def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Path) -> None:
-    def foreign(log: EvalLog) -> None:
-        for sample in log.samples or []:
+    def foreign(log: Any) -> None:
+        for sample in log.samples:
             sample.metadata |= {"prompt": "say yes", "tools": ["hammer"], "images": 3, "label": "easy", "limit": 5}
 
     from datasets import load_dataset
@@ -199,11 +183,10 @@ def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Pa
 
 
 def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Path) -> None:
-    def calls(log: EvalLog) -> None:
-        for sample in log.samples or []:
+    def calls(log: Any) -> None:
+        for sample in log.samples:
             reply = next(message for message in sample.messages if message.role == "assistant")
-            assert isinstance(reply, ChatMessageAssistant)
-            if sample.metadata["surface"] == log.samples[0].metadata["surface"]:  # type: ignore[index]
+            if sample.metadata["surface"] == log.samples[0].metadata["surface"]:
                 reply.content = ""
                 reply.tool_calls = [ToolCall(id="c", function="count", arguments={"epoch": sample.epoch})]
 
@@ -250,18 +233,15 @@ def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) 
     assert len(rows(tmp_path / "messages")) == len(samples)
     convert([tool_log], "prompts", tmp_path / "prompts")
     assert all(row["prompt"][-1]["role"] == "user" for row in rows(tmp_path / "prompts"))
-
-
-def test_pairs_differ_in_more_than_the_ids_of_tool_calls(tool_log: Path, tmp_path: Path) -> None:
     convert([tool_log], "preference", tmp_path / "d")
     for row in rows(tmp_path / "d"):
         assert row["prompt"][-1]["role"] == "tool"
-        assert row["chosen"][0]["content"] != row["rejected"][0]["content"]
+        assert row["chosen"][0]["content"] != row["rejected"][0]["content"], "not in the ids of calls alone"
 
 
 def test_an_edited_split_does_not_free_test_questions(edited: Edited, log: Path, tmp_path: Path) -> None:
-    def edit(eval_log: EvalLog) -> None:
-        for sample in eval_log.samples or []:
+    def edit(log: Any) -> None:
+        for sample in log.samples:
             sample.metadata["split"] = "train"
 
     convert([edited(edit)], "sft", tmp_path / "d", Selection(everything=True))
@@ -293,11 +273,9 @@ def test_dropped_reasoning_trains_no_empty_think_block(log: Path, tmp_path: Path
 def test_the_newest_of_repeated_scores_counts(
     edited: Edited, log: Path, tmp_path: Path, options: dict[str, str] | None
 ) -> None:
-    def rescore(eval_log: EvalLog) -> None:
-        assert eval_log.eval.scorers
+    def rescore(eval_log: Any) -> None:
         eval_log.eval.scorers += [scorer.model_copy(update={"options": options}) for scorer in eval_log.eval.scorers]
-        for sample in eval_log.samples or []:
-            assert sample.scores
+        for sample in eval_log.samples:
             sample.scores["brier1"] = Score(value={"brier_score": 0.125})
             sample.messages[0].content = f"attention: {sample.messages[0].text}"  # begins like an attachment
 
@@ -307,13 +285,8 @@ def test_the_newest_of_repeated_scores_counts(
 
 
 def test_a_number_that_no_float_holds_is_one_error(edited: Edited, tmp_path: Path) -> None:
-    def spoil(log: EvalLog) -> None:
-        for sample in log.samples or []:
-            assert sample.scores
-            sample.scores["brier"].value = {"brier_score": 10**400}
-
     with pytest.raises(BadInput, match=r"edited\.eval: its member samples/.* has a value that cannot be used"):
-        convert([edited(spoil)], "sft", tmp_path / "d")
+        convert([edited(scored_as(10**400))], "sft", tmp_path / "d")
 
 
 def test_two_conversions_to_one_folder(log: Path, tmp_path: Path) -> None:
@@ -362,7 +335,7 @@ def test_rows_do_not_depend_on_when_samples_ended(
     log: Path, edited: Edited, tmp_path: Path, selection: Selection
 ) -> None:
     """A resumed evaluation finishes them in another order."""
-    other = edited(lambda eval_log: cast(list[EvalSample], eval_log.samples).reverse())
+    other = edited(lambda eval_log: eval_log.samples.reverse())
     trained = []
     for place, path in enumerate((log, other)):
         convert([str(path)], "sft", tmp_path / str(place), selection)

@@ -8,15 +8,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from inspect_ai import eval
 from inspect_ai.log import read_eval_log, write_eval_log
 from pydantic import BaseModel, ConfigDict
 
-from tests.fixtures import QUIET
+from tests.training.converted import ask_urns
 from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
-from truthgym.tasks.worlds import urns
 from truthgym.training import openrlhf
 from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
@@ -49,10 +47,7 @@ class TrainingSample(msgspec.Struct, array_like=True):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 questions, three epochs of noisy forecasts."""
-    folder = tmp_path_factory.mktemp("logs")
-    task, agent = urns(n=12, paradigms="brier"), {"noise": 0.2, "seed": 1}
-    log = eval(task, model="reference/bayesian", model_args=agent, epochs=3, **QUIET, log_dir=str(folder))[0]
-    return Path(log.location.removeprefix("file://"))
+    return ask_urns(tmp_path_factory.mktemp("logs"), n=12)
 
 
 @pytest.fixture(scope="module")
