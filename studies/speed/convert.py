@@ -160,7 +160,7 @@ def talkative() -> "Model":
     from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
 
     from truthgym.datasets.rated_trajectories import rated_trajectories
-    from truthgym.scorers.beliefs.elicitation import PERCENT
+    from truthgym.scorers.beliefs.reader import PERCENT
 
     texts = [rated.trajectory for rated in rated_trajectories()]
     call = count()

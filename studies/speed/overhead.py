@@ -28,7 +28,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, prompt_temp
 
 from studies.speed.timing import arguments, function_calls, in_turn, ratio
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.scorers.beliefs.elicitation import PERCENT, PROBE
+from truthgym.scorers.beliefs.elicitation import PROBE
+from truthgym.scorers.beliefs.reader import PERCENT
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
 

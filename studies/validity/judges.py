@@ -362,7 +362,8 @@ def texts(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, replica
     inside, nothing = contains_planted(intervals), intervals["planted"] == 0
     by_judge = rows.groupby("judge").first()
     clean, noisy = by_judge.loc["clean"], by_judge.loc["noise"]
-    cells = seen.assign(anchors=[with_interval(*numbers, digits=2) for numbers in seen[list(ANCHOR)].to_numpy()])
+    anchors = [with_interval(rank, low, high, 2) for rank, low, high in seen[list(ANCHOR)].to_numpy()]
+    cells = seen.assign(anchors=anchors)
     least = seen.loc[~seen["judge"].isin(("arbitrary", "constant")), "anchor_rank_above"].min()
     return {
         "covered": f"{inside.sum()} of {len(intervals)}",
