@@ -172,10 +172,7 @@ def copied_share(text: str, observation: str, context: str) -> float:
     """Share of an observation's runs of four words that stand in a text and not in the context, which it could know.
 
     A text with a large share saw the observation, or repeats a phrase that it could not know. Case and punctuation do
-    not count.
-
-    Returns:
-        In [0, 1]; NaN where the observation has no run of four words that is new.
+    not count. NaN where the observation has no run of four words that is new.
 
     >>> copied_share("He says the turnout was 84.6 percent.", "The turnout was 84.6 percent.", "")
     1.0

@@ -73,11 +73,7 @@ Function = Callable[[GraderInput], Grade | float | Awaitable[Grade | float]]
 
 @dataclass(frozen=True)
 class Grader:
-    """A reward function with its declared properties.
-
-    Raises:
-        BadInput: `low` and `high` are not finite numbers, the lower first.
-    """
+    """A reward function with its declared properties."""
 
     name: str
     function: Function | None

@@ -143,12 +143,9 @@ def rubric_score(grades: ArrayLike, weights: Sequence[float]) -> RubricScore:
 
     $$s=\frac{\sum_c w_c\,\bar g_c}{\sum_c w_c},\qquad \bar g_c=\frac1{|V_c|}\sum_{v\in V_c} g_{vc}$$
 
-    over the criteria c that at least one vote $V_c$ graded. A criterion that does not apply leaves both sums. With
-    fixed missing grades the score never falls if a grade rises.
-
-    Args:
-        grades: Votes x criteria, in [0, 1]; NaN where the criterion does not apply.
-        weights: One for each criterion, 0 or more. If those of all graded criteria are 0, they count the same.
+    over the criteria c that at least one vote $V_c$ graded. A criterion that does not apply leaves both sums: its grade
+    is NaN in votes x criteria. With fixed missing grades the score never falls if a grade rises. If the weights of all
+    graded criteria are 0, they count the same.
 
     >>> rubric_score([[1, 0, np.nan], [1, 1, np.nan]], [3, 1, 2]).score
     0.875
@@ -173,10 +170,7 @@ def _weighted(values: NDArray[np.float64], weights: NDArray[np.float64]) -> floa
 def repeat_sd(votes: Sequence[Sequence[float | None]]) -> float:
     """Standard deviation of one vote's score about the answer's own mean; 0 is a judge that repeats itself.
 
-    The root of the mean variance (n - 1). NaN if no answer has two votes.
-
-    Args:
-        votes: Of each answer, the score of each vote; None where it graded nothing.
+    The root of the mean variance (n - 1). NaN if no answer has two votes, of which one that graded nothing is None.
     """
     groups = [[vote for vote in group if vote is not None] for group in votes]
     variances = [np.var(group, ddof=1) for group in groups if len(group) > 1]

@@ -133,17 +133,9 @@ def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy
 def recalibration(p: ArrayLike, y: ArrayLike, clip: float) -> Recalibration:
     r"""Fit $\mathrm{logit}\,P(y=1)=a+b\,\mathrm{logit}\,p$ by maximum likelihood: intercept a and slope b.
 
-    Args:
-        p: Forecasts in [0, 1]. Pairs with NaN are left out. Epochs may be pooled: repeats do not bias the estimate.
-        y: Outcomes, 0 or 1.
-        clip: Forecasts are clipped to [clip, 1 - clip], because the logits of 0 and 1 are infinite.
-
-    Returns:
-        NaN if no finite estimate exists: all forecasts or all outcomes are equal, or the forecasts separate the
-        outcomes perfectly.
-
-    Raises:
-        ValueError: Shapes differ, a forecast outside [0, 1], or an outcome other than 0 and 1.
+    Forecasts are clipped to [clip, 1 - clip], because the logits of 0 and 1 are infinite. Epochs may be pooled: repeats
+    do not bias the estimate. NaN if no finite one exists: all forecasts or all outcomes are equal, or the forecasts
+    separate the outcomes perfectly. ValueError as in `checked`.
 
     References:
         Cox (1958), Biometrika 45, 562-565.

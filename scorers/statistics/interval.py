@@ -107,12 +107,8 @@ def mean_estimate(
         bounds: The range of the values, which the interval does not leave; infinite where there is no end. None:
             unknown.
 
-    Returns:
-        The mean. NaN for the interval and mde with fewer than three effective clusters, at a side of
-        equal values where their range has no end, and for everything without a question.
-
-    Raises:
-        ValueError: `cluster` has another length than `values`, or values are equal and outside `bounds`.
+    NaN for the interval and mde with fewer than three effective clusters, at a side of equal values where their range
+    has no end, and for everything without a question.
 
     >>> [round(bound, 3) for bound in (lambda found: (found.lower, found.upper))(mean_estimate([1] * 72, None, (0, 1)))]
     [0.95, 1.0]

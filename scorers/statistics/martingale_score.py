@@ -108,9 +108,6 @@ def martingale_score(
         cluster: Cluster name of each question. By default each is its own.
         group: Group name of each question, such as its domain; each group has its own intercept.
         invalid: Why there is no valid instrument: "saw_reasoning" or "no_second_wording" of `REASONS`.
-
-    Raises:
-        ValueError: A belief outside [0, 1], different shapes, or another number of names than of questions.
     """
     x, y = (np.asarray(values, dtype=float) for values in (prior, posterior))
     z = np.asarray(x if instrument is None else instrument, dtype=float)

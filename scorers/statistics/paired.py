@@ -29,11 +29,7 @@ class Comparison:
     """After minus before."""
 
     def row(self, read: bool = True) -> dict[str, float]:
-        """The columns of a table: `before`, `after`, `difference`, `lower`, `upper`, `mde` and `n` (questions used).
-
-        Args:
-            read: Whether enough answers could be read. Otherwise the interval and `mde` are NaN.
-        """
+        """The columns of a table. `lower`, `upper` and `mde` are NaN unless enough answers could be `read`."""
         difference = self.difference
         bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
         values = {"before": self.before, "after": self.after, "difference": difference.estimate}

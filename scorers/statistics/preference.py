@@ -10,15 +10,10 @@ from truthgym.scorers.statistics.regression import linear_effects
 
 
 def preference_of(forward: float, swapped: float) -> tuple[int, float]:
-    """The label of a pair that a judge saw in both orders.
+    """The label of a pair that a judge saw in both orders, and the mean probability that its first reply is better.
 
-    Args:
-        forward: The judge's probability that the reply shown first is better, in [0, 1], in the order of the pair.
-        swapped: The same with the pair in the other order.
-
-    Returns:
-        1 if both answers prefer the pair's first reply, -1 if both prefer its second, 0 (a tie) if they disagree or one
-        of them is 1/2; and the mean probability that the pair's first reply is better.
+    The label is 1 if both answers prefer the pair's first reply, -1 if both prefer its second, 0 (a tie) if they
+    disagree or one of them is 1/2. Each is the probability that the reply shown first is better.
 
     >>> preference_of(0.75, 0.25), preference_of(0.75, 0.75)
     ((1, 0.75), (0, 0.5))

@@ -13,14 +13,8 @@ from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, mean_estimat
 def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     r"""Brier score $(p-y)^2$ in [0, 1]. Lower is better; 0.25 at p = 0.5.
 
-    This is the binary form; the sum over both classes is twice as large.
-
-    Args:
-        p: Probability of "yes" in [0, 1]. NaN gives NaN.
-        y: Outcome, 0 or 1. NaN gives NaN.
-
-    Raises:
-        ValueError: Shapes differ, p outside [0, 1], or y other than 0 and 1.
+    This is the binary form; the sum over both classes is twice as large. p is the probability of "yes", y the outcome,
+    0 or 1; NaN in either gives NaN. ValueError: shapes differ, p outside [0, 1], or y other than 0 and 1.
 
     >>> brier_score([0.7, 0.5], [1, 0]).round(2).tolist()
     [0.09, 0.25]

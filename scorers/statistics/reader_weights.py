@@ -52,14 +52,8 @@ def reader_weights(
     above `LEAST_WEIGHT`; it is larger than the other's; and its updates, with the best of `SHARES` of their log-odds,
     are nearer to the answers than the other's with the best of theirs (paired difference of squared errors).
 
-    Args:
-        belief: A probability for each question, of the model: the mean over epochs. Questions with NaN are left out.
-        prior: The exact reader's probability before any evidence, in (0, 1).
-        exact: The exact reader's probability in the end, in [0, 1], as is `naive`.
-        naive: The naive reader's. None: the world has none.
-
-    Returns:
-        Weights with HC3 intervals, of Student's t. NaN with fewer than ten questions.
+    Each is a probability for each question; b is the model's mean over epochs, and questions where it is NaN are left
+    out. Intervals are HC3, of Student's t. NaN with fewer than ten questions.
 
     References:
         Long and Ervin (2000). Using heteroscedasticity consistent standard errors in the linear regression model. The

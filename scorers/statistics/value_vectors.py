@@ -177,11 +177,9 @@ class Influence:
 
 
 def influence(gap: Floats, path: Floats) -> Influence:
-    """How far a path is from another one. A dimension that is NaN in either argument is left out of that step.
+    """How far a path is from another one, by their gap and the other's distance from its start, steps x dimensions.
 
-    Args:
-        gap: The path with an assistant minus the one without, steps x dimensions.
-        path: The path without minus its start, in the same shape.
+    A dimension that is NaN in either is left out of that step.
     """
     finite = np.isfinite(gap) & np.isfinite(path)
     gap, path = np.where(finite, gap, 0), np.where(finite, path, 0)

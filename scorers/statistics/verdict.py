@@ -161,12 +161,7 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
 
     "Rational" is said if the 90 % intervals of both, and of posterior miscalibration, lie inside `MARGIN`, the Brier
     gain's 95 % interval above 0, and that of `posterior_error` below the square of `ERROR_MARGIN`, where exact
-    posteriors are known.
-
-    Args:
-        score: The martingale score of the same reports. NaN if it is not identified.
-        reports: The reports, with the truth.
-        selected: Whether the outcomes influenced which questions were asked.
+    posteriors are known. `selected` is whether the outcomes influenced which questions were asked.
     """
     if np.isnan(score.estimate):
         return Verdict(np.nan, "unidentified")
@@ -270,18 +265,11 @@ def report_figures(
 ) -> dict[str, float]:
     """Statistics of the reports, and `flag_NAME` = 1 for each of `FLAGS` that they raise.
 
-    Args:
-        prior: Beliefs in [0, 1] before. NaN if it could not be read.
-        posterior: Beliefs after.
-        refusal_effect: What refusals did to prior miscalibration, and the standard error (`Halves.selective_refusal`).
-        repaired: Whether each prior and posterior, along the last axis, was read only after a repair: it counts as not
-            read.
-
-    Returns:
-        `share_fifties`, `share_tens` and `share_fives`, the shares of priors that are exactly 50, a multiple of 10, a
-        multiple of 5; `share_fifties_posterior`; `distinct_priors`, their number; `read_priors` and `read_posteriors`,
-        the shares that could be read; `same_priors`, the share of questions with the same prior in all epochs;
-        `selective_refusal`, the first of `refusal_effect`. NaN if there are none. Then the flags.
+    `share_fifties`, `share_tens` and `share_fives`, the shares of priors that are exactly 50, a multiple of 10, a
+    multiple of 5; `share_fifties_posterior`; `distinct_priors`, their number; `read_priors` and `read_posteriors`, the
+    shares that could be read, where what was read only after a repair (`repaired`: of prior and posterior, along the
+    last axis) counts as unread; `same_priors`, the share of questions with the same prior in all epochs;
+    `selective_refusal`, the first of `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)

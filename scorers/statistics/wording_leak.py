@@ -108,9 +108,6 @@ def wording_leak(
     Returns:
         "words" and "style", each with AUC and null. With k texts of each outcome the null has a standard deviation of
         about $1/\sqrt{6k}$: 0.06 with 100 texts, 0.04 with 200.
-
-    Raises:
-        ValueError: The arguments differ in length, or an outcome is neither 0, 1 nor NaN.
     """
     y = np.asarray(outcomes, dtype=float).ravel()
     names: Sequence[Hashable] = range(y.size) if groups is None else groups
