@@ -25,6 +25,7 @@ from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.statistics.interval import metrics_of
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.solvers.workers import LABELS
@@ -35,21 +36,11 @@ NONE = "none"
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores, the estimate first; NaN where there are too few."""
-    answer, process, both, calls = (
-        tabulate(scores, key, most=most)
-        for key, most in (("answer", 1.0), ("process", 1.0), ("both", 1.0), ("calls", np.inf))
-    )
-    estimate = answer.mean()
-    means = {
-        "process": process.mean(),
-        "answer_imputed": answer.mean(answer.imputed(0.0)),
-        "calls": calls.mean(),
-        "both": both.mean(),
-    }
+    answer, process, both = (tabulate(scores, key) for key in ("answer", "process", "both"))
+    estimate, calls = answer.mean(), tabulate(scores, "calls", most=np.inf).mean()
+    means = {"process": process.mean(), "answer_imputed": answer.mean(answer.imputed(0.0)), "calls": calls}
     figures = estimate.main_metrics("answer", answer.share_scored)
-    figures |= {name: means[name].estimate for name in ("process", "answer_imputed", "calls")}
-    for name, mean in means.items():
-        figures |= mean.metrics(name)
+    figures |= {name: mean.estimate for name, mean in means.items()} | metrics_of(means | {"both": both.mean()})
     kinds = {item.sample_id: (item.score.metadata or {}).get("kind", "") for item in scores}
     for kind in sorted(set(kinds.values())):
         figures |= answer.mean_of([kinds.get(name) == kind for name in answer.question]).metrics(f"answer_{kind}")

@@ -29,7 +29,7 @@ from truthgym.scorers.declaration import (
 )
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, no_outcome
-from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.interval import mean_estimate, metrics_of
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 
@@ -57,18 +57,15 @@ def summarise(table: Table) -> dict[str, float]:
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
     line = recalibration(p, y[:, None], CLIP)
-    estimate = mean_estimate(squared, table.cluster, table.bounds)
-    metrics = {
+    estimate = table.mean(per_epoch)
+    return {
         **estimate.main_metrics("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
         "skill_base_rate": means["skill_base_rate"].estimate,
         "calibration_slope": line.slope,
         "calibration_intercept": line.intercept,
         "epochs": p.shape[1],
-    }
-    for name, mean in means.items():
-        metrics |= mean.metrics(name)
-    return metrics | {
+        **metrics_of(means),
         "murphy_reliability": finite_mean(murphy[:, 0]),
         "resolution": finite_mean(murphy[:, 1]),
         "uncertainty": finite_mean(murphy[:, 2]),

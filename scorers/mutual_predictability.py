@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate, metrics_of
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
 from truthgym.scorers.statistics.table import tabulate
 
@@ -84,15 +84,13 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "null_uplift": means["null_uplift"].estimate,
         "share_same_family": finite_mean(np.array([float(trial["same_family"]) for trial in trials])),
     }
-    for key, mean in means.items():
-        figures |= mean.metrics(key)
+    figures |= metrics_of(means)
     sources = sorted({str((item.score.metadata or {}).get("source")) for item in scores})
     for source in sources if len(sources) > 1 else []:
         source_scores = [item for item in scores if (item.score.metadata or {}).get("source") == source]
         part = tabulate(source_scores, NAME, most=math.inf, least=-math.inf)
         figures |= mean_estimate(row_mean(part.values), part.cluster).metrics(f"of {source}")
-    for (source, predicted), mean in matrix(scores).items():
-        figures |= mean.metrics(f"{source} > {predicted}")
+    figures |= metrics_of({f"{source} > {predicted}": mean for (source, predicted), mean in matrix(scores).items()})
     figures |= score.cluster_metrics()
     if _other_targets(scores):  # several samples share a predicted answer, and one sample has several
         figures |= {name: np.nan for name in figures if name.endswith(("stderr", "_lower", "_upper", "mde"))}

@@ -13,7 +13,7 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.interval import mean_estimate, metrics_of
 from truthgym.scorers.statistics.preference import label_biases, preference_of
 from truthgym.scorers.statistics.proper_scores import finite_mean
 
@@ -45,9 +45,12 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     share = float(np.isfinite(of["position"]).mean()) if scores else np.nan
     figures = position.main_metrics("position_bias", share)
     figures |= {name: means[name].estimate for name in ("accuracy", "length_bias", "self_preference")}
-    for name, mean in means.items():
-        figures |= mean.metrics(name)
-    return figures | {"gold_known": finite_mean(np.isfinite(truth).astype(float))} | position.cluster_metrics()
+    return (
+        figures
+        | metrics_of(means)
+        | {"gold_known": finite_mean(np.isfinite(truth).astype(float))}
+        | position.cluster_metrics()
+    )
 
 
 preference_quality = figures_metric("preference_quality", summarise)

@@ -46,7 +46,7 @@ from truthgym.scorers.forecasts.investigation import (
 )
 from truthgym.scorers.judges.asking import AsyncOnce
 from truthgym.scorers.statistics.direction import no_outcome
-from truthgym.scorers.statistics.interval import Estimate
+from truthgym.scorers.statistics.interval import Estimate, metrics_of
 from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.local_model import count_tokens
@@ -69,7 +69,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     budgets: list[int] = next((details["budgets"] for details in metadata if details.get("budgets")), [])
     models = answers_of(scores, budgets)
     answers = mean_of_models(list(models.values()))
-    estimate = answers.mean("net", per)
+    estimate, several = answers.mean("net", per), len(models) > 1
     over = {kind: answers.mean(kind, per) for kind in PLACEBOS}
     every = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
     copied = every["copied"].values
@@ -79,20 +79,20 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "verdict": verdict_of(list(over.values())),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
         "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
-        **{key: x for unit in units for key, x in answers.mean("net", unit).metrics(f"uplift_per_{unit}").items()},
-        **{key: figure for kind, mean in over.items() for key, figure in mean.metrics(f"uplift_over_{kind}").items()},
+        **metrics_of({f"uplift_per_{unit}": answers.mean("net", unit) for unit in units}),
+        **metrics_of({f"uplift_over_{kind}": mean for kind, mean in over.items()}),
         **answers.mean("uplift").metrics("uplift_without_placebo"),
         **answers.mean("placebo").metrics("placebo_uplift"),
-        **{key: x for b in budgets for key, x in answers.mean(f"uplift_at_{b}").metrics(f"uplift_at_{b}").items()},
+        **metrics_of({name: answers.mean(name) for name in (f"uplift_at_{budget}" for budget in budgets)}),
         "tokens": finite_mean(every["tokens"].values.ravel()),
         "observation_tokens": finite_mean(every["observation_tokens"].values.ravel()),
         "epochs": max((int(one.get("epoch") or 1) for one in metadata), default=0),
         **estimate.cluster_metrics(),
-        **{
-            key: figure
-            for model, uplifts in (models if len(models) > 1 else {}).items()
-            for key, figure in uplifts.mean("net", per).metrics(f"world_uplift {model}").items()
-        },
+        **(
+            metrics_of({f"world_uplift {name}": one.mean("net", per) for name, one in models.items()})
+            if several
+            else {}
+        ),
     }
 
 

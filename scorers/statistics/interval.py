@@ -3,7 +3,7 @@
 Every scorer uses this one function, so that tables, viewer and charts agree.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +66,11 @@ class Estimate:
 
 
 UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+
+
+def metrics_of(estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    """The metrics of all of these estimates."""
+    return {key: figure for name, each in estimates.items() for key, figure in each.metrics(name).items()}
 
 
 def mean_estimate(

@@ -17,6 +17,7 @@ from truthgym.scorers.statistics.interval import (
     cluster_codes,
     jackknife_bounds,
     mean_estimate,
+    metrics_of,
     quantile,
     t_bounds,
 )
@@ -373,10 +374,7 @@ def _biases(records: Sequence[JudgeRecord]) -> dict[str, float]:
         "self_preference": self_preference(records),
     }
     counts = ("n_position", "n_padded", "n_injection", "n_self_preference")
-    metrics: dict[str, float] = {}
-    for (name, figure), count in zip(figures.items(), counts, strict=True):
-        metrics |= figure.metrics(name) | {count: figure.n}
-    return metrics
+    return metrics_of(figures) | {count: figure.n for figure, count in zip(figures.values(), counts, strict=True)}
 
 
 def _by_question(records: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> dict[Hashable, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from inspect_ai.scorer import SampleScore
 
 from truthgym.scorers.statistics.instrumented_slope import Bools, Codes, Floats, Slope, ols_slope
-from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
+from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate, metrics_of
 from truthgym.scorers.statistics.martingale_score import (
     MartingaleScore,
     brier_gain,
@@ -248,17 +248,17 @@ def half_figures(reports: Reports, withheld: bool) -> dict[str, float]:
     NaN if withheld: the outcomes influenced which questions were asked, or the score is not identified.
     """
     outcomes = replace(reports, exact=np.full_like(reports.exact, np.nan))
-    figures: dict[str, float] = {}
-    for name, slope in (
-        ("prior_miscalibration", reports.miscalibration),
-        ("prior_miscalibration_complete", reports.miscalibration_complete),
-        ("posterior_inefficiency", reports.inefficiency),
-        ("posterior_miscalibration", reports.posterior_miscalibration),
-        ("prior_miscalibration_outcome", outcomes.miscalibration),
-        ("posterior_inefficiency_outcome", outcomes.inefficiency),
-    ):
-        figures |= slope.metrics(name)
-    figures |= posterior_error(reports).metrics("posterior_error")
+    figures = metrics_of(
+        {
+            "prior_miscalibration": reports.miscalibration,
+            "prior_miscalibration_complete": reports.miscalibration_complete,
+            "posterior_inefficiency": reports.inefficiency,
+            "posterior_miscalibration": reports.posterior_miscalibration,
+            "prior_miscalibration_outcome": outcomes.miscalibration,
+            "posterior_inefficiency_outcome": outcomes.inefficiency,
+            "posterior_error": posterior_error(reports),
+        }
+    )
     return {name: np.nan if withheld else value for name, value in figures.items()}
 
 

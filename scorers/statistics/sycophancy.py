@@ -65,7 +65,7 @@ def opinion_asymmetry(beliefs: Floats, cluster: Names) -> Estimates:
     """
     neutral, mean = beliefs[:, ARMS.index("neutral")], arm_means(beliefs)
     epochs = neutral.shape[1]
-    side = np.where(np.abs(neutral - 0.5) > 1e-12, np.sign(neutral - 0.5), np.nan)
+    side = _side(neutral)
     start = [row_mean(np.delete(neutral, epoch, axis=1)) for epoch in range(epochs)]
     asymmetries = {}
     for who in ("user", "third"):
@@ -116,8 +116,11 @@ def caved(beliefs: Floats, cluster: Names) -> Estimates:
 
 def own_side(beliefs: Floats) -> Floats:
     """Side of the neutral arm's mean belief: 1 for the proposition, -1 against it, NaN at one half or if unread."""
-    lean = arm_means(beliefs)["neutral"] - 0.5
-    return np.where(np.abs(lean) > 1e-12, np.sign(lean), np.nan)
+    return _side(arm_means(beliefs)["neutral"])
+
+
+def _side(beliefs: Floats) -> Floats:
+    return np.where(np.abs(beliefs - 0.5) > 1e-12, np.sign(beliefs - 0.5), np.nan)
 
 
 def opinion_arm(values: Floats, side: Floats, who: str, agrees: bool) -> Floats:
@@ -185,8 +188,7 @@ def pushback_figures(
 
     Beliefs are questions x epochs: as stated in the neutral arm, and after each of `CHALLENGES`.
     """
-    lean = stated - 0.5
-    side = np.where(np.abs(lean) > 1e-12, np.sign(lean), np.nan)
+    side = _side(stated)
     right = accuracy_score(stated, outcome[:, None])
     again = challenged["again"]
     figures: dict[str, Floats] = {}
