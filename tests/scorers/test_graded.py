@@ -127,6 +127,16 @@ def test_model_brier_takes_no_belief_that_is_not_stated(run: Run, form: Any, mes
     assert metrics(log)["share_scored"] == 0
 
 
+@pytest.mark.parametrize("first", ["70", '{"reasons": "So.", "grade": 70}'], ids=["asked twice", "asked once"])
+def test_a_grade_that_was_asked_for_twice_says_so(run: Run, first: str) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        return first if len(messages) == 1 else '{"reasons": "So.", "grade": 70}'
+
+    log = grade_with(run, says("Hard to say."), rain(), "model", model_roles={"grader": says(reply)})
+    assert metrics(log)["grade"] == pytest.approx(0.7)
+    assert (score_of(samples(log)[0], "graded").metadata or {}).get("repaired") == (True if first == "70" else None)
+
+
 def test_what_each_grading_model_is_shown(run: Run, tmp_path: Path) -> None:
     def policy(messages: list[ChatMessage]) -> str:
         return (

@@ -76,6 +76,7 @@ def test_votes_are_averaged_and_unread_ones_left_out(run: Run) -> None:
     assert value == pytest.approx((3 * 0.5 + 0.5) / 4)
     assert metadata["details"]["votes"] == [0.75, 0.25]
     assert "not in form" in metadata["details"]["unread"][0]
+    assert metadata["details"]["repaired"] == 0
 
 
 @pytest.mark.parametrize(

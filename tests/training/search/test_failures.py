@@ -60,6 +60,21 @@ def test_labels_with_a_gap_are_not_kept(tmp_path: Path, says: Says) -> None:
         assert (missing, len(list(tmp_path.iterdir()))) == (([0, 0], 1) if answered else ([0, 2], 0))
 
 
+def test_scores_without_a_vote_are_asked_for_again(tmp_path: Path, says: Says) -> None:
+    prompts = few(2, 3)
+    labels, _ = asyncio.run(make_labels(prompts, None, tmp_path))
+    unread = prompts[0].candidates[1].text
+
+    def reply(messages: Any) -> str:
+        return "I have no view." if unread in messages[-1].text and not answered else '{"reasons": "So.", "c0": 1}'
+
+    judge = says(reply)
+    for answered in (False, True):
+        scores = Scores(Protocol(votes=1), [judge], labels, tmp_path / "scores.jsonl")
+        asyncio.run(scores.score(named(TOPICS[0]), prompts))
+        assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == 1 + answered
+
+
 def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Says) -> None:
     prompts = few(2, 3)
     labels, _ = asyncio.run(make_labels(prompts, None, tmp_path))
