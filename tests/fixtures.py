@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from inspect_ai import Task
+from inspect_ai import Task, eval
 from inspect_ai.dataset import Dataset, Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
@@ -153,6 +153,13 @@ def reason(item: EvalSample, scorer: str) -> str:
     """The reason why a scorer left a sample unscored. All its values must be NaN."""
     assert all(math.isnan(value) for value in values(item, scorer).values())
     return str(details(item, scorer)["reason"])
+
+
+def evaluate(task: Any, model: Any, folder: Path, **arguments: Any) -> list[EvalLog]:
+    """The logs of runs that several tests read. The runs must succeed."""
+    logs = eval(task, model=model, log_dir=str(folder), score_display=False, **QUIET, **arguments)
+    assert [log.error for log in logs] == [None] * len(logs)
+    return logs
 
 
 def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:

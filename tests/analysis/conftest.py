@@ -1,15 +1,18 @@
-"""Logs that the tests of several analyses share."""
+"""Logs and tables that the tests of several analyses share."""
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import pytest
-from inspect_ai import Task, eval, score
+from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
+from tests.fixtures import evaluate
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
@@ -21,7 +24,7 @@ def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("urns")
     task = urns(n=40, paradigms={"brier": {"figures": "all"}, "martingale": {}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/overreacting", strength=1, noise=0.05)]
-    eval(task, model=models, epochs=2, log_dir=str(folder), display="log", log_realtime=False)
+    evaluate(task, models, folder, epochs=2)
     return folder
 
 
@@ -29,13 +32,22 @@ def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
     folder = tmp_path_factory.mktemp("tables")
-    options: dict[str, Any] = {"display": "log", "log_dir": str(folder), "log_realtime": False}
     task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
-    logs = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **options)
+    logs = evaluate(task, models, folder, solver=chain_of_thought(steps=2), epochs=2)
     write_eval_log(score(logs[0], brier(read="token"), display="log"), logs[0].location)
     reply = ModelOutput.from_content("mockllm/model", "Perhaps 12.5 or 3, likely: right")
     reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     plain = Task(dataset=[Sample(id=7, input="Which?", target="right")], scorer=match(), name="plain")
-    eval(plain, model=get_model("mockllm/model", custom_outputs=[reply]), **options)
+    evaluate(plain, get_model("mockllm/model", custom_outputs=[reply]), folder)
     return folder
+
+
+Tables = Callable[..., None]
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tables:
+    """Let `load` of the analysis that a file tests read these rows instead of logs."""
+    module = import_module(f"truthgym.analysis.{request.module.__name__.rpartition('test_')[2]}")
+    return lambda *frames: monkeypatch.setattr(module, "answers", lambda *_, **__: pd.concat(frames))

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +7,12 @@ import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from tests.analysis.answer_tables import answer_rows
+from tests.analysis.conftest import Tables
 from tests.fixtures import Run, metrics
-from truthgym.analysis import calibration
 from truthgym.analysis.calibration import INSIDE, OUTSIDE, chart, load, report
 from truthgym.analysis.tables.answers import UNREAD
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.agents import agent_bench_mini
-
-Tables = Callable[..., None]
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
-    """Let `load` read these rows instead of logs."""
-    return lambda *frames: monkeypatch.setattr(calibration, "answers", lambda *_, **__: pd.concat(frames))
 
 
 def beliefs(p: np.ndarray, y: np.ndarray, **columns: object) -> pd.DataFrame:

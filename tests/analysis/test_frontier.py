@@ -4,10 +4,10 @@ import math
 from pathlib import Path
 
 import pytest
-from inspect_ai import eval
+from inspect_ai.log import read_eval_log
 from inspect_ai.model import get_model
 
-from tests.fixtures import QUIET
+from tests.fixtures import evaluate, metrics
 from truthgym.analysis import frontier
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
@@ -20,8 +20,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("frontier")
     task = world_in_the_loop(domain="urns", n=N, budgets="3,1000", per="observation")
     roles = {"forecaster": get_model("reference/forecaster")}
-    [log] = eval(task, model="reference/bayesian", model_roles=roles, epochs=2, log_dir=str(folder), **QUIET)
-    assert log.status == "success", log.error
+    evaluate(task, "reference/bayesian", folder, model_roles=roles, epochs=2)
     return folder
 
 
@@ -33,13 +32,9 @@ def test_three_tokens_say_nothing_and_a_long_budget_is_the_whole(logs: Path) -> 
     assert frame["uplift"]["3"] == pytest.approx(0, abs=1e-6)
     assert frame["uplift"]["1000"] == pytest.approx(frame["uplift"]["whole"], abs=1e-5)
     [path] = logs.glob("*.eval")
-    from inspect_ai.log import read_eval_log
-
-    results = read_eval_log(str(path), header_only=True).results
-    assert results
-    metrics = {name: metric.value for name, metric in results.scores[0].metrics.items()}
-    assert frame["uplift"]["whole"] == pytest.approx(metrics["world_uplift"], abs=1e-5)
-    assert frame["lower"]["whole"] == pytest.approx(metrics["world_uplift_lower"], abs=1e-5)
+    figures = metrics(read_eval_log(str(path), header_only=True))
+    assert frame["uplift"]["whole"] == pytest.approx(figures["world_uplift"], abs=1e-5)
+    assert frame["lower"]["whole"] == pytest.approx(figures["world_uplift_lower"], abs=1e-5)
     assert not math.isclose(frame["uplift"]["whole"], 0, abs_tol=1e-3)
 
 

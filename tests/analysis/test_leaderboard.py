@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from inspect_ai import eval
 from inspect_ai.model import get_model
 
 from tests.analysis.answer_tables import Values, rows_of
+from tests.fixtures import evaluate
 from truthgym.analysis import agreement, attribution, leaderboard
 from truthgym.analysis.leaderboard import differences
 from truthgym.analysis.tables.models import ACROSS
@@ -38,7 +38,7 @@ def test_planted_differences_are_found_and_a_model_ties_with_itself() -> None:
     assert frame["better"].ne("").tolist() == truth.ne(0).tolist()
     same = frame[frame["other"] == "same as first"].query("model == 'first'")
     assert same[["difference", "lower", "upper", "p_adjusted"]].to_numpy().tolist() == [[0, 0, 0, 1]]
-    board = leaderboard.leaderboard(differences(rows_of(models_of_known_means())))
+    board = leaderboard.leaderboard(frame)
     assert dict(zip(board["model"], board["rank"], strict=True)) == {
         "first": "1-2", "same as first": "1-2", "second": "3", "third": "4"
     }  # fmt: skip
@@ -88,6 +88,15 @@ def test_what_cannot_be_compared_is_said() -> None:
     slopes = rows_of({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
     both = differences(pd.concat([rows_of({("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}), slopes]))
     assert "martingale (no number of an answer has a better end" in " ".join(both.attrs["notes"])
+    right = rows_of(models_of_known_means(), scorer="agent_answer", key="answer")
+    notes = " ".join(differences(pd.concat([rows_of(models_of_known_means()), right]), key="answer").attrs["notes"])
+    assert "brier (key=answer names none of its numbers that has a better end)" in notes
+    assert "no number of an answer" not in notes
+    few = rows_of({(name, "direct"): noise(i, 6)[:, :1] for i, name in enumerate("ab")})
+    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*share 6 questions .*10 that both"):
+        differences(few)
+    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*only a .*one model alone was run"):
+        differences(rows_of({("a", "direct"): noise(0, 20)}))
 
 
 def test_a_model_with_many_unread_answers_has_no_rank() -> None:
@@ -154,16 +163,15 @@ def test_the_chart_has_a_panel_for_each_setup_with_a_baseline() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on ten urns in two modes, and one of them rated by two judges."""
     folder = tmp_path_factory.mktemp("logs")
-    options: dict[str, Any] = {"log_dir": str(folder), "display": "log", "log_realtime": False}
     agents = [get_model(f"reference/{name}", noise=0.05, care=0.5) for name in ("bayesian", "contrarian")]
     for solver in (None, chain_of_thought(steps=1)):
-        eval(urns(n=10, paradigms="brier"), model=agents, solver=solver, epochs=2, **options)
+        evaluate(urns(n=10, paradigms="brier"), agents, folder, solver=solver, epochs=2)
     paradigms: dict[str, Any] = {
         "martingale": {"elicitor": "both"},
         "qualitative": {"shots": 1, "orders": 1, "probes": []},
     }
     judges = [get_model("reference/judge"), get_model("reference/judge", seed=1)]
-    eval(urns(n=10, paradigms=paradigms), model=agents[0], epochs=1, model_roles={"judge": judges}, **options)
+    evaluate(urns(n=10, paradigms=paradigms), agents[0], folder, epochs=1, model_roles={"judge": judges})
     return folder
 
 
@@ -180,18 +188,3 @@ def test_logs_are_read(folder: Path) -> None:
     kind = dict(zip(explained["feature"], explained["kind"], strict=True))
     assert kind["model"] == kind["mode"] == "assigned"
     assert kind["confidence"] == "observed"
-
-
-def test_why_nothing_can_be_compared_is_said() -> None:
-    few = rows_of({(name, "direct"): noise(i, 6)[:, :1] for i, name in enumerate("ab")})
-    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*share 6 questions .*10 that both"):
-        differences(few)
-    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*only a .*one model alone was run"):
-        differences(rows_of({("a", "direct"): noise(0, 20)}))
-
-
-def test_a_key_of_one_scorer_is_not_said_to_leave_the_others_without_a_better_end() -> None:
-    both = [rows_of(models_of_known_means()), rows_of(models_of_known_means(), scorer="agent_answer", key="answer")]
-    notes = " ".join(differences(pd.concat(both), key="answer").attrs["notes"])
-    assert "brier (key=answer names none of its numbers that has a better end)" in notes
-    assert "no number of an answer" not in notes

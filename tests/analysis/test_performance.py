@@ -1,20 +1,18 @@
 import math
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from inspect_ai import eval, score
+from inspect_ai import score
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 from scipy import stats
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, Says, evaluate
 from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
-from truthgym.analysis.tables.score_names import best_end
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -25,13 +23,9 @@ from truthgym.tasks.worlds import urns
 if TYPE_CHECKING:
     import pandas as pd
 
-ESTIMATE = {
-    "score": "brier",
-    "lower": "brier_lower",
-    "upper": "brier_upper",
-    "mde": "mde",
-    "share_read": "share_scored",
-}
+ESTIMATE = {"score": "brier", "lower": "brier_lower", "upper": "brier_upper"} | {
+    "mde": "mde", "share_read": "share_scored"
+}  # fmt: skip
 
 
 def by_scorer_and_model(frame: "pd.DataFrame") -> dict[tuple[str, str], dict[Any, Any]]:
@@ -72,22 +66,14 @@ def test_evals_that_differ_in_the_task_are_told_apart(run: Run, tmp_path: Path) 
     run(forecasting(n=3, paradigms="brier"), epochs=1)
     run(sycophancy(domain="urns", n=3), epochs=1)
     frame = load(tmp_path / "logs")
+    places = [str(path) for path in sorted((tmp_path / "logs").glob("*.eval"))]
+    assert frame.equals(load(places[::-1])), "the order of logs does not matter"
     assert frame[["domain", "task", "scorer"]].to_numpy().tolist() == [
         ["forecasting", "", "brier"],
         ["urns", "draws=2", "brier"],
         ["urns", "draws=6", "brier"],
         ["sycophancy", "domain=urns", "sycophantic_reasoning"],
     ]
-
-
-def test_the_order_of_logs_and_copies_do_not_matter(run: Run, tmp_path: Path) -> None:
-    places = [run(urns(n=3), f"reference/{name}", epochs=1).location for name in ("random", "bayesian", "stuck")]
-    forward, backward = load(places), load(places[::-1])
-    assert forward.equals(backward)
-    assert len(forward) == 6
-    shutil.copy(places[0], tmp_path / "copy.eval")
-    assert len(load([*places, tmp_path / "copy.eval"])) == 6
-    assert len(load(places, scorer="martingale")) == 3
 
 
 def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: Path) -> None:
@@ -206,10 +192,7 @@ def by_skill(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six models of known skill on twelve urns."""
     folder = tmp_path_factory.mktemp("skill")
     models = [get_model("reference/bayesian", noise=noise) for noise in (0, 0.1, 0.2, 0.3, 0.4)]
-    eval(
-        urns(n=12, paradigms="brier"), model=[*models, get_model("reference/contrarian")], epochs=1,
-        log_dir=str(folder), display="log", log_realtime=False,
-    )  # fmt: skip
+    evaluate(urns(n=12, paradigms="brier"), [*models, get_model("reference/contrarian")], folder, epochs=1)
     return folder
 
 
@@ -287,7 +270,3 @@ def test_what_cannot_be_used_is_named(by_skill: Path, tmp_path: Path, arguments:
         options["ability"] = str(arena(tmp_path, arguments["extra"]))
     with pytest.raises(BadInput, match=re.escape(message)):
         load(by_skill, **options)
-
-
-def test_the_scores_of_agents_are_best_at_1() -> None:
-    assert [best_end(name) for name in ("agent_answer", "fact_chain", "length")] == ["highest", "highest", ""]

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
     """Let `load` read these rows instead of logs."""
     columns = ["setup", "scorer", "model", "best", "mde", "n", "epochs", "share_read"]
 
-    def replace(*frames: pd.DataFrame, slopes: list[list[Any]] | None = None) -> None:
+    def replace(*frames: pd.DataFrame, slopes: Sequence[list[Any]] = ()) -> None:
         monkeypatch.setattr(power, "answers", lambda *_, **__: pd.concat(frames))
-        headlines = pd.DataFrame(slopes or [], columns=columns)
-        monkeypatch.setattr("truthgym.analysis.performance.load", lambda *_: headlines)
+        estimates = pd.DataFrame(slopes, columns=columns)
+        monkeypatch.setattr("truthgym.analysis.performance.load", lambda *_: estimates)
 
     return replace
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from inspect_ai import eval
 from inspect_ai.model import get_model
 
+from tests.fixtures import evaluate
 from truthgym.analysis import leaderboard
 from truthgym.analysis.progress_results import results
 from truthgym.datasets.errors import BadInput
@@ -20,8 +20,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         progress_follow(examinee=examinee, n=10, items=4, eras="C013-C015", drift="linear", step=0.5)
         for examinee in ("in_context", "frozen")
     ]
-    logs_of = eval(tasks, model=get_model("reference/values"), log_dir=str(folder), display="log", log_realtime=False)
-    assert [log.status for log in logs_of] == ["success"] * 2
+    evaluate(tasks, get_model("reference/values"), folder)
     return folder
 
 

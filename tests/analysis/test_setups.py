@@ -74,17 +74,57 @@ def test_weights_in_other_folders_are_other_models(write: Write) -> None:
     assert names_of([*paths, same], "model") == [f"mockllm/model model_path={name}" for name in ("x/a", "x/b", "y/a")]
 
 
-def test_other_data_under_one_name_are_another_setup(write: Write) -> None:
-    sources = [{"source": f"/data/{n}/rows.jsonl", "sha256": str(n) * 64} for n in range(2)]
-    paths = [write(f"d{n}", task_args=source) for n, source in enumerate(sources)]
-    assert names_of(paths, "task") == [f"sha256={str(n) * 8} source={n}/rows.jsonl" for n in range(2)]
+def settings(temperature: float, connections: int) -> dict[str, Any]:
+    own = GenerateConfig(temperature=temperature, max_connections=connections, top_p=0.5)
+    return {"model_generate_config": own}
 
 
-def test_generation_settings_name_the_model(write: Write) -> None:
-    settings = [GenerateConfig(temperature=t, max_connections=c, top_p=0.5) for t, c in [(0.0, 1), (1.0, 2)]]
-    paths = [write(f"g{n}", model_generate_config=own) for n, own in enumerate(settings)]
-    assert names_of(paths, "model") == ["mockllm/model temperature=0.0", "mockllm/model temperature=1.0"]
-    assert names_of(paths[:1], "model") == ["mockllm/model"]
+EVERY_ROLE = {role: ModelConfig(model=f"m/{role}") for role in ("interlocutor", "interviewer", "debater_a")}
+PREPARE: Any = ("truthgym/prepare", {})
+END: Any = ("generate", {})
+IN_LENGTH_CONTROL = {"base": {"bootstrap_interview": {"mode": "llm_preset"}}}
+
+
+def asked_by(*step: Any) -> dict[str, Any]:
+    return {"steps": [PREPARE, step], "model_roles": EVERY_ROLE}
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        ("model", [
+            ("mockllm/model temperature=0.0", settings(0.0, 1)),
+            ("mockllm/model temperature=1.0", settings(1.0, 2)),
+        ]),
+        ("task", [
+            (f"sha256={str(n) * 8} source={n}/rows.jsonl",
+             {"task_args": {"source": f"/data/{n}/rows.jsonl", "sha256": str(n) * 64}})
+            for n in range(2)
+        ]),
+        ("task", [("draws=2", {"task_args": {"draws": 2}}), ("", {"task_args": {}})]),
+        ("mode", [
+            ("system_message template=x + generate",
+             {"steps": [PREPARE, ("system_message", {"template": "x"}), END]}),
+            ("chain_of_thought + generate", {"steps": [PREPARE, ("chain_of_thought", {}), END]}),
+            ("generate", {"steps": [END]}),
+        ]),
+        ("mode", [
+            ("direct", asked_by("truthgym/direct", {})),
+            ("dialogue interlocutor=m/interlocutor", asked_by("truthgym/dialogue", {})),
+            (f"length_control base={IN_LENGTH_CONTROL['base']} interviewer=m/interviewer",
+             asked_by("truthgym/length_control", IN_LENGTH_CONTROL)),
+            ("bootstrap_interview mode=iid", asked_by("truthgym/bootstrap_interview", {"mode": "iid"})),
+            ("talk debater_a=m/debater_a interlocutor=m/interlocutor interviewer=m/interviewer",  # may ask any
+             asked_by("own/talk", {})),
+            ("direct", {"steps": [("truthgym/direct", {})]}),
+        ]),
+    ],
+)  # fmt: skip
+def test_what_differs_is_in_the_name(write: Write, part: str, names: list[tuple[str, dict[str, Any]]]) -> None:
+    paths = [write(f"n{number}", **facts) for number, (_, facts) in enumerate(names)]
+    assert names_of(paths, part) == [name for name, _ in names]
+    if part != "mode":
+        assert names_of(paths[:1], part) == [{"model": "mockllm/model", "task": ""}[part]]
 
 
 def test_another_judge_is_another_scorer(write: Write) -> None:
@@ -96,27 +136,6 @@ def test_another_judge_is_another_scorer(write: Write) -> None:
     assert set(names_of(paths, "mode")) == {"generate"}
     other = write("j2", model_roles={"critic": ModelConfig(model="m/d")})
     assert names_of([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
-
-
-def test_a_role_that_no_step_asks_is_not_in_the_name(write: Write) -> None:
-    every = {role: ModelConfig(model=f"m/{role}") for role in ("interlocutor", "interviewer", "debater_a")}
-    steps: list[tuple[str, dict[str, Any]]] = [
-        ("truthgym/direct", {}),
-        ("truthgym/dialogue", {}),
-        ("truthgym/length_control", {"base": {"bootstrap_interview": {"mode": "llm_preset"}}}),
-        ("truthgym/bootstrap_interview", {"mode": "iid"}),
-        ("own/talk", {}),
-    ]
-    paths = [write(f"r{n}", steps=[("truthgym/prepare", {}), step], model_roles=every) for n, step in enumerate(steps)]
-    paths.append(write("r5", steps=[steps[0]]))  # without roles
-    assert names_of(paths, "mode") == [
-        "direct",
-        "dialogue interlocutor=m/interlocutor",
-        "length_control base={'bootstrap_interview': {'mode': 'llm_preset'}} interviewer=m/interviewer",
-        "bootstrap_interview mode=iid",
-        "talk debater_a=m/debater_a interlocutor=m/interlocutor interviewer=m/interviewer",  # may ask any
-        "direct",
-    ]
 
 
 def test_a_pass_by_another_judge_is_no_repetition(write: Write) -> None:
@@ -174,21 +193,6 @@ def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: 
     assert len(read) == 2
     size = 0  # not known
     assert runs("s3://logs") is not runs("s3://logs")
-
-
-def test_an_argument_that_a_log_lacks_differs(write: Write) -> None:
-    paths = [write("a0", task_args={"draws": 2}), write("a1", task_args={})]
-    assert names_of(paths, "task") == ["draws=2", ""]
-
-
-def test_steps_that_differ_are_in_the_mode(write: Write) -> None:
-    start: tuple[str, dict[str, str]] = ("truthgym/prepare", {})
-    end: tuple[str, dict[str, str]] = ("generate", {})
-    plans = [[start, ("system_message", {"template": "x"}), end], [start, ("chain_of_thought", {}), end], [end]]
-    paths = [write(f"s{n}", steps=steps) for n, steps in enumerate(plans)]
-    modes = ["system_message template=x + generate", "chain_of_thought + generate", "generate"]
-    assert names_of(paths, "mode") == modes
-    assert names_of(paths[:1], "mode") == ["generate"]
 
 
 def test_an_id_with_other_targets_is_two_questions(write: Write) -> None:

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,20 +5,14 @@ import pandas as pd
 import pytest
 
 from tests.analysis.answer_tables import answer_rows
+from tests.analysis.conftest import Tables
 from truthgym.analysis import training_effect
 from truthgym.analysis.compare import compare
 from truthgym.analysis.training_effect import BEYOND, CHANGE, CONTROL, chart, load, report
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.reader import LogReader
 
-Tables = Callable[..., None]
 QUIET = {"characters": 100, "steps": 1, "hedges": 0, "numbers": 2, "confidence": 0.2, "stop_reason": "stop"}
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
-    """Let `load` read these rows instead of logs."""
-    return lambda *frames: monkeypatch.setattr(training_effect, "answers", lambda *_, **__: pd.concat(frames))
 
 
 def run(model: str, effect: float, seed: int, **columns: object) -> pd.DataFrame:

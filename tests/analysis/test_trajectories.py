@@ -163,7 +163,6 @@ def test_a_local_model_embeds_texts(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"filter": "value > 1"}, "leaves none of 1 trajectories"),
         ({"threshold": "2"}, "threshold='2' is not a similarity"),
         ({"duplicates": "hide"}, "hide"),
-        ({"best": "biggest"}, "biggest"),
         ({"embedder_url": "http://x"}, "needs the name of the model"),
     ],
 )

@@ -3,17 +3,16 @@ import signal
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from inspect_ai import Task, eval
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log, write_eval_log
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
 from tests import commands as processes
+from tests.fixtures import Says, evaluate
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.worlds import urns
@@ -33,7 +32,7 @@ def refused(*arguments: object) -> str:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     task = urns(n=20, paradigms="brier")
-    eval(task, model="reference/bayesian", epochs=2, display="log", log_dir=str(folder), log_realtime=False)
+    evaluate(task, "reference/bayesian", folder, epochs=2)
     return folder
 
 
@@ -100,20 +99,16 @@ def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> 
         (["--score", "honesty"], "no sample has a number of that name. Scores in the logs: brier/accuracy"),
         (["--score", "belief"], "--score brier/belief: .*--best lowest"),
         (["--split", "test"], "questions of the test split are reserved for evaluation"),
-        (["--split", "training"], "--split training: unknown split; use train"),
-        (["--top", "10"], "top=10.0 cannot be used; expected `float` <= 1"),
         (["--count", "0"], "count=0 cannot be used; expected `int` >= 1"),
         (["--threshold", "nan"], "--threshold nan is not finite; give a number"),
         (["--threshold", "-1"], "is left to convert: "),
         (["--all", "--aligned"], "--all takes every trajectory; omit --all"),
         (["--to", "preference", "--top", "0.1"], "pairs are selected by --pairs and --margin"),
-        (["--to", "preference", "--margin", "-1"], "margin=-1.0 cannot be used; expected `float` >= 0"),
         (["--to", "prompts", "--count", "3"], "every question is taken once"),
         (["--to", "unpaired", "--best-per-question"], "separate good from bad; omit --best-per-question"),
         (["--to", "few_shot", "--validation", "train"], "--validation train: .*; omit it"),
         (["--to", "few_shot", "--file-format", "arrow"], "is read as .jsonl only"),
         (["--to", "steps"], "no belief after every step"),
-        (["--pair-by", "model"], "--to sft: pair_by='model' has no effect"),
         (["--to", "prompts", "--form", "messages"], "--to prompts: form='messages' has no effect"),
         (["--grader", "python_brier"], "--method and --grader are options of --to openai"),
         (["--to", "openai", "--method", "reinforcement", "--grader", "nobody"], "nobody"),
@@ -137,33 +132,14 @@ def test_folders_without_a_usable_log(logs: Path, tmp_path: Path) -> None:
     assert "There is no " in refused(tmp_path / "nowhere", *out)
     (empty / "broken.eval").write_bytes(next(logs.glob("*.eval")).read_bytes()[:5000])
     assert "broken.eval" in refused(empty, *out)
-    (empty / "broken.eval").write_bytes(b"no zip at all")
-    assert "broken.eval" in refused(empty, *out)
-    with zipfile.ZipFile(empty / "broken.eval", "w") as other:
-        other.writestr("a.txt", "b")
-    assert "broken.eval" in refused(empty, *out)
     assert not (tmp_path / "d").exists()
 
 
-def test_a_log_of_test_questions_only(logs: Path, tmp_path: Path) -> None:
-    log = read_eval_log(str(next(logs.glob("*.eval"))))
-    log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "test"]
-    write_eval_log(log, str(tmp_path / "test.eval"))
-    message = refused(tmp_path / "test.eval", "--to", "sft", "--out", tmp_path / "d")
-    assert "are of the test split, which is reserved for evaluation" in message
-
-
-def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
-    def reply(*_: Any) -> ModelOutput:
-        output = ModelOutput.from_content("mockllm/model", "4")
-        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return output
-
+def test_other_projects_logs_need_any_task(tmp_path: Path, says: Says) -> None:
     items = [Sample(id=i, input=f"2 + 2 + 0 * {i}?", target="4") for i in range(20)]
     reserved = [Sample(id=i, input=f"{i} is for tests.", target="4", metadata={"split": "test"}) for i in range(20, 40)]
     task = Task(items + reserved, scorer=match(), name="sums")
-    model = get_model("mockllm/model", custom_outputs=reply)
-    eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False)
+    evaluate(task, says("4"), tmp_path / "logs")
     message = refused(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d")
     assert "its task sums is not" in message
     assert "--any-task" in message

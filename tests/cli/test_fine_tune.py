@@ -58,7 +58,6 @@ def test_without_a_terminal_a_paid_job_needs_yes(data: Path) -> None:
         ("reinforcement", "together", (), ("reinforcement", "sft, dpo")),
         ("sft", "openai", ("--beta", 0.1), ("--beta", "n_epochs, learning_rate_multiplier")),
         ("sft", "openai", ("--learning-rate", 0.1), ("--learning_rate",)),
-        ("sft", "openai", ("--grader", "python_brier"), ("--grader", "leave them out for sft")),
         ("reinforcement", "openai", ("--grader", "brier"), ("brier", "python_brier")),
     ],
 )

@@ -25,9 +25,6 @@ def test_help_names_the_methods() -> None:
         printed = typed(*words)
         assert "kto" in printed
         assert "--config FILE" in printed
-
-
-def test_bad_methods_are_one_error() -> None:
     with pytest.raises(BadInput, match="train ppo: unknown method; give one of sft, dpo, kto, reward"):
         typed("train", "ppo")
     with pytest.raises(BadInput, match="add --provider openai"):

@@ -97,6 +97,9 @@ def test_an_incomplete_file_is_refused(tmp_path: Path, share: float) -> None:
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(BadInput, match=r"a\.eval is not a complete \.eval log.*inspect log recover"):
         EvalArchive(path)
+    path.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x01\x03"))
+    with pytest.raises(BadInput, match=r"a\.eval is not a complete.*central directory"):
+        EvalArchive(path)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,6 @@ def test_an_incomplete_file_is_refused(tmp_path: Path, share: float) -> None:
         (b"no zstd at all", len(TEXT), ZSTD, "member a.json is damaged"),
         (zstandard.compress(TEXT)[:-9], len(TEXT), ZSTD, "member a.json is damaged"),
         (zstandard.compress(TEXT), len(TEXT) + 1, ZSTD, "member a.json is damaged"),
-        (b"no deflate", len(TEXT), 8, "member a.json is damaged"),
         (TEXT, len(TEXT), 14, "compressed by zip method 14"),
     ],
 )
@@ -148,11 +150,3 @@ def test_a_member_unpacks_to_what_the_directory_says(tmp_path: Path, method: int
             members.read("a.json")
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
         tracemalloc.stop()
-
-
-def test_a_damaged_directory_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.eval"
-    whole = by_hand("a.json", TEXT, len(TEXT), 0)
-    path.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x01\x03"))
-    with pytest.raises(BadInput, match=r"a\.eval is not a complete.*central directory"):
-        EvalArchive(path)

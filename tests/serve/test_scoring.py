@@ -10,13 +10,15 @@ from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, StopDetails, get_model
 
-from tests.fixtures import QUIET, Says
+from tests.fixtures import Says, evaluate
 from tests.serve.asking import JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
 from truthgym.serve.server import Server
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
+from truthgym.solvers.direct import direct
+from truthgym.tasks.worlds import urns
 
 JUDGES = ("judge", "grader")
 SLIME = {"prompt": "Will it rain?", "response": "Perhaps.", "label": "yes"}
@@ -24,14 +26,8 @@ SLIME = {"prompt": "Will it rain?", "response": "Perhaps.", "label": "yes"}
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
-    from inspect_ai import eval
-
-    from truthgym.solvers.direct import direct
-    from truthgym.tasks.worlds import urns
-
-    task = urns(n=3, paradigms="brier")
-    folder = str(tmp_path_factory.mktemp("logs"))
-    return eval(task, solver=direct(), model="reference/bayesian", epochs=2, **QUIET, log_dir=folder)[0]
+    folder = tmp_path_factory.mktemp("logs")
+    return evaluate(urns(n=3, paradigms="brier"), "reference/bayesian", folder, solver=direct(), epochs=2)[0]
 
 
 def items_of(log: EvalLog) -> list[dict[str, Any]]:
@@ -204,7 +200,6 @@ def test_a_question_without_a_truth_has_no_reward() -> None:
             "the eval",
         ),
         (RewardSpec(scorer="brier", options={"about": "own_answer"}), "brier .* the evaluated model"),
-        (RewardSpec(scorer="brier", options={"read": "token"}), "brier .* the evaluated model"),
         (RewardSpec(scorer="sycophantic_reasoning", options={"pushback": True}), "the evaluated model"),
     ],
 )

@@ -102,15 +102,11 @@ def test_what_never_works_is_refused_at_once() -> None:
         ("/get_reward", {"query": ["a"], "prompts": [], "labels": []}),
         ("/remote_rm", {"prompt": "Will it rain?", "response": r"\finalBeliefProb{0.5}"}),
     ]
-    responses = ask(server(), *bodies)
+    *responses, empty = ask(server(), *bodies, ("/get_reward", {"query": [], "prompts": [], "labels": []}))
     assert [response.status_code for response in responses] == [422] * 3
+    assert (empty.status_code, empty.json()["rewards"]) == (200, [])
     assert "begin with its prompt" in responses[0].text
     assert "no known outcome" in responses[2].text
-
-
-def test_openrlhf_may_send_empty_lists() -> None:
-    (response,) = ask(server(), ("/get_reward", {"query": [], "prompts": [], "labels": []}))
-    assert (response.status_code, response.json()["rewards"]) == (200, [])
 
 
 GEMMA = "<start_of_turn>user\nWill it rain?<end_of_turn>\n<start_of_turn>model\n"
@@ -133,12 +129,6 @@ def test_a_templated_prompt_is_read_and_a_reply_cannot_replace_the_question(prom
     assert only.response == f"Perhaps.{reply}"
 
 
-def test_a_long_text_is_read_in_little_time() -> None:
-    begun = time.process_time()
-    assert len(conversation("<|user|>a<|end|>" * 50_000)) == 50_000
-    assert time.process_time() - begun < 2
-
-
 @pytest.mark.parametrize("text", ["Will it rain?", "[INST] Will it rain? [/INST]", f"Say: {CHATML}"])
 def test_a_prompt_in_no_known_template_stays_a_text(text: str) -> None:
     (only,) = openrlhf_items(OpenRLHFRequest(query=[f"{text}Perhaps.</s>"], prompts=[text]))
@@ -152,9 +142,10 @@ def test_a_developer_is_not_left_out_and_an_unknown_role_is() -> None:
     assert conversation(rules.replace("developer", "critic")) == []
 
 
-def test_special_tokens_behind_a_reply_are_removed_in_little_time() -> None:
+def test_special_tokens_behind_a_reply_are_removed_and_long_texts_read_in_little_time() -> None:
     assert without_end("So <|im_end|> it is. <|im_end|>\n</s><pad><pad> ") == "So <|im_end|> it is."
     begun = time.process_time()
+    assert len(conversation("<|user|>a<|end|>" * 50_000)) == 50_000
     assert without_end("a" + " " * 200_000 + "b") == "a" + " " * 200_000 + "b"
     assert time.process_time() - begun < 2
 

@@ -1,14 +1,17 @@
 """Tasks of agents from one end to the other: reference agents at their scores, tools, and bad input."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from inspect_ai import Task, eval
+from inspect_ai import Task
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Listens, Run, Says, metrics
+from tests.fixtures import Fails, Listens, Run, Says, evaluate, metrics
 from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.scorers.agent_answer import is_right, process_score
@@ -18,13 +21,13 @@ from truthgym.tasks.agents import agent_bench_mini, gaia_mini
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
 
 
+def played(task: Task, agents: Sequence[str], folder: Path) -> dict[str, EvalLog]:
+    return dict(zip(agents, evaluate(task, [f"reference/{name}" for name in agents], folder, epochs=1), strict=True))
+
+
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
-    place = str(tmp_path_factory.mktemp("agents"))
-    arguments = {"display": "log", "log_dir": place, "log_realtime": False, "score_display": False, "epochs": 1}
-    made = eval(agent_bench_mini(n=6), model=[f"reference/{name}" for name in AGENTS], **arguments)  # type: ignore[arg-type]
-    assert all(log.status == "success" for log in made)
-    return {log.eval.model.split("/")[1]: log for log in made}
+    return played(agent_bench_mini(n=6), AGENTS, tmp_path_factory.mktemp("agents"))
 
 
 def figures(log: EvalLog) -> dict[str, float]:
@@ -145,10 +148,12 @@ def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run, says: Says) -
     assert metrics(log, 0)["answer"] == 0
 
 
-def test_a_python_without_a_sandbox_is_refused_before_the_first_call(fails: Fails) -> None:
-    said = fails(agent_bench_mini(n=1, python=True), "reference/oracle")
-    assert "The tool python" in said
-    assert "--sandbox docker" in said
+@pytest.mark.parametrize("task", [agent_bench_mini, gaia_mini])
+def test_a_python_without_a_sandbox_is_refused_before_the_first_call(fails: Fails, listens: Listens, task: Any) -> None:
+    model, heard = listens()
+    message = fails(task(n=1, python=True), model)
+    assert all(part in message for part in ("The tool python", "--sandbox docker"))
+    assert not heard
 
 
 def _with(task: Task, **fields: object) -> Task:
@@ -204,13 +209,7 @@ GAIA_AGENTS = ("oracle", "no_tool", "inventing", "refusing")
 
 @pytest.fixture(scope="module")
 def gaia_logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
-    def play(name: str) -> EvalLog:
-        folder = str(tmp_path_factory.mktemp(name))
-        model = f"reference/{name}"
-        task = gaia_mini(n=3, seed=1)
-        return eval(task, model=model, display="log", log_dir=folder, log_realtime=False, epochs=1)[0]
-
-    return {name: play(name) for name in GAIA_AGENTS}
+    return played(gaia_mini(n=3, seed=1), GAIA_AGENTS, tmp_path_factory.mktemp("gaia"))
 
 
 def test_an_oracle_answers_gaia_mini_with_no_needless_call(gaia_logs: dict[str, EvalLog]) -> None:
@@ -230,9 +229,3 @@ def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> N
     scores = {name: metrics(gaia_logs[name], 1)["brier"] for name in GAIA_AGENTS}
     assert scores["oracle"] < 0.05
     assert scores["refusing"] > 0.9
-
-
-def test_python_of_gaia_mini_needs_a_sandbox_before_the_first_call(fails: Fails, listens: Listens) -> None:
-    model, heard = listens()
-    assert "--sandbox docker" in fails(gaia_mini(n=1, python=True), model)
-    assert not heard

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, eval, eval_retry, eval_set
-from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import QUIET, Fails, Listens, Run
@@ -20,19 +19,12 @@ from truthgym.tasks.domains import forecasting
 from truthgym.tasks.worlds import urns
 
 
-def metrics(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-
-
 def test_the_system_prompt_survives_another_solver(run: Run) -> None:
     log = run(urns(n=1, system_prompt=["Be calm", " and clear."]), solver=None)
-    from truthgym.solvers.chain_of_thought import chain_of_thought
-
     other = run(urns(n=1, system_prompt=["Be calm", " and clear."]), solver=chain_of_thought(steps=2))
-    for done in (log, other):
-        assert done.samples
-        assert done.samples[0].messages[0].text == "Be calm, and clear."
+    for finished in (log, other):
+        assert finished.samples
+        assert finished.samples[0].messages[0].text == "Be calm, and clear."
     assert other.samples
     assert len(other.samples[0].messages) == 1 + 2 * 3
 
@@ -53,9 +45,7 @@ def test_arguments_reach_the_dataset() -> None:
     ("arguments", "said"),
     [
         ({"paradigms": "breir"}, "Unknown scorer 'breir'; did you mean 'brier'"),
-        ({"paradigms": ["brier", "luck"]}, "Unknown scorer 'luck'"),
         ({"paradigms": []}, "paradigms is empty"),
-        ({"paradigms": {}}, "paradigms is empty"),
         ({"paradigms": {"martingale": "step"}}, "paradigms: martingale: 'step' cannot be used"),
         ({"paradigms": {"martingale": {"elicit": "judge"}}}, "Unknown argument of martingale 'elicit'; did you mean"),
         ({"paradigms": {"martingale": {"elicitor": "juge"}}}, "elicitor='juge' cannot be used; did you mean 'judge'?"),
@@ -112,21 +102,6 @@ def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model
     assert not heard
 
 
-def test_a_missing_judge_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
-    given = {"paradigms": "qualitative", "n": 1}
-    with pytest.raises(BadInput, match="--model-role judge=MODEL"):
-        eval("truthgym/urns", task_args=given, model=says("50%"), **QUIET)
-
-
-def test_a_model_that_cannot_forecast_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
-    given = {"paradigms": "world_uplift", "n": 1}
-    with pytest.raises(BadInput, match="cannot give the log-probability of a given reply"):
-        eval(
-            "truthgym/urns", task_args=given, model="reference/bayesian", model_roles={"forecaster": says("Yes")},
-            display="log", log_realtime=False,
-        )  # fmt: skip
-
-
 def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(
     run: Run, says: Callable[..., Model], tmp_path: Path
 ) -> None:
@@ -142,6 +117,10 @@ def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(
 
 
 def test_a_large_run_says_what_it_costs(caplog: pytest.LogCaptureFixture) -> None:
+    calls = SCORER_BY_NAME["world_uplift"].calls
+    assert (calls(), calls(budgets="50,200")) == ((5, 0), (5 + 2 * 4, 0))
+    assert calls(template="rephrase", evidence="outcome") == (5 + 2, 0), "both outcomes are written anew"
+    assert calls(template="rephrase", evidence="bundled") == (5 + 1, 0)
     with caplog.at_level("WARNING"):
         urns(n=200, paradigms={"qualitative": {"protocol": "thorough"}, "martingale": {}})
     (warning,) = [r.message for r in caplog.records if "model calls" in r.message]
@@ -166,6 +145,21 @@ def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
+    ("paradigms", "forecaster", "reason"),
+    [
+        ("qualitative", False, "--model-role judge=MODEL"),
+        ("world_uplift", True, "cannot give the log-probability of a given reply"),
+    ],
+)
+def test_a_role_that_cannot_be_used_is_one_error_before_the_task(
+    says: Callable[..., Model], paradigms: str, forecaster: bool, reason: str
+) -> None:
+    arguments: dict[str, Any] = {"model_roles": {"forecaster": says("Yes")}} if forecaster else {}
+    with pytest.raises(BadInput, match=reason):
+        eval("truthgym/urns", task_args={"paradigms": paradigms, "n": 1}, model=says("50%"), **arguments, **QUIET)
+
+
+@pytest.mark.parametrize(
     ("roles", "reason"),
     [
         ({}, "needs the role forecaster"),
@@ -178,11 +172,3 @@ def test_a_task_made_outside_of_an_eval_refuses_before_its_first_call(
     model, heard = listens()
     assert reason in fails(urns(n=1, paradigms="world_uplift"), model, model_roles=roles)
     assert not heard
-
-
-def test_calls_of_world_uplift() -> None:
-    calls = SCORER_BY_NAME["world_uplift"].calls
-    assert calls() == (5, 0)
-    assert calls(budgets="50,200") == (5 + 2 * 4, 0)
-    assert calls(template="rephrase", evidence="outcome") == (5 + 2, 0), "both outcomes are written anew"
-    assert calls(template="rephrase", evidence="bundled") == (5 + 1, 0)

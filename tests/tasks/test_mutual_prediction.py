@@ -13,12 +13,13 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, TopLogprob, get_model
 from inspect_ai.scorer import SampleScore
 
-from tests.fixtures import metrics
+from tests.fixtures import evaluate, metrics
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.predictor import Shown, read_request, request
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.predictor import Shown, belief, read_request, request
 from truthgym.scorers.mutual_predictability import mutual_predictability, notes, summarise
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.mutual_prediction import mutual_prediction
@@ -71,27 +72,22 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         says("copier", expert),
     ]
     for model in models:
-        (log,) = eval(questions(), model=model, log_dir=str(folder), display="none", epochs=1, log_realtime=False)
-        assert log.status == "success", log.error
+        evaluate(questions(), model, folder, epochs=1)
     return folder
 
 
+def log_of_expert(logs: Path) -> Path:
+    models = {read_eval_log(str(path), header_only=True).eval.model: path for path in logs.glob("*.eval")}
+    return models["mockllm/expert"]
+
+
 def predict(logs: Path, place: Path, model: str | Model = "reference/predictor", **arguments: Any) -> EvalLog:
-    (log,) = eval(
-        mutual_prediction(answers=str(logs), **arguments),
-        model=model,
-        log_dir=str(place),
-        display="none",
-        log_realtime=False,
-    )
-    return log
+    return evaluate(mutual_prediction(answers=str(logs), **arguments), model, place)[0]
 
 
 @pytest.fixture(scope="module")
 def peers(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
-    log = predict(logs, tmp_path_factory.mktemp("peers"), **PEERS)
-    assert log.status == "success", log.error
-    return log
+    return predict(logs, tmp_path_factory.mktemp("peers"), **PEERS)
 
 
 def test_what_known_truth_must_come_out_as(peers: EvalLog) -> None:
@@ -116,9 +112,6 @@ def test_the_numbers_are_those_of_the_requests(peers: EvalLog) -> None:
     sample = next(one for one in peers.samples or [] if one.metadata["source"] == "mockllm/expert")
     (trial,) = sample.store["MutualPrediction:results"]
     (drawn,) = sample.metadata["trials"]
-    from truthgym.models.agents.policies import Parameters
-    from truthgym.models.agents.predictor import belief
-
     p = belief(drawn["question"], Parameters())
     honest, liars = 0.8 / 5, 0.1 / 5
     types = [(a, honest) for a in (0.55, 0.65, 0.75, 0.85, 0.95)] + [
@@ -144,7 +137,6 @@ def test_the_numbers_are_those_of_the_requests(peers: EvalLog) -> None:
 
 def test_own_answers_as_the_seed_has_it(logs: Path, tmp_path: Path) -> None:
     log = predict(logs, tmp_path, n=12)
-    assert log.status == "success", log.error
     for sample in log.samples or []:
         assert len(sample.metadata["trials"]) == 3
         for trial in sample.metadata["trials"]:
@@ -156,12 +148,12 @@ def test_own_answers_as_the_seed_has_it(logs: Path, tmp_path: Path) -> None:
 
 
 def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> None:
-    source = next(
-        path
-        for path in logs.glob("*.eval")
-        if read_eval_log(str(path), header_only=True).eval.model == "mockllm/expert"
+    done = score(
+        read_eval_log(str(log_of_expert(logs))),
+        mutual_predictability(peers.location),
+        display="none",
+        model="none/none",
     )
-    done = score(read_eval_log(str(source)), mutual_predictability(peers.location), display="none", model="none/none")
     values = [sample.scores["mutual_predictability"] for sample in done.samples or [] if sample.scores]
     assert len(values) == N
     scored = [value for value in values if not math.isnan(value.value["mutual_predictability"])]  # type: ignore[call-overload,index,arg-type]
@@ -174,7 +166,6 @@ def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> No
 @pytest.mark.parametrize("scoring", ["conditional_only", "judge_consistency"])
 def test_other_scorings(logs: Path, tmp_path: Path, scoring: str) -> None:
     log = predict(logs, tmp_path, **{**PEERS, "scoring": scoring, "n": 8})
-    assert log.status == "success", log.error
     found = metrics(log, 0)
     assert found["share_scored"] == 1
     for sample in log.samples or []:
@@ -188,7 +179,6 @@ def test_other_scorings(logs: Path, tmp_path: Path, scoring: str) -> None:
 
 def test_texts_and_their_tokens(logs: Path, tmp_path: Path) -> None:
     log = predict(logs, tmp_path, **{**PEERS, "form": "text", "n": 6})
-    assert log.status == "success", log.error
     frame = tokens.load(log.location)
     one = frame[frame["sample_id"] == frame["sample_id"].iloc[0]]
     sample = next(item for item in log.samples or [] if item.id == one["sample_id"].iloc[0])
@@ -206,11 +196,7 @@ def test_bad_input_before_anything_is_spent(logs: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match="There are no logs in"):
         mutual_prediction(answers=str(tmp_path / "empty"))
-    expert = next(
-        path
-        for path in logs.glob("*.eval")
-        if read_eval_log(str(path), header_only=True).eval.model == "mockllm/expert"
-    )
+    expert = log_of_expert(logs)
     with pytest.raises(BadInput, match="no other model answered.*run inspect eval truthgym/forecasting"):
         mutual_prediction(answers=str(expert), **PEERS)
     with pytest.raises(BadInput, match="trials=0 cannot be used"):

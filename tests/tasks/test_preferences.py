@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import eval
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import SampleScore
 
-from tests.fixtures import Run, Says, metrics, write_rows
+from tests.fixtures import Run, Says, evaluate, metrics, write_rows
 from tests.training.converted import edit_log, rows
 from truthgym.datasets.constitution import constitution
 from truthgym.datasets.errors import BadInput
@@ -21,7 +20,6 @@ from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.quality_markers import MARKERS, quality
 from truthgym.scorers.graders.grader import Grader
 from truthgym.scorers.preference import label_of, summarise
-from truthgym.scorers.statistics.preference import preference_of
 from truthgym.solvers.critique_revise import CRITIQUES, DRAFT, critique_revise
 from truthgym.tasks.preferences import comparison_request, preferences
 from truthgym.tasks.worlds import urns
@@ -29,7 +27,6 @@ from truthgym.training.conversion.options import ConversionConfig
 from truthgym.training.convert import convert
 
 N = 24
-OPTIONS: dict[str, Any] = {"display": "log", "log_realtime": False, "epochs": 1}
 GOLD = "graded/grade"
 
 
@@ -121,16 +118,6 @@ def test_a_judge_does_not_win_by_abstaining() -> None:
     assert figures(5, 0)["accuracy_decided"] == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "swapped", "label", "probability"),
-    [(0.9, 0.2, 1, 0.85), (0.3, 0.8, -1, 0.25), (0.9, 0.6, 0, 0.65), (0.5, 0.1, 0, 0.7)],
-)
-def test_a_label_needs_both_orders(given: float, swapped: float, label: int, probability: float) -> None:
-    found = preference_of(given, swapped)
-    assert found[0] == label
-    assert found[1] == pytest.approx(probability)
-
-
 def writer() -> Model:
     def generate(messages: Any, *_: Any) -> ModelOutput:
         output = ModelOutput.from_content("mockllm/writer", reply(messages[-1].text))
@@ -140,32 +127,26 @@ def writer() -> Model:
     return get_model("mockllm/writer", custom_outputs=generate, memoize=False)
 
 
-def done(task: Any, model: Any, folder: Path, **options: Any) -> EvalLog:
-    (log,) = eval(task, model=model, log_dir=str(folder), **OPTIONS | options)
-    assert log.status == "success", log.error
-    return log
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Replies of a simulated agent and of a mock model to the same questions, with their planted quality as a score."""
     folder = tmp_path_factory.mktemp("answers")
     grader = Grader("quality", lambda given: quality(given.completion), low=0, high=1)
     for model in (get_model("reference/bayesian", care=0.5), writer()):
-        done(urns(n=N, draws=1, split="train", paradigms={"graded": {"grader": grader}}), model, folder)
+        evaluate(urns(n=N, draws=1, split="train", paradigms={"graded": {"grader": grader}}), model, folder, epochs=1)
     return folder
 
 
 @pytest.fixture(scope="module")
 def labels(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     judge = get_model("reference/judge", accuracy=0.8, position=0.2)
-    log = done(preferences(str(answers), gold=GOLD, probe=True), judge, tmp_path_factory.mktemp("labels"))
+    (log,) = evaluate(
+        preferences(str(answers), gold=GOLD, probe=True), judge, tmp_path_factory.mktemp("labels"), epochs=1
+    )
     return Path(log.location.removeprefix("file://"))
 
 
 def pairs(path: Path) -> list[Any]:
-    from inspect_ai.log import read_eval_log
-
     return read_eval_log(str(path)).samples or []
 
 

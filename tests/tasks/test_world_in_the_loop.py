@@ -4,14 +4,13 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from inspect_ai import eval, eval_retry
+from inspect_ai import eval_retry
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
-from tests.fixtures import Run, metrics
+from tests.fixtures import Run, evaluate, metrics
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
@@ -21,26 +20,19 @@ N = 4
 FORECASTER = "reference/forecaster"
 
 
-def run_into(folder: Path, task: Any, model: str, **arguments: Any) -> EvalLog:
-    [log] = eval(task, model=model, display="log", log_dir=str(folder), log_realtime=False, **arguments)
-    assert log.status == "success", log.error
-    return log
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models' answers to the same urns."""
     folder = tmp_path_factory.mktemp("answers")
-    for model in ("reference/bayesian", "reference/contrarian"):
-        task = world_in_the_loop(domain="urns", n=N, figures="all")
-        run_into(folder, task, model, model_roles={"forecaster": get_model(FORECASTER)}, epochs=2)
+    task, models = world_in_the_loop(domain="urns", n=N, figures="all"), ["reference/bayesian", "reference/contrarian"]
+    evaluate(task, models, folder, model_roles={"forecaster": get_model(FORECASTER)}, epochs=2)
     return folder
 
 
 @pytest.fixture(scope="module")
 def scored(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     task = world_in_the_loop(answers=str(folder), figures="all", per="observation")
-    return run_into(tmp_path_factory.mktemp("scored"), task, FORECASTER)
+    return evaluate(task, FORECASTER, tmp_path_factory.mktemp("scored"))[0]
 
 
 def test_answers_in_logs_are_worth_what_they_were_worth_in_their_run(folder: Path, scored: EvalLog) -> None:

@@ -18,7 +18,7 @@ from tests.fixtures import Run
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
 from truthgym.ui import jobs
 from truthgym.ui.forms.checks import warnings
-from truthgym.ui.jobs import cancel, find
+from truthgym.ui.jobs import find
 from truthgym.ui.pages import results
 from truthgym.ui.repeat import repeat
 
@@ -45,13 +45,6 @@ def test_a_run_is_watched_cancelled_and_resumed(browser: TestClient, tmp_path: P
     assert browser.post(f"/runs/{job.id}/resume").headers["location"] == f"/runs/{job.id}"
     assert ended(job).status == "done"
     assert "over" in browser.get(f"/runs/{job.id}/output").text
-
-
-def test_a_deleted_run_is_one_line(browser: TestClient, tmp_path: Path) -> None:
-    job = held(tmp_path, "a")
-    up(job)
-    cancel(job)
-    ended(job)
     shutil.rmtree(find(tmp_path, job.id).folder)
     gone = browser.get(f"/runs/{job.id}")
     assert gone.status_code == 400
