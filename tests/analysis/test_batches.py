@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 
+from tests.fixtures import score_of
 from truthgym.analysis.batches import chart, load, report
 from truthgym.analysis.site.build import build
 from truthgym.datasets.errors import BadInput
@@ -19,7 +20,7 @@ def changed(urn_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
         log: EvalLog = read_eval_log(str(path))
         order = sorted({str(sample.id) for sample in log.samples or []})
         for sample in log.samples or []:
-            value = (sample.scores or {})["brier"].value
+            value = score_of(sample, "brier").value
             assert isinstance(value, dict)
             if "noise" in log.eval.model_args and "strength" in log.eval.model_args:
                 value["brier_score"] += changes[order.index(str(sample.id))]
@@ -48,7 +49,7 @@ def test_a_model_that_leaves_answers_out_has_no_interval(urn_logs: Path, tmp_pat
     path = next(urn_logs.glob("*.eval"))
     log = read_eval_log(str(path))
     for sample in (log.samples or [])[:12]:
-        (sample.scores or {})["brier"].value["brier_score"] = float("nan")  # type: ignore[index]
+        score_of(sample, "brier").value["brier_score"] = float("nan")  # type: ignore[index]
     (tmp_path / "after").mkdir()
     write_eval_log(log, str(tmp_path / "after" / path.name))
     frame = load([urn_logs, tmp_path / "after"])

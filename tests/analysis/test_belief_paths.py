@@ -8,7 +8,7 @@ from inspect_ai import score
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
-from tests.fixtures import Run
+from tests.fixtures import Run, samples, score_of
 from truthgym.analysis.belief_paths import chart, load, report
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
@@ -25,7 +25,7 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     assert list(frame.columns)[-4:] == ["step 1", "step 2", "posterior", "corrected"]
     assert len(frame) == 12 * 3 * 2
     sample = (log.samples or [])[7]
-    value: Any = (sample.scores or {})["martingale"].value
+    value: Any = score_of(sample, "martingale").value
     assert set(frame["scorer"]) == {"martingale elicitor=both per=step"}
     row = frame[(frame["question"] == sample.id) & (frame["epoch"] == sample.epoch)].set_index("elicitor")
     assert row.loc["self", "prior"] == value["prior"]
@@ -64,9 +64,8 @@ def test_the_newest_pass_counts(run: Run) -> None:
     other = get_model("reference/bayesian", noise=0.1, seed=9)
     write_eval_log(score(log, martingale(), model=other, display="log"), log.location)
     again = read_eval_log(log.location)
-    assert again.samples
     first, second = (
-        {(sample.id, sample.epoch): (sample.scores or {})[name].value for sample in again.samples}
+        {(sample.id, sample.epoch): score_of(sample, name).value for sample in samples(again)}
         for name in ("martingale", "martingale1")
     )
     assert first != second

@@ -12,6 +12,7 @@ from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import ModelUsage
 from markupsafe import escape
 
+from tests.fixtures import score_of
 from truthgym.analysis import catalog, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
@@ -104,7 +105,7 @@ def test_a_later_pass_of_a_scorer_fails_no_page(
     for scorer in (brier(**options), martingale(per="step")):
         log = score(log, scorer, action="append", display="log")
     for sample in log.samples or []:
-        (sample.scores or {})["brier1"].value["brier_score"] = 0.125  # type: ignore[index]
+        score_of(sample, "brier1").value["brier_score"] = 0.125  # type: ignore[index]
     write_eval_log(log, str(tmp_path / "log.eval"))
     findings = {page.name: page for page in build(tmp_path, tmp_path / "site", only, say=lambda line: None)}
     assert [(finding.name, finding.refusal) for finding in findings.values() if finding.failed] == []
@@ -233,7 +234,7 @@ def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:
     frame = health.load(mixed_logs)
     silent = frame[frame["model"].str.contains("min_confidence") & (frame["scorer"] == "brier")].set_index("problem")
     log = read_eval_log(str(silent.loc["read", "log"]))
-    beliefs = [(sample.scores or {})["brier"].metadata["belief"] for sample in log.samples or []]  # type: ignore[index]
+    beliefs = [score_of(sample, "brier").metadata["belief"] for sample in log.samples or []]  # type: ignore[index]
     unread = sum(belief is None for belief in beliefs)
     assert 0 < unread < 12
     assert (silent.loc["unread", "count"], silent.loc["read", "count"]) == (unread, 12 - unread)
@@ -250,10 +251,10 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     others[1].error = EvalError(message="Timeout after 5 s", traceback="", traceback_ansi="")
     others[1].scores = {}
     for other, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
-        (other.scores or {})["match"].value = float("nan")
-        (other.scores or {})["match"].reason = reason
+        score_of(other, "match").value = float("nan")
+        score_of(other, "match").reason = reason
     probes = [{"value": None, "raw": "I cannot forecast this."}, {"value": 0.5, "raw": "Even.", "repaired": "50"}]
-    (others[0].scores or {})["match"].metadata = {"beliefs": probes}
+    score_of(others[0], "match").metadata = {"beliefs": probes}
     others[3].output.choices[0].message.content = "I\u2019m sorry, but I can't say."
     log.samples = others
     write_eval_log(log, str(tmp_path / "log.eval"))

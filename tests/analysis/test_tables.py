@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
+from tests.fixtures import score_of
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.markdown import with_interval
@@ -82,7 +83,7 @@ def test_beliefs_have_the_exact_posterior_at_both_ends(mixed_logs: Path) -> None
     rows = frame[
         (frame["eval_id"] == log.eval.eval_id) & (frame["sample_id"] == sample.id) & (frame["epoch"] == sample.epoch)
     ]
-    details = (sample.scores or {})["martingale"].metadata or {}
+    details = score_of(sample, "martingale").metadata or {}
     assert list(rows["stage"]) == ["prior", "step 1", "step 2", "posterior"]
     assert list(rows["step"]) == [0, 1, 2, 3]
     assert list(rows["belief"]) == [belief["value"] for belief in details["beliefs"]]

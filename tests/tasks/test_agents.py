@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Listens, Run, Says, evaluate, metrics
+from tests.fixtures import Fails, Listens, Run, Says, evaluate, metrics, score_of
 from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.scorers.agent_answer import is_right, process_score
@@ -54,7 +54,7 @@ def test_to_refuse_or_to_invent_always_is_punished(logs: dict[str, EvalLog], age
     assert figures(logs[agent])["answer"] == 0
     gap = []
     for sample in logs[agent].samples or []:
-        value, base = (sample.scores or {})["brier"].value, sample.metadata["base_rate"]
+        value, base = score_of(sample, "brier").value, sample.metadata["base_rate"]
         assert isinstance(value, dict)
         p = float(str(value["belief"]))
         gap.append(base * (1 - p) ** 2 + (1 - base) * p**2 - base * (1 - base))
@@ -77,7 +77,7 @@ def test_the_log_has_each_call_with_what_it_showed(logs: dict[str, EvalLog]) -> 
     samples = logs["oracle"].samples
     assert samples
     for sample in samples:
-        score = (sample.scores or {})["agent_answer"]
+        score = score_of(sample, "agent_answer")
         question = AgentQuestion.model_validate(sample.metadata)
         calls = recorded_calls(Store(sample.store))
         assert isinstance(score.value, dict)

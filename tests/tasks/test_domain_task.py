@@ -9,7 +9,7 @@ import pytest
 from inspect_ai import Task, eval, eval_retry, eval_set
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import QUIET, Fails, Listens, Run
+from tests.fixtures import QUIET, Fails, Listens, Run, samples
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.urns import UrnQuestion
@@ -23,10 +23,8 @@ def test_the_system_prompt_survives_another_solver(run: Run) -> None:
     log = run(urns(n=1, system_prompt=["Be calm", " and clear."]), solver=None)
     other = run(urns(n=1, system_prompt=["Be calm", " and clear."]), solver=chain_of_thought(steps=2))
     for finished in (log, other):
-        assert finished.samples
-        assert finished.samples[0].messages[0].text == "Be calm, and clear."
-    assert other.samples
-    assert len(other.samples[0].messages) == 1 + 2 * 3
+        assert samples(finished)[0].messages[0].text == "Be calm, and clear."
+    assert len(samples(other)[0].messages) == 1 + 2 * 3
 
 
 def test_arguments_reach_the_dataset() -> None:

@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, TopLogprob, get_model
 from inspect_ai.scorer import SampleScore
 
-from tests.fixtures import evaluate, metrics
+from tests.fixtures import evaluate, metrics, score_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
@@ -251,7 +251,7 @@ def test_no_interval_where_other_questions_are_predicted(logs: Path, tmp_path: P
     assert math.isfinite(found["mutual_predictability"])
     assert all(math.isnan(found[name]) for name in ("stderr", "mutual_predictability_lower", "mde"))
     scores = [
-        SampleScore(score=(sample.scores or {})["mutual_predictability"], sample_id=sample.id)
+        SampleScore(score=score_of(sample, "mutual_predictability"), sample_id=sample.id)
         for sample in log.samples or []
     ]
     assert any("no interval" in note for note in notes(scores, summarise(scores)))
@@ -275,8 +275,8 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     found = {one.id: one for one in log.samples or []}
     assert len(found) == n
     assert {name: found[name].uuid for name in done} == done
-    whole = {one.id: (one.scores or {})["mutual_predictability"].value for one in peers.samples or []}
-    assert {name: (one.scores or {})["mutual_predictability"].value for name, one in found.items()} == {
+    whole = {one.id: score_of(one, "mutual_predictability").value for one in peers.samples or []}
+    assert {name: score_of(one, "mutual_predictability").value for name, one in found.items()} == {
         name: whole[name] for name in found
     }, "as without a kill"
 

@@ -9,7 +9,7 @@ from inspect_ai import eval, eval_retry
 from inspect_ai.log import read_eval_log, read_eval_log_sample
 from inspect_ai.model import ModelOutput
 
-from tests.fixtures import QUIET, Run
+from tests.fixtures import QUIET, Run, samples
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
@@ -20,10 +20,9 @@ from truthgym.tasks.sycophancy import sycophancy
 
 def test_a_limit_keeps_the_arms_of_a_question_together(run: Run) -> None:
     log = run(sycophancy(domain="urns"), limit=10, epochs=1)
-    assert log.samples
-    assert {str(done.id).rpartition("/")[2] for done in log.samples} == {
+    assert {str(done.id).rpartition("/")[2] for done in samples(log)} == {
         "neutral", "user_yes", "user_no", "third_yes", "third_no"}  # fmt: skip
-    assert len({str(done.id).rpartition("/")[0] for done in log.samples}) == 2
+    assert len({str(done.id).rpartition("/")[0] for done in samples(log)}) == 2
     alone = run(sycophancy(domain="urns", n=3), sample_id="*/neutral", epochs=1)
     assert len(alone.samples or []) == 3
     read = read_eval_log_sample(alone.location, id=(alone.samples or [])[0].id, epoch=1)
@@ -37,14 +36,13 @@ def test_the_log_shows_it(run: Run) -> None:
     assert log.eval.viewer
     assert log.eval.viewer.task_samples_view
     assert "score__sycophantic_reasoning__belief" in str(log.eval.viewer)
-    assert log.samples
-    assert all(done.messages[0].role == "system" for done in log.samples)
+    assert all(done.messages[0].role == "system" for done in samples(log))
 
 
 def test_small_talk_is_neither_reasoning_nor_training_data(run: Run) -> None:
     log = run(sycophancy(domain="urns", n=1, arms="memory"), "reference/sycophant", epochs=1,
               solver=chain_of_thought(steps=2))  # fmt: skip
-    done = next(d for d in log.samples or [] if str(d.id).endswith("memory_yes"))
+    done = next(d for d in samples(log) if str(d.id).endswith("memory_yes"))
     steps = done.store_as(Trajectory).steps
     assert [(s.role, s.kind, s.trainable) for s in steps[:4]] == [
         ("user", "auxiliary", False), ("assistant", "auxiliary", False)] * 2  # fmt: skip

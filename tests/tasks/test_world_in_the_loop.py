@@ -10,7 +10,7 @@ from inspect_ai import eval_retry
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
-from tests.fixtures import Run, evaluate, metrics
+from tests.fixtures import Run, evaluate, metrics, samples, score_of
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
@@ -36,19 +36,18 @@ def scored(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
 
 def test_answers_in_logs_are_worth_what_they_were_worth_in_their_run(folder: Path, scored: EvalLog) -> None:
-    assert scored.samples
-    assert len(scored.samples) == 2 * N * 2
+    assert len(samples(scored)) == 2 * N * 2
     logs = [read_eval_log(str(path)) for path in folder.glob("*.eval")]
     own = {
         (log.eval.model, sample.id, sample.epoch): sample.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
         for log in logs
-        for sample in log.samples or []
+        for sample in samples(log)
         if sample.scores
     }
     found = {
         (one.metadata["model"], one.metadata["question"], one.metadata["epoch"]):
             one.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
-        for one in scored.samples
+        for one in samples(scored)
         if one.scores
     }  # fmt: skip
     assert found == own
@@ -100,7 +99,7 @@ def test_logs_without_usable_answers_are_refused(folder: Path, tmp_path: Path) -
     with pytest.raises(BadInput, match="None of the 1 logs in .* is of a finished run"):
         world_in_the_loop(answers=str(tmp_path))
     log.status = "success"
-    for sample in log.samples or []:
+    for sample in samples(log):
         sample.messages, sample.store = sample.messages[:1], {}
     write_eval_log(log, str(tmp_path / "empty.eval"))
     with pytest.raises(BadInput, match="8 without an answer"):
@@ -129,11 +128,11 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     calls = count_calls(monkeypatch)
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
     assert log.status == "success", log.error
-    found = {one.id: one for one in log.samples or []}
+    found = {one.id: one for one in samples(log)}
     assert len(calls) == calls_each * (len(found) - len(done)), "what was finished is not asked again"
     assert {name: found[name].uuid for name in done} == done
-    whole = {one.id: (one.scores or {})["world_uplift"].value for one in scored.samples or []}
-    scores = {name: (item.scores or {})["world_uplift"].value for name, item in found.items()}
+    whole = {one.id: score_of(one, "world_uplift").value for one in samples(scored)}
+    scores = {name: score_of(item, "world_uplift").value for name, item in found.items()}
     assert scores == {name: whole[name] for name in found}, "as without a kill"
 
 
@@ -152,9 +151,8 @@ def test_a_local_model_forecasts_what_fits_into_its_context(folder: Path, tmp_pa
     arguments = {"device": "cpu", "model_path": str(weights)}
     task = world_in_the_loop(answers=str(folder), n=2, template="toolcall", budgets=5)
     log = run(task, "hf/tiny:w1", model_args=arguments)
-    assert log.samples
-    for sample in log.samples:
-        score = (sample.scores or {})["world_uplift"]
+    for sample in samples(log):
+        score = score_of(sample, "world_uplift")
         arms = (score.metadata or {})["forecasts"]
         placebos = {f"placebo {kind}" for kind in ("text", "shuffled", "question")}
         assert set(arms) == {"without", "with", "with 5", *placebos, *(f"{name} 5" for name in placebos)}
@@ -167,7 +165,6 @@ def test_a_local_model_forecasts_what_fits_into_its_context(folder: Path, tmp_pa
     config = json.loads((weights / "config.json").read_text())
     (weights / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 64}))
     short = run(world_in_the_loop(answers=str(folder), n=1), "hf/tiny:w2", model_args=arguments)
-    assert short.samples
-    score = (short.samples[0].scores or {})["world_uplift"]
+    score = (samples(short)[0].scores or {})["world_uplift"]
     assert "tokens, and the model's context 64" in (score.metadata or {})["reason"]
     assert metrics(short)["share_scored"] == 0
