@@ -121,8 +121,8 @@ def effects(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw every effect with its interval, sorted, a panel for each score. Hollow: not below 5 % after Holm."""
-    drawn = frame.dropna(subset=["lower", "upper"])
-    panels = [_panel(rows) for _, rows in drawn.groupby("score", sort=False)]
+    estimated = frame.dropna(subset=["lower", "upper"])
+    panels = [_panel(rows) for _, rows in estimated.groupby("score", sort=False)]
     return stack(panels, f"None of {len(frame)} effects has an interval; ask about more events", 600)
 
 
@@ -171,14 +171,14 @@ def _events(frame: pd.DataFrame) -> "pd.Series[str]":
     return frame["domain"] + " " + frame["event"].astype(str)
 
 
-def _terms(frame: pd.DataFrame, design: Design, which: range) -> Iterator[dict[str, Any]]:
+def _terms(frame: pd.DataFrame, design: Design, columns: range) -> Iterator[dict[str, Any]]:
     """The rows of some columns of a design."""
     y, matrix = frame["value"].to_numpy(dtype=float), design.matrix(len(frame))
     fit = clustered_fit(y, matrix, list(_events(frame)))
-    mixed = _mixed(frame, matrix) if len(which) else None
+    mixed = _mixed(frame, matrix) if len(columns) else None
     total = float(np.sum(np.square(y - y.mean())))
     kept = float(np.sum(np.square(y - fit.fitted)))
-    for i in which:
+    for i in columns:
         term = design.terms[i]
         without = np.delete(matrix, i + 1, axis=1)
         lost = np.sum(np.square(y - without @ np.linalg.lstsq(without, y, rcond=None)[0]))

@@ -63,7 +63,7 @@ def chart(frame: pd.DataFrame) -> alt.Chart:
     """Draw each run at the time at which it began, by model, with a shape and colour for whether it counts."""
     order = [name for name in COUNTS if (frame["counts"] == name).any()]
     legend = alt.Legend(orient="top")
-    drawn: alt.Chart = (
+    bars: alt.Chart = (
         alt.Chart(frame[DRAWN])
         .mark_point(size=70, filled=True, opacity=0.8)
         .encode(
@@ -76,7 +76,7 @@ def chart(frame: pd.DataFrame) -> alt.Chart:
         )
         .properties(width=480, height={"step": 22})
     )
-    return drawn
+    return bars
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:

@@ -64,27 +64,27 @@ def compare_sets(frame: pd.DataFrame, components: str = "", gold: str = "brier",
         part = unread_as_worst(part, end)
         tables[name] = part.assign(value=part["value"] * SIGN[end])
     by_scorer = {bare_name(str(part["scorer"].iloc[0])): name for name, part in tables.items()}
-    wanted = names_in(components) if components else [scorer for scorer in by_scorer if scorer != gold]
-    missing = [name for name in [*wanted, gold] if name not in by_scorer]
-    if missing or len(wanted) < 2 or gold in wanted:
+    names = names_in(components) if components else [scorer for scorer in by_scorer if scorer != gold]
+    missing = [name for name in [*names, gold] if name not in by_scorer]
+    if missing or len(names) < 2 or gold in names:
         problem = (
             f"the logs have no scores of {missing[0]} with a better end" if missing
-            else f"gold={gold} is a component too" if gold in wanted
-            else f"{len(wanted)} component{'s' * (len(wanted) != 1)}, and a composite has two or more"
+            else f"gold={gold} is a component too" if gold in names
+            else f"{len(names)} component{'s' * (len(names) != 1)}, and a composite has two or more"
         )  # fmt: skip
         raise BadInput(f"{problem}; the logs have {', '.join(by_scorer)}: name some with --components A,B and --gold C")
     rows = tables[by_scorer[gold]].rename(columns={"value": "gold"})
-    for name in wanted:
+    for name in names:
         part = tables[by_scorer[name]].rename(columns={"value": name})
         rows = rows.merge(part[[*IDENTITY, name]], on=IDENTITY, how="left")
         rows[name] = rows[name].fillna(rows[name].min())
-    spread = {name: float(rows[name].std()) for name in wanted}
-    if flat := [name for name in wanted if not spread[name] > 0]:
+    spread = {name: float(rows[name].std()) for name in names}
+    if flat := [name for name in names if not spread[name] > 0]:
         raise BadInput(f"{flat[0]} is the same for every answer, so it has no scale; leave it out of --components")
-    for name in wanted:
+    for name in names:
         ranked = rows[name].rank() / (len(rows) + 1)
         rows[name] = (rows[name] - rows[name].mean()) / spread[name] if scale == "z" else ranked
-    table_of = [row for _, run in rows.groupby("run", sort=False) for row in _of_run(run, wanted, spread)]
+    table_of = [row for _, run in rows.groupby("run", sort=False) for row in _of_run(run, names, spread)]
     if not table_of:
         raise BadInput(f"No question has two answers that differ in {gold}; run with more --epochs")
     result = pd.DataFrame(table_of).assign(scale=scale)
@@ -99,21 +99,21 @@ def _of_run(run: pd.DataFrame, names: list[str], spread: dict[str, float]) -> It
     if not pools:
         return
     events = [str(pool["event"].iloc[0]) for pool in pools]
-    right = {label: _accuracies(pools, used) for label, used in sets.items()}
-    for label, used in sets.items():
-        best = [best_of_n_mean(pool[used].sum(axis=1), pool["gold"], [len(pool)])[0] for pool in pools]
+    right = {label: _accuracies(pools, parts) for label, parts in sets.items()}
+    for label, parts in sets.items():
+        best = [best_of_n_mean(pool[parts].sum(axis=1), pool["gold"], [len(pool)])[0] for pool in pools]
         yield {
             "run": run["run"].iloc[0], "set": label, **mean_estimate(right[label], events).metrics("accuracy"),
             **mean_estimate(right[label] - right[FULL], events).metrics("change"),
             "gold_of_best": float(np.mean(best)), "questions": len(pools), "unread": float(run["unread"].mean()),
-            "weights": " ".join(f"{name} {1 / spread[name]:.3g}" for name in used),
+            "weights": " ".join(f"{name} {1 / spread[name]:.3g}" for name in parts),
         }  # fmt: skip
 
 
-def _accuracies(pools: list[pd.DataFrame], used: list[str]) -> NDArray[np.float64]:
+def _accuracies(pools: list[pd.DataFrame], components: list[str]) -> NDArray[np.float64]:
     accuracies = []
     for pool in pools:
-        total, gold = pool[used].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
+        total, gold = pool[components].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
         pairs = [(i, j) for i, j in combinations(range(len(pool)), 2) if gold[i] != gold[j]]
         signs = [np.sign(total[i] - total[j]) * np.sign(gold[i] - gold[j]) for i, j in pairs]
         accuracies.append((np.mean(signs) + 1) / 2)

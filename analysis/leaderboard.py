@@ -102,9 +102,9 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
             continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
         caveats += _caveats(name, scores, setups)
-        every = set.intersection(*(set(means.columns) for means in setups.values()))
-        if len(setups) > 1 and len(every) > 1:
-            setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
+        in_all = set.intersection(*(set(means.columns) for means in setups.values()))
+        if len(setups) > 1 and len(in_all) > 1:
+            setups = {ACROSS: pd.concat([means[sorted(in_all)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
             caveats.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():

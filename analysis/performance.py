@@ -72,20 +72,7 @@ DIRECTED = (
     "best at 0."
 )
 LABELS = {"share": "read", "tokens": "tokens read / written"}
-TOOLTIP = [
-    "label",
-    "model",
-    "setup",
-    "scorer",
-    "score",
-    "lower",
-    "upper",
-    "n",
-    "epochs",
-    "mde",
-    "share_read",
-    "verdict",
-]
+TOOLTIP = "label model setup scorer score lower upper n epochs mde share_read verdict".split()
 
 
 def load(

@@ -130,15 +130,15 @@ def chart(frame: pd.DataFrame) -> alt.ConcatChart:
 
 
 def _panel(rows: pd.DataFrame) -> alt.LayerChart:
-    drawn = rows[rows["subject"] == rows["subject"].value_counts().idxmax()]  # the one with a curve
-    run = drawn.iloc[0]
+    curve = rows[rows["subject"] == rows["subject"].value_counts().idxmax()]  # the one with a curve
+    run = curve.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
     y = alt.Y("mde:Q", title="minimum detectable effect (lower is better)", scale=LOG, axis=alt.Axis(tickCount=4))
     color = alt.Color("planned_epochs:O", title="epochs", scale=alt.Scale(scheme="viridis"))
-    lines = alt.Chart(drawn).mark_line(strokeWidth=1.5)
+    lines = alt.Chart(curve).mark_line(strokeWidth=1.5)
     lines = lines.encode(x=x, y=y, color=color, tooltip=["planned_epochs", "questions", "mde"])
-    effect = alt.Chart(drawn.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(y="effect:Q")
-    own = alt.Chart(drawn.head(1)).mark_point(shape="cross", size=90, color="black", opacity=1, filled=True)
+    effect = alt.Chart(curve.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(y="effect:Q")
+    own = alt.Chart(curve.head(1)).mark_point(shape="cross", size=90, color="black", opacity=1, filled=True)
     own = own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"])
     subtitle = [run["setup"], f"{run['subject']}: {run['n']} questions"]
     title = alt.Title(f"{run['score']}, {run['kind']}", subtitle=subtitle, limit=380)

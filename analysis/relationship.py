@@ -155,13 +155,13 @@ def relations(
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw all correlations with an interval by level, the published link, and the effects, each in a panel."""
-    drawn = frame.dropna(subset=["lower", "upper"])
-    related = drawn[drawn["kind"].isin(CORRELATIONS)]
+    estimated = frame.dropna(subset=["lower", "upper"])
+    related = estimated[estimated["kind"].isin(CORRELATIONS)]
     panels = [
         _forest(rows, f"over {level}", "correlation, better with better (0: unrelated)", [-1.0, 1.0])
         for level, rows in related.groupby("level", sort=False)
     ]
-    effects = drawn[drawn["kind"].isin(("two-stage least squares", "mediated", "direct"))]
+    effects = estimated[estimated["kind"].isin(("two-stage least squares", "mediated", "direct"))]
     panels += [
         _forest(rows, f"effects on {y}", f"change of {y} for 1 sd of x, or for the setting")
         for y, rows in effects.groupby("y", sort=False)
@@ -193,11 +193,11 @@ def _link_panel(frame: pd.DataFrame) -> alt.LayerChart | None:
         x=alt.X("size:Q", title="size of the martingale score (0 is best)"),
         y=alt.Y("brier:Q", title="Brier score (lower is better)", scale=alt.Scale(zero=False)),
     )
-    drawn = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
+    has_line = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
     line = base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5)
     layers = [
         alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(y=alt.datum(CHANCE)),
-        *[line] * bool(drawn),  # of an interval that is not too short, and without 0
+        *[line] * bool(has_line),  # of an interval that is not too short, and without 0
         base.mark_point(size=60, color=BLUE, opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
     ]
     title = heading("published link, in form", f"{len(points)} models in setups")

@@ -85,14 +85,14 @@ def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         facts |= {"model": trial["predictor"]} if trial.get("predictor") else {}
         yield from ({**facts, **row} for row in _aligned(arms.get("context"), arms.get("null")))
     arms = details.get("forecasts") or {}
-    given, control = ((arms.get(name) or {}).get("tokens") for name in ("with", details.get("control")))
+    context, control = ((arms.get(name) or {}).get("tokens") for name in ("with", details.get("control")))
     facts = {"source": details.get("model"), "trial": 1}
-    yield from ({**facts, **row} for row in _aligned(given, control))
+    yield from ({**facts, **row} for row in _aligned(context, control))
 
 
-def _aligned(given: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
-    if given and control and len(given) == len(control):
-        for position, ((token, chance), (_, without)) in enumerate(zip(given, control, strict=True)):
+def _aligned(context: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    if context and control and len(context) == len(control):
+        for position, ((token, chance), (_, without)) in enumerate(zip(context, control, strict=True)):
             yield {"position": position, "token": token, "given": chance, "control": without}
 
 
@@ -115,9 +115,9 @@ def chart(frame: pd.DataFrame) -> alt.LayerChart:
     shade = alt.Color("contribution:Q", title=title, legend=alt.Legend(orient="top", titleLimit=600))
     shade = shade.scale(scheme="blueorange", domain=[-most, most], domainMid=0)
     words = base.mark_text(align="left", font="monospace", fontSize=11).encode(text="token:N")
-    drawn: alt.LayerChart = (base.mark_rect().encode(x2="end:Q", color=shade) + words).add_params(search)
+    layers: alt.LayerChart = (base.mark_rect().encode(x2="end:Q", color=shade) + words).add_params(search)
     # A letter has its width, also on a narrow screen.
-    return drawn.properties(width=LINE * 7, height=alt.Step(18), usermeta={"fixedWidth": True})
+    return layers.properties(width=LINE * 7, height=alt.Step(18), usermeta={"fixedWidth": True})
 
 
 def _lines(frame: pd.DataFrame) -> pd.DataFrame:

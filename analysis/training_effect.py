@@ -166,8 +166,8 @@ def _side_effects(answer_rows: pd.DataFrame) -> pd.DataFrame:
     read, _ = main_scores(answer_rows)
     share = read["value"].notna().astype(float)
     parts.append(read.assign(measure="read by " + read["scorer"], of="form", value=share, better="higher"))
-    every = pd.concat([part[TIDY] for part in parts], ignore_index=True)
-    return every[every.groupby(["setup", "measure"])["value"].transform("nunique") > 1]
+    rows = pd.concat([part[TIDY] for part in parts], ignore_index=True)
+    return rows[rows.groupby(["setup", "measure"])["value"].transform("nunique") > 1]
 
 
 def _remarks(frame: pd.DataFrame, control: bool) -> list[str]:

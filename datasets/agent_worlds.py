@@ -109,7 +109,7 @@ class World:
 
     def number_of(self, number: int) -> str | None:
         """The entity whose record has this number, or None."""
-        return next((name for name, one in self.numbers.items() if one == number), None)
+        return next((name for name, own in self.numbers.items() if own == number), None)
 
     def chain(self, rng: random.Random, hops: int, start: str | None = None) -> list[Fact]:
         """Facts that lead from one to the next, without coming back: the object of each is the subject of the next."""
@@ -176,7 +176,7 @@ def world(key: str, size: int = 60, only_ways: tuple[tuple[str, str], ...] = ())
     again = random.Random(f"agent_worlds/{key}/{size}/ways")
     for way, fact in facts.items():
         if fact.object in guarded and way not in only_ways:
-            others = [one for one in of_kind[kinds[fact.object]] if one != way[0] and one not in guarded]
+            others = [name for name in of_kind[kinds[fact.object]] if name != way[0] and name not in guarded]
             facts[way] = Fact(*way, again.choice(others))
     numbers = dict(zip(named, rng.sample(range(1000, 10000), size), strict=True))
     records = {}
@@ -237,7 +237,7 @@ class Archive:
         if not self.told:
             return self.world.kinds
         read = [name for call in calls if call.tool == "retrieve" for name in call.shown]
-        return {*self.told, *(name for one in read for name in self.world.named_in(one))}
+        return {*self.told, *(name for record in read for name in self.world.named_in(record))}
 
     def ranking(self, query: str, opened: Collection[str]) -> list[str]:
         """The entities whose names or kinds fit a query best, by BM25+, the missing one included: at most five."""
@@ -268,7 +268,7 @@ class Archive:
     def record(self, number: int, calls: Sequence[Call]) -> str | None:
         """The entity whose record has this number, or None if there is none that can be read after these calls."""
         name = self.world.number_of(number)
-        listed = {one for call in calls if call.tool == "search" for one in call.shown}
+        listed = {name for call in calls if call.tool == "search" for name in call.shown}
         return name if name != self.missing and (name in listed or not self.told) else None
 
     def table(self, file: str) -> str:

@@ -349,7 +349,7 @@ def paths(
             stages.append((standing.copy(), lost.copy(), rounds - k - 1))
     enough: Floats = (totals[:, None] >= ENOUGH) @ limits
     persuaded = (chance["study"] + chance["story"]) / 2
-    now_standing, now_lost, left = (np.array(one) for one in zip(*stages, strict=True))
+    now_standing, now_lost, left = (np.array(column) for column in zip(*stages, strict=True))
     path: list[float] = gives_up(now_standing, now_lost, adds, enough, persuaded, left).tolist()
     return path
 
@@ -369,7 +369,7 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
         return rng.choices(range(len(percents) + 1), [*percents, 100 - sum(percents)])[0]
 
     def word(weight: int) -> int:
-        return draw(*(p["fit"] if said == weight else p["unfit"] for said in range(2)))
+        return draw(*(p["fit"] if level == weight else p["unfit"] for level in range(2)))
 
     weights = [draw(p["light"], p["middle"]) for _ in chosen]
     enough = ENOUGH[draw(p["low"], p["mid"])]

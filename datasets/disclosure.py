@@ -52,7 +52,7 @@ class Surface:
 
     def kind(self, rule: str) -> str:
         """A rule's place in the list, in words."""
-        order = sorted(RULES, key=lambda one: self.asked.index(f"{{{one}}}"))
+        order = sorted(RULES, key=lambda name: self.asked.index(f"{{{name}}}"))
         return KINDS[order.index(rule)]
 
 
@@ -301,14 +301,14 @@ def _question(
     if pairs and (i % 2 == 1) == (rng.random() < 0.5):
         rule = "first"
     case = 1000 + i
-    stated = tuple(float(one == rule) if known else w / 100 for one, w in zip(RULES, weights, strict=True))
+    stated = tuple(float(name == rule) if known else w / 100 for name, w in zip(RULES, weights, strict=True))
     setting = Setting(base_rate / 100, hit / 100, alarm / 100, *counts, stated)
     exact = posterior_path(setting, exhibits, True)
     if pairs:  # the results were not drawn by this rule, so the outcome is
         truth = random.Random(f"disclosure/{seed}/{i}/{difficulty}/outcome").random() < exact[-1]
     identity = f"{event}-{'ab'[i % 2]}" if pairs else event
     evidence = [
-        (surface.good if one else surface.bad).format(case=case, k=k) for k, one in enumerate(exhibits, start=1)
+        (surface.good if good else surface.bad).format(case=case, k=k) for k, good in enumerate(exhibits, start=1)
     ]
     asked = surface.asked.format(
         case=case, name=name, base=base_rate, hit=hit, alarm=alarm, trials=trials, shown=shown, ahead=ahead,

@@ -41,17 +41,17 @@ LETTERS = "ABCD"
 Pool = Literal["learn", "eval"]
 
 
-class ItemRow(BaseModel, extra="forbid"):
-    """A row of a questionnaire."""
+class Item(BaseModel, extra="forbid", frozen=True):
+    """A question with two to four options: a row of a questionnaire."""
 
     id: str = Field(min_length=1)
     context: str = Field(min_length=1)
-    options: list[str] = Field(min_length=2, max_length=len(LETTERS))
-    upholds: list[list[str]]
+    options: tuple[str, ...] = Field(min_length=2, max_length=len(LETTERS))
+    upholds: tuple[tuple[str, ...], ...]
     """For each option, the dimensions that it upholds."""
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "ItemRow":
+    def _is_complete(self) -> "Item":
         named = [dimension for dimensions in self.upholds for dimension in dimensions]
         if len(self.upholds) != len(self.options):
             raise ValueError(
@@ -63,18 +63,8 @@ class ItemRow(BaseModel, extra="forbid"):
         if not named or len(set(named)) < len(named):
             raise ValueError("upholds must name a dimension, and each dimension in one option only")
         if len(set(self.options)) < len(self.options):
-            raise ValueError(f"two of the options {self.options!r} are equal; change one")
+            raise ValueError(f"two of the options {[*self.options]!r} are equal; change one")
         return self
-
-
-@dataclass(frozen=True)
-class Item:
-    """A question with two to four options."""
-
-    id: str
-    context: str
-    options: tuple[str, ...]
-    upholds: tuple[tuple[str, ...], ...]
 
     @cached_property
     def loadings(self) -> NDArray[np.float64]:
@@ -91,12 +81,7 @@ class Item:
 
     def row(self) -> dict[str, object]:
         """The item as a row."""
-        return {
-            "id": self.id,
-            "context": self.context,
-            "options": [*self.options],
-            "upholds": [[*u] for u in self.upholds],
-        }
+        return self.model_dump(mode="json")
 
     @property
     def dimension(self) -> str:
@@ -178,10 +163,9 @@ def questionnaire(source: str = "bundled", items: int | None = None) -> Question
 def parse_item(place: str, row: Mapping[str, object]) -> Item:
     """The item of a row."""
     try:
-        read = ItemRow.model_validate(row)
+        return Item.model_validate(row)
     except ValidationError as error:
-        raise bad_fields(place, error, list(ItemRow.model_fields)) from None
-    return Item(read.id, read.context, tuple(read.options), tuple(map(tuple, read.upholds)))
+        raise bad_fields(place, error, list(Item.model_fields)) from None
 
 
 ERAS = tuple(f"C{century:03d}" for century in range(13, 22))

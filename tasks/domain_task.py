@@ -146,12 +146,12 @@ def domain_task(
     chosen = _answers_first(_parse(default if paradigms is None else paradigms))
     scorers = [SCORER_BY_NAME[name].scorer(**arguments) for name, arguments in chosen.items()]
     roles = {name: SCORER_BY_NAME[name].roles(**arguments) for name, arguments in chosen.items()}
-    every = {role for needed in roles.values() for role in needed}
+    needed_roles = {role for needed in roles.values() for role in needed}
     one_model = {role for name, needed in roles.items() if SCORER_BY_NAME[name].one_model_per_role for role in needed}
     isolated = any(SCORER_BY_NAME[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
     forecasting = sorted({role for name in chosen for role in SCORER_BY_NAME[name].forecasting_roles})
     if in_eval():  # a missing model is one clear error, before any sample
-        for role in sorted(every):
+        for role in sorted(needed_roles):
             required_model(role, alone=role in one_model)
         _check_forecasters(forecasting)
     questions = dataset if isinstance(dataset, Questions) else None
@@ -166,7 +166,7 @@ def domain_task(
     task = DomainTask(
         dataset=dataset,
         setup=[
-            prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
+            prepare(_prompt(system_prompt), sorted(needed_roles), isolated, sorted(one_model)),
             *([forecasters(forecasting)] if forecasting else []),
             *([setup] if setup else []),
         ],
@@ -245,11 +245,15 @@ def _prompt(system_prompt: object) -> str | None:
 
 def viewer(paradigms: Sequence[str]) -> ViewerConfig:
     """Columns and colours of the viewer's sample list, as the paradigms declare them."""
-    shown = {name: SCORER_BY_NAME[name] for name in paradigms}
-    answer = ["answer"] if any(declaration.show_answer for declaration in shown.values()) else []
+    declarations = {name: SCORER_BY_NAME[name] for name in paradigms}
+    answer = ["answer"] if any(declaration.show_answer for declaration in declarations.values()) else []
     columns = [
         *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", *answer, "epoch", "input", "target")),
-        *(TaskSamplesColumn.score(name, key) for name, declaration in shown.items() for key in declaration.columns),
+        *(
+            TaskSamplesColumn.score(name, key)
+            for name, declaration in declarations.items()
+            for key in declaration.columns
+        ),
         TaskSamplesColumn(id="error"),
     ]
     return ViewerConfig(
@@ -257,9 +261,11 @@ def viewer(paradigms: Sequence[str]) -> ViewerConfig:
             name="Beliefs",
             columns=columns,
             multiline=False,
-            score_labels={key: label for declaration in shown.values() for key, label in declaration.columns.items()},
+            score_labels={
+                key: label for declaration in declarations.values() for key, label in declaration.columns.items()
+            },
             score_color_scales={
-                key: scale for declaration in shown.values() for key, scale in declaration.colors.items()
+                key: scale for declaration in declarations.values() for key, scale in declaration.colors.items()
             },
             color_scales_enabled=True,
         ),

@@ -300,8 +300,8 @@ def _priors(answers: Answers, trials: Sequence[Trial]) -> dict[str, float]:
     texts = {
         text for trial in trials for text, _ in [(trial.question, ""), *trial.context, *trial.null, *trial.behavior]
     }
-    known = {text: question.posterior[0] for text, question in answers.questions.values() if question.posterior}
-    return {text: known[text] for text in sorted(texts & known.keys())}
+    priors = {text: question.posterior[0] for text, question in answers.questions.values() if question.posterior}
+    return {text: priors[text] for text in sorted(texts & priors.keys())}
 
 
 def _could_be_asked(answers: Answers, source: Respondent, name: str, design: Design) -> bool:

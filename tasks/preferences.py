@@ -182,8 +182,8 @@ def label_pair(constitution: str = "built-in", probe: bool = False, cache: bool 
 def comparison_request(principles: str, prompt: str, first: str, second: str) -> str:
     """The request to compare two replies to a prompt, in the order in which they are shown."""
     parts = {"prompt": prompt, "first_reply": first, "second_reply": second}
-    shown = [material(tag, text) for tag, text in parts.items()]
-    return "\n\n".join([COMPARE.format(principles=principles), *shown, GUARD, form_instruction(Comparison)])
+    materials = [material(tag, text) for tag, text in parts.items()]
+    return "\n\n".join([COMPARE.format(principles=principles), *materials, GUARD, form_instruction(Comparison)])
 
 
 class Gold:
@@ -214,8 +214,8 @@ class Gold:
     def check(self, places: Sequence[str]) -> None:
         """Check that the number was found."""
         if self.name and not self.found:
-            known = ", ".join(sorted(self.seen)) or "none"
-            raise BadInput(f"gold={self.name}: no sample of {','.join(places)} has it; give one of: {known}")
+            names = ", ".join(sorted(self.seen)) or "none"
+            raise BadInput(f"gold={self.name}: no sample of {','.join(places)} has it; give one of: {names}")
 
 
 def _pairs(
@@ -249,9 +249,9 @@ def _pairs(
             dropped["without a second reply to the same prompt"] += 1
             continue
         rng = random.Random(repr((seed, key)))
-        every = list(combinations(replies, 2))
-        for (sample, one), (_, other) in rng.sample(every, min(pairs_per_question, len(every))):
-            made += _sample(sample, _reply(sample)[0], one, other, seed, dropped)
+        pairs = list(combinations(replies, 2))
+        for (sample, first), (_, second) in rng.sample(pairs, min(pairs_per_question, len(pairs))):
+            made += _sample(sample, _reply(sample)[0], first, second, seed, dropped)
     return made
 
 

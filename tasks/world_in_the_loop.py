@@ -100,8 +100,8 @@ def world_in_the_loop(
 def _questions(domain: Domain, evidence: str | None, n: int | None, seed: int, split: str) -> Questions:
     name = domain if isinstance(domain, str) else next(iter(domain), "")
     in_file = evidence not in ("outcome", "investigator") and not (evidence is None and name in GENERATED)
-    every = {"part": "all"} if in_file and getattr(DOMAINS.get(name), "parts", None) else {}
-    _, questions = domain_questions(domain, {"n": None if in_file else n, "seed": seed, "split": split, **every})
+    part = {"part": "all"} if in_file and getattr(DOMAINS.get(name), "parts", None) else {}
+    _, questions = domain_questions(domain, {"n": None if in_file else n, "seed": seed, "split": split, **part})
     if not in_file:
         return questions
     dropped = questions.dropped

@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,20 @@ class Finding:
     def figure(self) -> str:
         return f"{self.name}.svg"
 
+    def page(self, footer: str, scripts: Sequence[str]) -> Page:
+        """Its page: what was found, or why there is nothing to show."""
+        return Page(
+            self.question,
+            f"{self.name}.html",
+            self.markdown or f"Nothing can be shown: {self.refusal}",
+            self.notes,
+            figure=self.figure,
+            spec=self.spec,
+            files=self.files,
+            footer=footer,
+            scripts=scripts if self.spec else (),
+        )
+
 
 def build(
     logs: Places,
@@ -90,16 +104,15 @@ def build(
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else {}
-    pages = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
-    menu = [("Overview", "index.html"), *pages]
+    linked = [finding for finding in findings if not finding.empty]
+    menu = [
+        ("Overview", "index.html"),
+        *((finding.name.replace("_", " "), f"{finding.name}.html") for finding in linked),
+    ]
     footer = f"Written by truthgym report from {evals.place}."
-    every = [Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)]
-    for finding in findings:
-        text = finding.markdown or f"Nothing can be shown: {finding.refusal}"
-        drawn = scripts if finding.spec else ()
-        shown = Page(finding.question, f"{finding.name}.html", text, finding.notes, footer=footer, scripts=drawn)
-        every.append(replace(shown, figure=finding.figure, spec=finding.spec, files=finding.files))
-    for page in every:
+    overview = _overview(evals, findings, bundle)
+    first = Page("What do these logs say?", "index.html", overview, footer=footer)
+    for page in [first, *(finding.page(footer, scripts) for finding in findings)]:
         (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings
 

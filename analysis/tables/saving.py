@@ -79,11 +79,11 @@ def between(page: str, what: str, generated: str, place: str) -> str:
     What has lines of its own keeps them: else the text stands within a sentence.
     """
 
-    def written(found: re.Match[str]) -> str:
-        lines = found[2] and (not found[3] or found[3].endswith("\n"))
-        return f"{found[1]}{found[2]}{generated}" + ("\n" if lines else "") + found[4]
+    def replacement(match: re.Match[str]) -> str:
+        lines = match[2] and (not match[3] or match[3].endswith("\n"))
+        return f"{match[1]}{match[2]}{generated}" + ("\n" if lines else "") + match[4]
 
-    text, count = re.subn(rf"(<!-- {what}(?:: [^\n]*?)? -->)(\n?)(.*?)(<!-- end -->)", written, page, flags=re.S)
+    text, count = re.subn(rf"(<!-- {what}(?:: [^\n]*?)? -->)(\n?)(.*?)(<!-- end -->)", replacement, page, flags=re.S)
     if not count:
         raise BadInput(f"{place} has no lines `<!-- {what} -->` and `<!-- end -->` to write between; add them")
     return text

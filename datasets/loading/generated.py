@@ -27,8 +27,8 @@ class GeneratedQuestion(Question, frozen=True):
 def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Questions:
     """The first n questions of a split."""
     check_selection(world, split, None, n)
-    every = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
-    return select(world, islice(every, n), split=split)
+    items = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
+    return select(world, islice(items, n), split=split)
 
 
 def world_sample(cls: type[Question], identity: str, asked: str, truth: bool, **fields: Any) -> Sample:  # noqa: ANN401

@@ -197,12 +197,12 @@ def one_or_more(models: Any) -> list[Any]:  # noqa: ANN401  # a Model, or models
 
 def connections_of(model: Any, roles: list[Any], *configs: Any) -> int | None:  # noqa: ANN401  # of Inspect
     """The smallest number of connections that a script allows a task's models, None if Inspect is to find it."""
-    every = [vars(asked.config) for asked in (model, *roles)]
-    every += [config if isinstance(config, dict) else vars(config) for config in configs]
-    limits = [limit for config in every for limit in allowed(config)]
-    if not limits and any(config.get("batch") for config in every):
+    settings = [vars(bound.config) for bound in (model, *roles)]
+    settings += [config if isinstance(config, dict) else vars(config) for config in configs]
+    limits = [limit for config in settings for limit in allowed(config)]
+    if not limits and any(config.get("batch") for config in settings):
         return BATCH_CONNECTIONS
-    if not limits and any(config.get("adaptive_connections") is False for config in every):
+    if not limits and any(config.get("adaptive_connections") is False for config in settings):
         return int(model.api.max_connections())
     return min(limits, default=None)
 

@@ -27,7 +27,7 @@ from truthgym.training.progress_examinees import (
     write_rows,
 )
 
-ITEM = Item("x", "A door.", ("Open it.", "Leave it."), (("law",), ()))
+ITEM = Item(id="x", context="A door.", options=("Open it.", "Leave it."), upholds=(("law",), ()))
 FEW = {"per_device_train_batch_size": 16, "use_cpu": True, "report_to": "none", "gradient_checkpointing": False}
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.commands import call
 from tests.ui.conftest import client_of, kill_all
 from truthgym.tasks import __all__ as registered
 from truthgym.tasks.domain_task import SCORER_BY_NAME
@@ -167,7 +168,7 @@ def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> No
 
 
 def test_the_estimate_is_that_of_truthgym_cost(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = FIELDS | {"--limit": ["4"], "--epochs": ["1"], "paradigms": ["brier"], "effect": ["0.05"]}
     several = FIELDS | {"models": ["a/b, c/d"], "solvers": ["truthgym/direct", "truthgym/self_debate"]}
@@ -175,6 +176,9 @@ def test_the_estimate_is_that_of_truthgym_cost(
     assert len([*cost_commands(several | {"--model-cost-config": ["prices.yaml"]})]) == 4
     [command] = cost_commands(form)
     assert command[:3] == ["truthgym", "cost", "truthgym/forecasting"]
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, **_: call(*words[1:], environment=environment, folder=tmp_path)
+    )
     cost = run_cost(command, tmp_path)
     monkeypatch.setattr(compose, "run_cost", lambda words, folder: cost if words == command else None)
     answer = client.post("/estimate", data={key: values[0] for key, values in form.items()}).text

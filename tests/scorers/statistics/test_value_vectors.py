@@ -104,9 +104,8 @@ def test_opposite_choices_give_opposite_vectors() -> None:
 
 
 def test_an_item_with_four_options_is_zero_at_chance() -> None:
-    item = Item(
-        "v", "On stars.", ("a", "b", "c", "d"), (("Traditional",), ("Modern",), ("Post-modern",), ("Integrated",))
-    )
+    upholds = (("Traditional",), ("Modern",), ("Post-modern",), ("Integrated",))
+    item = Item(id="v", context="On stars.", options=("a", "b", "c", "d"), upholds=upholds)
     always = value_vector(contributions([(1.0, 0.0, 0.0, 0.0)], [item]))
     assert always[15:] == pytest.approx([1, -1 / 3, -1 / 3, -1 / 3])
     assert np.isnan(always[:15]).all()
@@ -115,9 +114,9 @@ def test_an_item_with_four_options_is_zero_at_chance() -> None:
 
 
 def test_the_original_aggregation() -> None:
-    law = Item("l", "A law.", ("keep", "break"), (("law",), ()))
-    lie = Item("d", "A lie.", ("lie", "tell"), ((), ("deceive",)))
-    care = Item("c", "A calf.", ("go on", "help"), ((), ("Harm_Care",)))
+    law = Item(id="l", context="A law.", options=("keep", "break"), upholds=(("law",), ()))
+    lie = Item(id="d", context="A lie.", options=("lie", "tell"), upholds=((), ("deceive",)))
+    care = Item(id="c", context="A calf.", options=("go on", "help"), upholds=((), ("Harm_Care",)))
     result = original_vector([(0.8, 0.2), (0.3, 0.7), (0.1, 0.9)], [law, lie, care])
     expected = dict.fromkeys(DIMENSIONS, 0.0) | {"law": 0.8 / 3, "deceive": -0.3 / 3, "Harm_Care": 0.9 / 2}
     assert result == pytest.approx(list(expected.values()))
