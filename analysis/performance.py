@@ -72,7 +72,8 @@ DIRECTED = (
     "best at 0."
 )
 LABELS = {"share": "read", "tokens": "tokens read / written"}
-TOOLTIP = "label model setup scorer score lower upper n epochs mde share_read verdict".split()
+TOOLTIP = ["label", "model", "setup", "scorer", "score", "lower", "upper", "n", "epochs", "mde", "share_read",
+           "verdict"]  # fmt: skip
 
 
 def load(

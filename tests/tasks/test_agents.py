@@ -1,5 +1,6 @@
 """Tasks of agents from one end to the other: reference agents at their scores, tools, and bad input."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,13 +8,13 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Listens, Run, Says, evaluate, metrics, score_of
+from tests.fixtures import Fails, Listens, Run, Says, details, evaluate, metrics, number, samples, score_of, values
 from tests.sandboxes import Folder
-from truthgym.datasets.agent_worlds import AgentQuestion
+from truthgym.datasets.agent_worlds import AgentQuestion, Call
 from truthgym.scorers.agent_answer import is_right, process_score
 from truthgym.solvers.agent_tools.tools import recorded_calls
 from truthgym.tasks.agents import agent_bench_mini, gaia_mini
@@ -28,6 +29,10 @@ def played(task: Task, agents: Sequence[str], folder: Path) -> dict[str, EvalLog
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     return played(agent_bench_mini(n=6), AGENTS, tmp_path_factory.mktemp("agents"))
+
+
+def asked_and_called(sample: EvalSample) -> tuple[AgentQuestion, list[Call]]:
+    return AgentQuestion.model_validate(sample.metadata), recorded_calls(Store(sample.store))
 
 
 def figures(log: EvalLog) -> dict[str, float]:
@@ -53,10 +58,8 @@ def test_to_refuse_or_to_invent_always_is_punished(logs: dict[str, EvalLog], age
     """By the expected Brier score over the stated chances, since 12 outcomes are few."""
     assert figures(logs[agent])["answer"] == 0
     gap = []
-    for sample in logs[agent].samples or []:
-        value, base = score_of(sample, "brier").value, sample.metadata["base_rate"]
-        assert isinstance(value, dict)
-        p = float(str(value["belief"]))
+    for sample in samples(logs[agent]):
+        p, base = values(sample, "brier")["belief"], sample.metadata["base_rate"]
         gap.append(base * (1 - p) ** 2 + (1 - base) * p**2 - base * (1 - base))
     assert sum(gap) / len(gap) > 0.05
 
@@ -74,36 +77,25 @@ def test_calling_everything_costs_the_process(logs: dict[str, EvalLog]) -> None:
 
 
 def test_the_log_has_each_call_with_what_it_showed(logs: dict[str, EvalLog]) -> None:
-    samples = logs["oracle"].samples
-    assert samples
-    for sample in samples:
-        score = score_of(sample, "agent_answer")
-        question = AgentQuestion.model_validate(sample.metadata)
-        calls = recorded_calls(Store(sample.store))
-        assert isinstance(score.value, dict)
-        assert len(calls) == score.value["calls"] == sum(message.role == "tool" for message in sample.messages)
-        assert score.metadata
-        assert len(score.metadata["exact_path"]) == len(calls) + 1
-        assert score.metadata["exact_path"][0] == pytest.approx(question.base_rate)
+    for sample in samples(logs["oracle"]):
+        question, calls = asked_and_called(sample)
+        shown = sum(message.role == "tool" for message in sample.messages)
+        assert len(calls) == number(sample, "agent_answer", "calls") == shown
+        path = details(sample, "agent_answer")["exact_path"]
+        assert len(path) == len(calls) + 1
+        assert path[0] == pytest.approx(question.base_rate)
 
 
 def test_a_refusal_counts_only_after_a_search(logs: dict[str, EvalLog]) -> None:
-    samples = logs["oracle"].samples
-    assert samples
-    sample = next(one for one in samples if one.target == "no")
-    question, calls = AgentQuestion.model_validate(sample.metadata), recorded_calls(Store(sample.store))
+    question, calls = asked_and_called(next(item for item in samples(logs["oracle"]) if item.target == "no"))
     assert is_right(question, "None.", calls)
     assert not is_right(question, "None.", [])
     assert not is_right(question, question.answer, calls)
 
 
 def test_process_by_hand(logs: dict[str, EvalLog]) -> None:
-    samples = logs["oracle"].samples
-    assert samples
-    sample = next(
-        s for s in samples if s.target == "yes" and len(s.metadata["needs"]) == 1 and s.metadata["attachments"]
-    )
-    question, calls = AgentQuestion.model_validate(sample.metadata), recorded_calls(Store(sample.store))
+    single = [item for item in samples(logs["oracle"]) if item.target == "yes" and len(item.metadata["needs"]) == 1]
+    question, calls = asked_and_called(next(item for item in single if item.metadata["attachments"]))
     good = next(call for call in calls if not call.failed)
     extra = replace(good, tool="search", arguments={"query": "other"}, shown=())
     question = question.model_copy(update={"budget": 2})
@@ -126,14 +118,12 @@ def test_the_answer_line_is_read_or_a_reason_given(
     run: Run, says: Says, reply: str, answer: str | None, unread: str | None
 ) -> None:
     log = run(agent_bench_mini(n=1), says(reply))
-    assert log.samples
-    score = (log.samples[0].scores or {})["agent_answer"]
-    assert isinstance(score.value, dict)
+    (sample,) = samples(log)
     if unread:
-        assert score.value["answer"] != score.value["answer"]
-        assert unread in (score.metadata or {})["reason"]
+        assert math.isnan(number(sample, "agent_answer", "answer"))
+        assert unread in details(sample, "agent_answer")["reason"]
     if answer:
-        assert score.answer == answer
+        assert score_of(sample, "agent_answer").answer == answer
 
 
 def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run, says: Says) -> None:
@@ -177,10 +167,8 @@ def test_beliefs_along_the_way_are_the_exact_ones(run: Run) -> None:
     """Asked after every call, in a branch of the conversation; percents, so to half of one."""
     paradigms = {"martingale": {"per": "step"}, "agent_answer": None}
     log = run(agent_bench_mini(n=3, paradigms=paradigms), "reference/bayesian", score_display=False)
-    assert log.samples
-    for sample in log.samples:
-        scores = sample.scores or {}
-        beliefs, path = scores["martingale"].metadata or {}, (scores["agent_answer"].metadata or {})["exact_path"]
+    for sample in samples(log):
+        beliefs, path = details(sample, "martingale"), details(sample, "agent_answer")["exact_path"]
         stated = [belief["value"] for belief in beliefs["beliefs"]]
         assert stated == pytest.approx([*path, path[-1]], abs=0.0051)
         assert beliefs["exact"] == pytest.approx(path[-1], abs=1e-6)
@@ -197,11 +185,9 @@ def test_python_runs_in_the_sandbox_of_the_eval(run: Run, says: Says) -> None:
 
     log = run(agent_bench_mini(n=1, python=True), says(reply), sandbox="folders")
     assert Folder.ran
-    assert log.samples
-    score = (log.samples[0].scores or {})["agent_answer"]
-    assert score.answer == "42"
-    assert isinstance(score.value, dict)
-    assert score.value["calls"] == 0
+    (sample,) = samples(log)
+    assert score_of(sample, "agent_answer").answer == "42"
+    assert number(sample, "agent_answer", "calls") == 0
 
 
 GAIA_AGENTS = ("oracle", "no_tool", "inventing", "refusing")

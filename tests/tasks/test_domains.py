@@ -16,7 +16,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver, chain, generate, prompt_template
 
-from tests.fixtures import QUIET, Fails, Run, evaluate, write_rows
+from tests.fixtures import QUIET, Fails, Run, details, evaluate, samples, values, write_rows
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
@@ -81,8 +81,7 @@ def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     log = run(f"truthgym/{domain}", model, task_args={"n": n}, model_roles=roles, epochs=2)
     assert log.results
     assert [score.name for score in log.results.scores] == SCORERS[domain]
-    assert log.samples
-    assert len(log.samples) == n * 2
+    assert len(samples(log)) == n * 2
     for scorer in SCORERS[domain]:
         figures = metrics(log, scorer)
         assert figures["share_scored"] == 1
@@ -100,14 +99,11 @@ def test_every_mode_goes_with_every_kind_of_domain(run: Run, examples: str, doma
         TASKS[domain](n=1, paradigms=paradigm), "reference/bayesian", epochs=1, model_roles=ROLES,
         solver=MODES[mode](examples),
     )  # fmt: skip
-    for sample in log.samples or []:
+    for sample in samples(log):
         assert sample.error is None
         assert sample.output.completion, "an answer"
         if paradigm == "martingale":
-            assert sample.scores
-            value = sample.scores["martingale"].value
-            assert isinstance(value, dict)
-            assert not np.isnan(float(value["posterior"] or 0)), sample.scores["martingale"].metadata
+            assert not np.isnan(values(sample, "martingale")["posterior"]), details(sample, "martingale")
         if mode == "length_control":
             assert sample.store_as(LengthControl).achieved == pytest.approx(60, rel=0.1)
 
@@ -223,15 +219,10 @@ def test_the_log_holds_what_people_look_at(run: Run) -> None:
     view = log.eval.viewer.task_samples_view
     assert view
     assert not isinstance(view, list)
-    assert log.samples
-    shown = [column.id for column in view.columns or [] if column.id.startswith("score")]
-    scores = log.samples[0].scores
-    assert scores
-    assert shown[0] == "score__brier__belief"
-    assert shown[-1] == "score__martingale__change"
-    held = [f"score__{name}__{key}" for name in scores for key in scores[name].value]  # type: ignore[union-attr]
-    assert set(shown) <= set(held)
-    assert log.samples[0].messages[0].text == "Think well."
+    first, columns = samples(log)[0], [column.id for column in view.columns or [] if column.id.startswith("score")]
+    assert (columns[0], columns[-1]) == ("score__brier__belief", "score__martingale__change")
+    assert set(columns) <= {f"score__{name}__{key}" for name in first.scores or () for key in values(first, name)}
+    assert first.messages[0].text == "Think well."
 
 
 ROWS = [{"id": f"bus-{k}", "question": f"Is bus {k} late?", "target": "yes" if k % 3 else "no"} for k in range(12)]
@@ -277,8 +268,8 @@ def test_csv_and_parquet_give_the_questions_of_jsonl(tmp_path: Path) -> None:
 
 
 def own_task(**metadata: Any) -> Task:
-    samples = [Sample(id=row["id"], input=row["question"], target=row["target"], metadata=metadata) for row in ROWS]
-    return Task(dataset=samples, setup=prepare(), solver=direct(), scorer=[brier(), martingale()])
+    items = [Sample(id=row["id"], input=row["question"], target=row["target"], metadata=metadata) for row in ROWS]
+    return Task(dataset=items, setup=prepare(), solver=direct(), scorer=[brier(), martingale()])
 
 
 @pytest.mark.parametrize("metadata", [{}, {"source": "a survey"}, {"event": "strike", "crowd": 0.5}])

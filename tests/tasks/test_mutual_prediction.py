@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, TopLogprob, get_model
 from inspect_ai.scorer import SampleScore
 
-from tests.fixtures import evaluate, metrics, score_of
+from tests.fixtures import evaluate, metrics, number, samples, score_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
@@ -100,16 +100,15 @@ def test_what_known_truth_must_come_out_as(peers: EvalLog) -> None:
 
 
 def test_every_answer_has_its_trial(peers: EvalLog) -> None:
-    samples = peers.samples or []
     assert peers.eval.metadata == {"left_out": {"no other answers for the permutation null": 5}}, (
         "the earliest question"
     )
-    assert len(samples) == 5 * (N - 1)
+    assert len(samples(peers)) == 5 * (N - 1)
 
 
 def test_the_numbers_are_those_of_the_requests(peers: EvalLog) -> None:
     """By Bayes' rule with one shown answer: each type's share, its accuracy, and the predictor's own belief."""
-    sample = next(one for one in peers.samples or [] if one.metadata["source"] == "mockllm/expert")
+    sample = next(one for one in samples(peers) if one.metadata["source"] == "mockllm/expert")
     (trial,) = sample.store["MutualPrediction:results"]
     (drawn,) = sample.metadata["trials"]
     p = belief(drawn["question"], Parameters())
@@ -137,7 +136,7 @@ def test_the_numbers_are_those_of_the_requests(peers: EvalLog) -> None:
 
 def test_own_answers_as_the_seed_has_it(logs: Path, tmp_path: Path) -> None:
     log = predict(logs, tmp_path, n=12)
-    for sample in log.samples or []:
+    for sample in samples(log):
         assert len(sample.metadata["trials"]) == 3
         for trial in sample.metadata["trials"]:
             assert trial["predicted"] == sample.metadata["source"]
@@ -157,7 +156,7 @@ def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> No
     values = [sample.scores["mutual_predictability"] for sample in done.samples or [] if sample.scores]
     assert len(values) == N
     scored = [value for value in values if not math.isnan(value.value["mutual_predictability"])]  # type: ignore[call-overload,index,arg-type]
-    of_expert = [one for one in peers.samples or [] if one.metadata["source"] == "mockllm/expert"]
+    of_expert = [one for one in samples(peers) if one.metadata["source"] == "mockllm/expert"]
     assert len(scored) == len(of_expert)
     unread = next(one for one in values if one not in scored)
     assert "It is not in" in (unread.metadata or {})["reason"]
@@ -168,9 +167,9 @@ def test_other_scorings(logs: Path, tmp_path: Path, scoring: str) -> None:
     log = predict(logs, tmp_path, **{**PEERS, "scoring": scoring, "n": 8})
     found = metrics(log, 0)
     assert found["share_scored"] == 1
-    for sample in log.samples or []:
+    for sample in samples(log):
         trial = sample.store["MutualPrediction:results"][0]
-        value = sample.scores["mutual_predictability"].value["mutual_predictability"]  # type: ignore[index,call-overload]
+        value = number(sample, "mutual_predictability", "mutual_predictability")
         assert ("null" in trial) == (scoring == "judge_consistency")
         assert "base" not in trial
         assert value == pytest.approx(trial["context"] - trial.get("null", 0), abs=1e-6)
@@ -181,9 +180,9 @@ def test_texts_and_their_tokens(logs: Path, tmp_path: Path) -> None:
     log = predict(logs, tmp_path, **{**PEERS, "form": "text", "n": 6})
     frame = tokens.load(log.location)
     one = frame[frame["sample_id"] == frame["sample_id"].iloc[0]]
-    sample = next(item for item in log.samples or [] if item.id == one["sample_id"].iloc[0])
+    sample = next(item for item in samples(log) if item.id == one["sample_id"].iloc[0])
     assert "".join(one["token"]) == sample.metadata["trials"][0]["answer"]
-    value = sample.scores["mutual_predictability"].value["mutual_predictability"]  # type: ignore[index,call-overload]
+    value = number(sample, "mutual_predictability", "mutual_predictability")
     assert one["contribution"].sum() == pytest.approx(value, abs=1e-5)
     drawn = tokens.chart(frame).to_dict()
     assert drawn["params"][0]["bind"]["input"] == "search"
@@ -225,7 +224,7 @@ def listing(tokens: dict[str, float]) -> Model:
 def test_a_predictor_that_does_not_say_yes_or_no_is_unread(logs: Path, tmp_path: Path) -> None:
     log = predict(logs, tmp_path, listing({"Maybe": 0.7, "Yes": 0.2, "No": 0.1}), **PEERS, n=2)
     assert metrics(log, 0)["share_scored"] == 0
-    for sample in log.samples or []:
+    for sample in samples(log):
         (trial,) = sample.store["MutualPrediction:results"]
         assert trial["reason"] == "Yes and No have a probability of only 0.3 together."
 
@@ -235,7 +234,7 @@ def test_a_side_that_is_not_listed_counts_as_the_rest(logs: Path, tmp_path: Path
     assert metrics(log, 0)["share_scored"] == 1
     side = {"Yes": 0.6 / 0.62, "No": 0.02 / 0.62}  # as likely as the least likely that is listed
     answers = []
-    for sample in log.samples or []:
+    for sample in samples(log):
         (trial,) = sample.store["MutualPrediction:results"]
         answers.append(sample.metadata["trials"][0]["answer"])
         assert trial["context"] == pytest.approx(math.log(side[answers[-1]]))
@@ -251,8 +250,7 @@ def test_no_interval_where_other_questions_are_predicted(logs: Path, tmp_path: P
     assert math.isfinite(found["mutual_predictability"])
     assert all(math.isnan(found[name]) for name in ("stderr", "mutual_predictability_lower", "mde"))
     scores = [
-        SampleScore(score=score_of(sample, "mutual_predictability"), sample_id=sample.id)
-        for sample in log.samples or []
+        SampleScore(score=score_of(sample, "mutual_predictability"), sample_id=sample.id) for sample in samples(log)
     ]
     assert any("no interval" in note for note in notes(scores, summarise(scores)))
 
@@ -272,10 +270,10 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
     assert log.status == "success", log.error
     assert len(calls) == 3 * (n - len(done)), "what was finished is not asked again"
-    found = {one.id: one for one in log.samples or []}
+    found = {one.id: one for one in samples(log)}
     assert len(found) == n
     assert {name: found[name].uuid for name in done} == done
-    whole = {one.id: score_of(one, "mutual_predictability").value for one in peers.samples or []}
+    whole = {one.id: score_of(one, "mutual_predictability").value for one in samples(peers)}
     assert {name: score_of(one, "mutual_predictability").value for name, one in found.items()} == {
         name: whole[name] for name in found
     }, "as without a kill"

@@ -10,7 +10,7 @@ from inspect_ai import eval_retry
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
-from tests.fixtures import Run, evaluate, metrics, samples, score_of
+from tests.fixtures import Run, evaluate, metrics, number, samples, score_of
 from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
@@ -39,18 +39,15 @@ def test_answers_in_logs_are_worth_what_they_were_worth_in_their_run(folder: Pat
     assert len(samples(scored)) == 2 * N * 2
     logs = [read_eval_log(str(path)) for path in folder.glob("*.eval")]
     own = {
-        (log.eval.model, sample.id, sample.epoch): sample.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
+        (log.eval.model, sample.id, sample.epoch): number(sample, "world_uplift", "uplift")
         for log in logs
         for sample in samples(log)
-        if sample.scores
     }
-    found = {
-        (one.metadata["model"], one.metadata["question"], one.metadata["epoch"]):
-            one.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
-        for one in samples(scored)
-        if one.scores
-    }  # fmt: skip
-    assert found == own
+    keys = ("model", "question", "epoch")
+    assert own == {
+        tuple(sample.metadata[key] for key in keys): number(sample, "world_uplift", "uplift")
+        for sample in samples(scored)
+    }
 
 
 def test_the_evaluated_model_forecasts_and_models_are_told_apart(folder: Path, scored: EvalLog) -> None:
