@@ -11,8 +11,8 @@ from truthgym.tasks.worlds import testimony, urns
 def test_a_row_of_each_reader(run: Run) -> None:
     rows = {}
     for name in ("bayesian", "naive"):
-        rows[name] = worlds.row(run(testimony(n=40, paradigms="brier"), f"reference/{name}", epochs=2))
-        assert rows[name][:4] == ("testimony", f"reference/{name}", "40", "100%")
+        rows[name] = worlds.row(run(testimony(n=20, paradigms="brier"), f"reference/{name}", epochs=2))
+        assert rows[name][:4] == ("testimony", f"reference/{name}", "20", "100%")
     assert rows["bayesian"][5].startswith("0.000 ")
     assert (rows["bayesian"][8], rows["naive"][8]) == ("exact", "naive")
 

@@ -3,7 +3,6 @@
 import random
 import re
 from collections import Counter
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -119,39 +118,6 @@ def test_as_many_have_an_answer_as_the_questions_say(questions: list[AgentQuesti
     there = np.array([not question.missing for question in questions])
     error = np.sqrt((rates * (1 - rates)).sum())
     assert abs(there.sum() - rates.sum()) < 3 * error
-
-
-def test_the_posterior_is_that_of_exact_fractions() -> None:
-    """Two records of which the first was overlooked twice, found, read, and the second overlooked once."""
-    question = next(q for q in _two_records() if q.miss)
-    first, second = question.needs
-    place = question.archive().world
-    base, miss = Fraction(round(100 * (question.base_rate or 0)), 100), Fraction(question.miss, 100)
-    calls = [
-        Call("search", {"query": first}),
-        Call("search", {"query": first}, failed=True),
-        Call("search", {"query": first}),
-        Call("search", {"query": first}, (first,)),
-        Call("retrieve", {"number": place.numbers[first]}, (first,)),
-        Call("search", {"query": second}),
-    ]
-    half = (1 - base) / 2
-    twice = base * miss**2 / (base * miss**2 + half + half * miss**2)
-    expected = [
-        base,
-        base * miss / (base * miss + half + half * miss),
-        base * miss / (base * miss + half + half * miss),
-        twice,
-        base / (base + half),
-        base / (base + half),
-        base * miss / (base * miss + half),
-    ]
-    assert answerable_path(question, calls) == pytest.approx([float(p) for p in expected])
-
-
-def _two_records() -> list[AgentQuestion]:
-    made = (item.metadata_as(AgentQuestion) for item in agent_bench_mini(60, kind="failure_recovery", split="all"))
-    return [question for question in made if len(question.needs) == 2 and not question.attachments]
 
 
 def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: list[AgentQuestion]) -> None:

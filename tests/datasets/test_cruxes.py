@@ -2,7 +2,6 @@ import math
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -98,22 +97,3 @@ def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
     assert row[0] == pytest.approx(floor)
     assert row[0] < min(row[1:])
     assert f"| {' | '.join(f'{one:.3f}' for one in row)} |" in card
-
-
-def test_words_of_the_post_and_attacks_follow_their_chances() -> None:
-    known = [of(item) for item in cruxes(n=200, shown=0.3)]
-    shown = np.mean([word is not None for q in known for word in q.words])
-    assert shown == pytest.approx(0.3, abs=0.06)
-    assert np.mean([story for q in known for _, story in q.attacks]) == pytest.approx(0.5, abs=0.06)
-    assert {len(q.words) for q in known} == {3, 4, 5}
-    share = [reason / (len(q.words) - 1) for q in known for reason, _ in q.attacks]
-    assert np.mean(share) == pytest.approx(0.5, abs=0.05)
-
-
-def test_more_is_known_the_more_is_shown() -> None:
-    def before(**arguments: Any) -> float:
-        return float(np.mean([q.posterior[0] * (1 - q.posterior[0]) for q in map(of, cruxes(n=120, **arguments))]))
-
-    assert before(shown=1.0) < before(shown=0.0)
-    assert {len(of(item).words) for item in cruxes(n=5, reasons=5)} == {5}
-    assert {len(of(item).evidence) for item in cruxes(n=3, rounds=6)} == {12}

@@ -152,18 +152,6 @@ def test_what_is_there_besides_says_nothing(curious: list[tuple[AgentQuestion, l
         assert abs(np.sum(counted * error)) <= 3 * spread, feature.__name__
 
 
-def test_neither_a_counter_of_rows_nor_one_of_records_beats_the_exact_reader(
-    curious: list[tuple[AgentQuestion, list[Call], list[float]]],
-) -> None:
-    outcome = np.array([not question.missing for question, _, _ in curious], dtype=float)
-    exact = np.array([path[-1] for *_, path in curious])
-    for feature, full in ((rows_seen, 20), (records_found, 60)):
-        share = np.array([feature(question, calls) / full for question, calls, _ in curious])
-        counter = np.where(share < 1, 0.02, exact)
-        better = (exact - outcome) ** 2 - (counter - outcome) ** 2
-        assert better.mean() <= 0, feature.__name__
-
-
 def test_beliefs_of_a_curious_reader_are_a_martingale(
     curious: list[tuple[AgentQuestion, list[Call], list[float]]],
 ) -> None:

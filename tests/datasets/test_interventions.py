@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.interventions import ALIKE, UNLIKE, InterventionsQuestion, Kinds, interventions
-from truthgym.datasets.worlds.networks import Candidates, Query, learn, learned_paths
+from truthgym.datasets.worlds.networks import Candidates, Query, learned_paths
 
 Values = tuple[bool, ...]
 
@@ -123,20 +123,6 @@ def test_the_posterior_of_a_learned_device_is_exact(kind: Kinds) -> None:
         assert sum(sum(batch.values()) for batch in known.batches) == 10
         assert known.posterior == pytest.approx([float(p) for p in learned_by_hand(known, kind)], abs=1e-12)
         assert known.naive == pytest.approx([float(p) for p in learned_by_hand(known, "see")], abs=1e-12)
-
-
-def test_diagrams_that_imply_the_same_independences_explain_runs_equally_well() -> None:
-    chain, back, fork, collider = ((), (0,), (1,)), ((1,), (2,), ()), ((1,), (), (1,)), ((), (0, 2), ())
-    candidates = Candidates((chain, back, fork, collider), (0.25,) * 4, (0.3, 0.6, 0.45), 5)
-    counts: dict[Values, int] = {
-        (True, True, True): 7,
-        (False, False, False): 5,
-        (True, False, False): 2,
-        (False, True, True): 1,
-    }
-    logs = [learn(candidates, diagram, counts)[0] for diagram in candidates.diagrams]
-    assert logs[:3] == pytest.approx([logs[0]] * 3, abs=1e-12)
-    assert logs[3] < logs[0] - 0.5
 
 
 def test_who_only_sees_is_not_wrong_where_nothing_was_set() -> None:

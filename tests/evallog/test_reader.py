@@ -91,12 +91,6 @@ def test_samples_are_read_in_the_order_of_the_log(solved: Path) -> None:
         assert nested == [outcome.uuid for _, outcome in log.outcomes()]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_older_packing(solved: Path, tmp_path: Path, method: int) -> None:
-    found, _ = ours(rewritten(solved, tmp_path / "a.eval", lambda _, content: content, method))
-    assert found == as_inspect_says(solved)
-
-
 def test_a_remote_log(solved: Path) -> None:
     fsspec.filesystem("memory").pipe("/logs/a.eval", solved.read_bytes())
     found, log = ours("memory://logs/a.eval")

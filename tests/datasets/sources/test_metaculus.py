@@ -84,7 +84,7 @@ class Metaculus:
 
     def read(self, *posts: dict[str, Any], **options: Any) -> Counted:
         self.posts = list(posts)
-        return read(metaculus, **{"permission": True} | self.access | options)
+        return read(metaculus, **self.access | {"permission": True} | options)
 
 
 @pytest.fixture

@@ -77,7 +77,8 @@ class Polymarket:
 
     def read(self, *markets: dict[str, Any], **options: Any) -> Counted:
         self.markets = list(markets)
-        return read(polymarket, **{"ended_from": "2026-06-29", "ended_to": "2026-07-01"} | self.addresses | options)
+        days: dict[str, Any] = {"ended_from": "2026-06-29", "ended_to": "2026-07-01"}
+        return read(polymarket, **days | self.addresses | options)
 
     def listed(self) -> list[dict[str, str]]:
         return [request.query for request in self.server.asked if request.path == "/markets/keyset"]
