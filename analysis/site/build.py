@@ -104,15 +104,11 @@ def build(
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else {}
-    linked = [finding for finding in findings if not finding.empty]
-    menu = [
-        ("Overview", "index.html"),
-        *((finding.name.replace("_", " "), f"{finding.name}.html") for finding in linked),
-    ]
+    entries = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
+    menu = [("Overview", "index.html"), *entries]
     footer = f"Written by truthgym report from {evals.place}."
-    overview = _overview(evals, findings, bundle)
-    first = Page("What do these logs say?", "index.html", overview, footer=footer)
-    for page in [first, *(finding.page(footer, scripts) for finding in findings)]:
+    overview = Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)
+    for page in [overview, *(finding.page(footer, scripts) for finding in findings)]:
         (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings
 
