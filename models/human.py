@@ -196,11 +196,7 @@ class HumanAPI(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Show the conversation to the person and return the reply.
-
-        Raises:
-            BadInput: No terminal, the end of standard input, or a journal that cannot be written.
-        """
+        """Show the conversation to the person and return the reply."""
         from truthgym.models.terminal.prompt import Skipped, Stopped  # here: prompt_toolkit takes time to load
 
         name = f"human/{self.model_name}"
@@ -347,14 +343,7 @@ class Reply:
 
 
 class Journal:
-    """The journal file.
-
-    Args:
-        path: Its path, True for the default one, False for no journal.
-
-    Raises:
-        BadInput: `path` is neither, or a folder.
-    """
+    """The journal file: of a path, True for the default one, False for none."""
 
     def __init__(self, path: object = True) -> None:
         if not isinstance(path, bool | str) or path == "":

@@ -95,9 +95,6 @@ async def reply_logprobs(
     probability of "Yes". The model does not think first. The last message is the user's. One model call for all
     replies, or with "elicited" one for each. Without a `method` it is "teacher_forced" where the provider
     can (a local model, a server, a simulated one), otherwise "top_logprobs".
-
-    Raises:
-        BadInput: The provider cannot do what is asked for.
     """
     method = check_method(model, method)
     if method == "elicited":
@@ -127,11 +124,7 @@ async def reply_logprobs(
 
 
 def check_method(model: Model, method: Method | None = None) -> Method:
-    """The method by which a model can give log-probabilities of replies, before anything is spent.
-
-    Raises:
-        BadInput: "teacher_forced" was asked for, and the provider cannot.
-    """
+    """The method by which a model can give log-probabilities of replies, or a BadInput before anything is spent."""
     able = _back_end(model) is not None
     if method == "teacher_forced" and not able:
         raise BadInput(
@@ -227,12 +220,9 @@ class TokenBelief:
 async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) -> tuple[str | None, str | None]:
     """Send a request, which ends with `LETTERS`, in both forms, A = Yes and A = No. Two model calls of one token each.
 
-    Returns:
-        The probabilities of A and B as JSON, for `token_belief`: those with A = Yes, then those with A = No. Or None
-        and the reason: the model refused, or the conversation is longer than its context.
-
-    Raises:
-        BadInput: The model's provider gives no log-probabilities. The second form is then not sent.
+    Returns the probabilities of A and B as JSON, for `token_belief`: those with A = Yes, then those with A = No. Or
+    None and the reason: the model refused, or the conversation is longer than its context. If the model's provider
+    gives no log-probabilities, the second form is not sent.
     """
     masses = []
     model, off = without_thinking(model)

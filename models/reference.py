@@ -94,11 +94,6 @@ class ReferenceAPI(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Reply to a conversation.
-
-        Raises:
-            BadInput: The conversation does not contain the question that is worked on, or no message has an epoch.
-        """
         talk = Conversation.of(input, tools, tool_choice != "none")
         reply = self.agent.reply(talk)
         name = f"reference/{self.model_name} (simulated)"

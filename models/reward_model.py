@@ -321,13 +321,7 @@ def penalised(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean over the members minus `penalty` times their standard deviation, at most `ceiling`; and the deviation.
 
-    Args:
-        rewards: Members x replies.
-        penalty: At least 0.
-        ceiling: None for none.
-
-    Returns:
-        Rewards and standard deviations (n - 1) of the replies; a single member's deviation is NaN.
+    Rewards are members x replies. The deviation (n - 1) of a single member is NaN.
 
     >>> penalised(np.array([[1.0], [3.0]]), penalty=0.5)[0].round(3)
     array([1.293])

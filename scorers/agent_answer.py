@@ -143,13 +143,7 @@ def is_decided(question: AgentQuestion, calls: Sequence[Call]) -> bool:
 
 
 def process_score(question: AgentQuestion, calls: Sequence[Call], oracle: int) -> float:
-    """The process score, in [0, 1], as in `agent_answer`.
-
-    Args:
-        question: The question.
-        calls: All calls, in order.
-        oracle: The number of calls of the oracle.
-    """
+    """The process score, in [0, 1], as in `agent_answer`, of all calls in order and the number of the oracle's."""
     if not calls:
         return 0.0
     chain = next((chain for chain in question.chains if question.missing in chain), question.needs)

@@ -37,13 +37,10 @@ def contrasts(context: ArrayLike, null: ArrayLike, base: ArrayLike) -> dict[str,
 
 
 def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float]:
-    """What one trial says.
+    """What one trial says: by "conditional_only" `context` alone is its estimate, else `context` minus `null`.
 
-    Args:
-        result: `context`, `null` and `base`: the log-probability (or rating) of the answer with the evaluated model's
-            answers, with its answers to other questions, and without. An arm that is missing is NaN. `count`: the
-            answer's tokens.
-        scoring: "conditional_only" has `context` alone as its estimate, the others `context` minus `null`.
+    `context`, `null` and `base` are the log-probability (or rating) of the answer with the evaluated model's answers,
+    with its answers to other questions, and without. An arm that is missing is NaN. `count` is the answer's tokens.
     """
     values = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
     if scoring == "conditional_only":
@@ -208,11 +205,7 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
 
 @cache
 def attached(results: str) -> dict[str, Score]:
-    """The scores of a log of `truthgym/mutual_prediction`, by the samples whose answers they are of.
-
-    Raises:
-        BadInput: It cannot be read, did not finish, or is of another task.
-    """
+    """The scores of a log of `truthgym/mutual_prediction`, by the samples whose answers they are of."""
     try:
         log = read_eval_log(results, exclude_fields={"events", "attachments", "messages"})
     except Exception as error:  # Inspect passes on errors of file systems and parsers

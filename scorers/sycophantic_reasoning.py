@@ -193,11 +193,7 @@ def sycophantic_reasoning(
 
 
 def parse_metrics(metric: str | Sequence[str]) -> list[str]:
-    """The names in `metric`, in the order of `METRICS`.
-
-    Raises:
-        BadInput: No name, or an unknown one.
-    """
+    """The names in `metric`, in the order of `METRICS`."""
     names = set(names_in(metric))
     if not names:
         raise BadInput(f"metric is empty; name at least one of: {', '.join(METRICS)}")

@@ -320,26 +320,16 @@ def _strongest(arms: Mapping[str, Forecast], suffix: str) -> str:
 
 
 def has_observation(evidence: str | None, identity: str, generated: bool) -> bool:
-    """Whether there is an observation about a question, or an investigator to make one.
-
-    Args:
-        evidence: As in `world_uplift`.
-        identity: The question's id.
-        generated: Whether it is a question of a generated world.
-    """
+    """Whether there is an observation about a question, of a generated world or not, or an investigator to make one."""
     if evidence in ("outcome", "investigator") or (evidence is None and generated):
         return True
     return identity in read_evidence(evidence or "bundled")
 
 
 def forecasting_model(only_model: bool) -> Model:
-    """The model in the role `forecaster`, which can give the log-probability of a given text.
+    """The model in the role `forecaster`, which must be able to give the log-probability of a given text.
 
-    Args:
-        only_model: Whether the evaluated model forecasts if no model has the role: it answers nothing itself.
-
-    Raises:
-        BadInput: No model has the role, or it cannot.
+    With `only_model` it is the evaluated model if no model has the role: it answers nothing itself.
     """
     bound = "forecaster" in model_roles() or not only_model
     model = required_model("forecaster", alone=True) if bound else get_model()

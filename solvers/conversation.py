@@ -97,14 +97,9 @@ class Conversation:
     async def generate(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
         """Generate one reply and return its text, without a thought. One model call, unless the model uses tools.
 
-        Args:
-            kind: Kind of the reply's step. A thought before it is `reasoning`, or `auxiliary` if `kind` is.
-            name: Name of a transcript span for this step, or None if it is the solver's only step.
-            trainable: Whether training may use the reply.
-
-        Raises:
-            EndedEarly: The model refused, ran out of context, gave an empty answer, or returned neither text nor
-                reasoning.
+        A thought before the reply is `reasoning`, or `auxiliary` if `kind` is. `name` is that of a transcript span for
+        this step, or None if it is the solver's only step. Ends early if the model refused, ran out of context, gave an
+        empty answer, or returned neither text nor reasoning.
         """
         model, messages = get_model(), list(self.state.messages)
         if exceeds_context(model, messages):
@@ -137,9 +132,6 @@ class Conversation:
         """Let a solver with its own model calls and tools continue until its answer, which is its last message.
 
         If a limit or an error interrupts it, its messages so far are recorded as reasoning.
-
-        Raises:
-            EndedEarly: It came to no answer.
         """
         earlier_ids = {message.id for message in self.state.messages}
         try:

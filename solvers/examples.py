@@ -67,15 +67,9 @@ class Example(BaseModel, frozen=True):
 def read_examples(source: str, score: str) -> list[Example]:
     """Read all scored trajectories of a log (.eval or .json) or all rows of a file (.jsonl).
 
-    Of a log, samples are skipped that failed, have no answer, or have no number for the score; of a log of
-    `truthgym/sycophancy`, also those with a stated opinion.
-
-    Args:
-        source: Path of the log or file.
-        score: For a log: a key of a scorer's values, such as "brier_score", or the name of a scorer with one number.
-
-    Raises:
-        BadInput: The file does not exist or cannot be read, or no trajectory in it has the score.
+    Of a log, samples are skipped that failed, have no answer, or have no number for the score, which is a key of a
+    scorer's values or the name of a scorer with one number; of a log of `truthgym/sycophancy`, also those with a stated
+    opinion.
     """
     if source.endswith(".jsonl"):
         rows = [_of_row(where, row) for where, row in read_rows(Path(source))]
@@ -104,9 +98,6 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
 
     The best are the smaller of `count` and `share` of all (at least 1). If several of them belong to one question, one
     is drawn. Trajectories of the test split are never selected.
-
-    Raises:
-        BadInput: All examples are of the test split.
     """
     allowed = [example for example in examples if example.split != "test"]
     if not allowed:

@@ -23,11 +23,7 @@ PRESETS = {
 
 
 def system_message(system_prompt: str | None) -> str | None:
-    """The text of a system prompt given by name or as text, or None for no system message.
-
-    Raises:
-        BadInput: It is empty, or a single word close to a preset's name.
-    """
+    """The text of a system prompt given by name or as text, or None for no system message."""
     if system_prompt is None or system_prompt in PRESETS:
         return PRESETS.get(system_prompt or "none")
     if not system_prompt.strip():

@@ -44,15 +44,9 @@ def required_server(model: Model) -> None:
 
 
 def required_model(role: str, solver: str | None = None, alone: bool = False) -> Model:
-    """The model bound to a role. Never falls back to the evaluated model.
+    """The model bound to a role, the first of several unless it takes one `alone`. Never the evaluated model instead.
 
-    Args:
-        role: The role.
-        solver: The solver that needs the model, for the error. None stands for a scorer.
-        alone: Whether the role takes exactly one model. Otherwise the first of several is returned.
-
-    Raises:
-        BadInput: No model has the role, several have it although it takes one, or one model has it twice.
+    `solver` is the one that needs the model, for the error; None stands for a scorer.
     """
     bound = model_roles().get(role)
     several = bound if isinstance(bound, list) else []
@@ -112,12 +106,7 @@ TRUSTED = (
 def required_sandbox(who: str = "A grader of this task", remedy: str = TRUSTED) -> None:
     """Refuse to run an untrusted program unless the sample has a sandbox that isolates it.
 
-    Args:
-        who: What would run the program, for the error.
-        remedy: What to do, for the error.
-
-    Raises:
-        BadInput: The sample has no sandbox, or has Inspect's `local` one, which is a folder on this machine.
+    Inspect's `local` one does not: it is a folder on this machine. `who` would run the program, as the error says.
     """
     try:
         place = sandbox()

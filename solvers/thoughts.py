@@ -22,7 +22,7 @@ TAG_IN_JSON = re.compile(
 
 
 def split_thought(text: str) -> tuple[str, str | None]:
-    r"""Separate a reply from the thought before it.
+    r"""The thought before a reply, without its tags, and the text after the last closing tag, None in a thought.
 
     The opening tag may be missing: some chat templates write it at the end of the prompt.
 
@@ -30,13 +30,6 @@ def split_thought(text: str) -> tuple[str, str | None]:
     ('Red, 60%?', 'Blue.')
     >>> split_thought("[THINK]Red, 60%")
     ('Red, 60%', None)
-
-    Args:
-        text: What a model wrote.
-
-    Returns:
-        The thought without its tags, empty if there is none; and the text after the last closing tag, or None if a
-        thought has no end.
     """
     begin = max((match.start() for match in OPENING.finditer(text)), default=-1)
     end, after = max((match.span() for match in CLOSING.finditer(text)), default=(-1, -1))
