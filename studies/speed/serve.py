@@ -36,8 +36,6 @@ CHAT = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
 IN_FLIGHT = 100
 RULES: dict[str, tuple[float, Callable[[int, random.Random], float]]] = {
     "/get_reward": (5, lambda _, draw: 1.0),  # OpenRLHF
-    "/classify": (16, lambda n, draw: min(2.0**n, 30)),  # verl; a 4xx is never tried again
-    "/v1/embeddings": (16, lambda n, draw: min(2.0**n, 30)),
     "/remote_rm": (10, lambda n, draw: min(2.0**n, 30) + draw.random()),  # slime
     "/score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),  # truthgym.training.served_rewards
     "/batch_score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),
@@ -100,21 +98,16 @@ def start(command: list[str], url: str, **environment: str) -> "subprocess.Popen
 def request_of(numbers: list[int], draw: random.Random) -> tuple[str, Any]:
     """A request of one of the doors for replies with these numbers."""
     replies = [f"Number {number}. So it is." for number in numbers]
-    if len(replies) > 1:
-        kind = draw.choice(["/batch_score", "/get_reward", "/classify"])
-    else:
-        kind = draw.choice(["/score", "/get_reward", "/classify", "/v1/embeddings", "/remote_rm"])
+    kind = draw.choice(["/batch_score", "/get_reward"] if len(replies) > 1 else ["/score", "/get_reward", "/remote_rm"])
     items = [{"prompt": "Which?", "response": reply} for reply in replies]
     match kind:
         case "/batch_score":
             return kind, {"items": items}
         case "/score":
             return kind, items[0]
-        case "/get_reward":
-            return kind, {"query": [CHAT + reply for reply in replies], "prompts": [CHAT] * len(replies)}
         case "/remote_rm":
             return kind, {**items[0], "label": ""}
-    return kind, {"input": [CHAT + reply for reply in replies]}
+    return kind, {"query": [CHAT + reply for reply in replies], "prompts": [CHAT] * len(replies)}
 
 
 def rewards_in(path: str, answer: Any) -> list[float | None]:  # noqa: ANN401
@@ -123,13 +116,9 @@ def rewards_in(path: str, answer: Any) -> list[float | None]:  # noqa: ANN401
             return [result["reward"] for result in answer["results"]]
         case "/score":
             return [answer["reward"]]
-        case "/get_reward":
-            return list(answer["rewards"])
         case "/remote_rm":
             return [answer]
-        case "/classify":
-            return [row["probs"][-1] for row in answer["data"]]
-    return [row["embedding"][-1] for row in answer["data"]]
+    return list(answer["rewards"])
 
 
 async def ask(http: httpx.AsyncClient, numbers: list[int], draw: random.Random, count: Counter[str]) -> None:
@@ -153,8 +142,6 @@ async def ask(http: httpx.AsyncClient, numbers: list[int], draw: random.Random, 
                 count["items"] += len(rewards)
                 count["misplaced"] += rewards != expected
                 return
-        if path in ("/classify", "/v1/embeddings") and status.startswith("4"):
-            break
         await asyncio.sleep(wait(n, draw))
         n += 1
     count[f"lost {path}"] += 1
@@ -190,7 +177,7 @@ def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
 def run(part: str, requests: list[list[int]], seconds: float, kill_every: float, folder: Path, seed: int) -> None:
     """One part: start both processes, send everything, and print what came of it."""
     judge_port, port = free_port(), free_port()
-    command = [__file__, "--judge", str(judge_port), "--seconds", str(seconds)]
+    command = ["-m", "studies.speed.serve", "--judge", str(judge_port), "--seconds", str(seconds)]
     upstream = {"process": start(command, f"http://127.0.0.1:{judge_port}/")}
     url, log = f"http://127.0.0.1:{port}", folder / f"{part}.jsonl"
     serve = ["-m", "truthgym.cli.main", "serve", "--scorer", "rubric", "-S", f"rubric={artifact(folder)}"]
