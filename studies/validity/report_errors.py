@@ -245,18 +245,14 @@ def texts(frame: pd.DataFrame) -> dict[str, str]:
     return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | {"reports": reports}
 
 
-def wilson(share: float, runs: int) -> float:
-    """Upper end of Wilson's 95 % interval of a share of so many runs."""
-    z = 1.96
-    half = z * np.sqrt(share * (1 - share) / runs + z**2 / (4 * runs**2))
-    return float((share + z**2 / (2 * runs) + half) / (1 + z**2 / runs))
-
-
 def _convictions(frame: pd.DataFrame) -> dict[str, str]:
+    from statsmodels.stats.proportion import proportion_confint
+
     lines = []
     bayes = frame[frame["kind"].isin(["mean", "errors"])]
     for ending, truth in TRUTHS.items():
-        share, upper = bayes[f"convicted{ending}"], bayes[f"convicted{ending}"].map(lambda s: wilson(s, _runs(frame)))
+        share = bayes[f"convicted{ending}"]
+        upper = proportion_confint(share * bayes["runs"], bayes["runs"], method="wilson")[1]
         every = bayes.assign(share=bayes[f"entrenched{ending}"] + bayes[f"over-correcting{ending}"])
         missed = bayes[(share > MOST_CONVICTED) | (upper > MOST_CONVICTED_UPPER)]
         lines.append(
@@ -330,7 +326,3 @@ def _list(frame: pd.DataFrame, figure: str) -> str:
 def _largest(frame: pd.DataFrame, figure: str) -> str:
     row = frame.iloc[int(frame[figure].argmax())]
     return f"{row[figure]:.3f} ({row['world']}, n = {row['n']})"
-
-
-def _runs(frame: pd.DataFrame) -> int:
-    return int(frame["runs"].iloc[0])

@@ -7,6 +7,7 @@ import pytest
 from inspect_ai import eval
 
 from studies.training import agent_sft
+from tests.fixtures import Fails, Says
 from truthgym.tasks.agents import fact_chains
 
 pytest.importorskip("trl")
@@ -75,21 +76,7 @@ def test_the_table_pairs_by_chain() -> None:
     assert line.rstrip(" |").endswith("8")
 
 
-def test_a_run_that_failed_is_no_result(tmp_path: Path) -> None:
-    task = fact_chains(n=1, hops=(1,), paradigms=["fact_chain", "agent_answer"])
-    eval(task, model="reference/oracle", log_dir=str(tmp_path), display="none", solver=failing())
+def test_a_run_that_failed_is_no_result(fails: Fails, says: Says, tmp_path: Path) -> None:
+    fails(fact_chains(n=1, hops=(1,), paradigms=["fact_chain", "agent_answer"]), says(lambda _: str(1 / 0)))
     with pytest.raises(SystemExit, match="status 'error'; remove"):
-        agent_sft.measure(Path("model"), tmp_path, 1)
-
-
-def failing() -> Any:
-    from inspect_ai.solver import solver
-
-    @solver
-    def fails() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
-            raise RuntimeError("out of memory")
-
-        return solve
-
-    return fails()
+        agent_sft.measure(Path("model"), tmp_path / "logs", 1)

@@ -1,7 +1,5 @@
 """The page of reward methods says what its tables hold, and the tables say what was planted."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,10 +68,3 @@ def test_a_beaten_mix_is_not_on_the_front() -> None:
     lines = reward_figures.mixes(pd.DataFrame(rows)).splitlines()[2:6]
     assert ["yes" in line for line in lines] == [False, True, True, False]
     assert lines[3].endswith("| 0 of 2 |")
-
-
-@pytest.mark.parametrize("name", ["ensemble", "rubric"])
-def test_tables_of_studies_can_be_written(name: str) -> None:
-    file = Path(reward_figures.TABLES, f"{name}.csv")
-    text = getattr(reward_figures, name)(pd.read_csv(file, dtype={"penalty": str}))
-    assert "nan" not in text

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from studies.training import smollm2_rewards
-from studies.training.reward_studies import flat, make_replies
 from studies.training.smollm2_rewards import Frozen
 from truthgym.models.agents.quality_markers import MARKERS
 
@@ -41,11 +40,3 @@ def test_a_head_on_states_that_hold_the_quality_orders_replies() -> None:
 @pytest.mark.parametrize(("knows", "ties", "bias", "right"), [(True, 0, 0, 1), (False, 1, 1, 0.5)])
 def test_a_judge_by_its_next_token(knows: bool, ties: float, bias: float, right: float) -> None:
     assert [*figures(smollm2_rewards.judge_rows(Network(knows), 12, 0)).values()][:3] == [ties, bias, right]
-
-
-def test_the_order_of_pairs_is_that_of_their_quality() -> None:
-    groups = make_replies(6, 4, 0, "known")
-    quality = np.array([one.quality for one in flat(groups)])
-    assert smollm2_rewards.in_order(groups, quality).estimate == 1
-    assert smollm2_rewards.in_order(groups, -quality).estimate == 0
-    assert smollm2_rewards.in_order(groups, 0 * quality).estimate == 0.5

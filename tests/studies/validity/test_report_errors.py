@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, texts, wilson, worlds
+from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, texts, worlds
 from truthgym.models.agents.policies import Parameters
 
 WORLD = {world.name: world for world in WORLDS}
@@ -96,13 +96,6 @@ def test_the_table_has_the_shares_of_what_was_said() -> None:
     assert "nan" not in page
     named = found[(found["world"] == "confirming, 0.5") & (found["entrenched"] >= 0.8)]["n"].min()
     assert f"| confirming, 0.5 | 0.481 | {named} |" in page
-
-
-def test_wilsons_bound_is_that_of_statsmodels() -> None:
-    from statsmodels.stats.proportion import proportion_confint
-
-    for count in (0, 40, 400):
-        assert wilson(count / 400, 400) == pytest.approx(proportion_confint(count, 400, method="wilson")[1], abs=1e-5)
 
 
 def row(**changes: Any) -> dict[str, Any]:
