@@ -192,7 +192,7 @@ def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "agent"), zip(ENOUGH, ["entrenched", "neglecting", "entrenched"], strict=True))
+@pytest.mark.parametrize(("mode", "agent"), list(zip(ENOUGH, ["entrenched", "neglecting", "entrenched"], strict=True)))
 def test_the_planted_slope_is_found(reason: Reason, mode: str, agent: str) -> None:
     """Above zero for one that goes on where it stood, below for one that forgets where it stood.
 
