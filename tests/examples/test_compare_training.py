@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from inspect_ai import eval
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
+from inspect_ai.scorer import Score
 
 from examples import compare_training
 from tests.fixtures import QUIET
@@ -63,24 +65,26 @@ def test_a_win_is_closer_to_the_posterior_and_a_tie_is_half_a_win() -> None:
     assert compare_training.win_rate(theirs, mine)[0] == pytest.approx(1 - rate)
 
 
+def answered(folder: Path, n: int, noise: float) -> EvalLog:
+    """What a simulated agent answered on held-out questions."""
+    task, agent = urns(n=n, split="test", paradigms="brier"), {"noise": noise, "seed": 2}
+    done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, **QUIET, log_dir=str(folder))[0]
+    return read_eval_log(done.location)
+
+
 def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     """Of two simulated agents, with the other files of a loop beside their logs: the exact one wins, an answer that
     cannot be read counts as wrong, and KL is the mean difference of log-probabilities."""
-    from inspect_ai.log import read_eval_log, write_eval_log
-
     for arm, noise in (("sft", 0.4), ("dpo", 0.0)):
         folder = tmp_path / "tiny-0" / arm / "1d-held-out"
-        task = urns(n=24, split="test", paradigms="brier")
-        agent = {"noise": noise, "seed": 2}
-        done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, **QUIET, log_dir=str(folder))[0]
-        samples = [str(one.uuid) for one in read_eval_log(done.location).samples or []]
+        log = answered(folder, 24, noise)
+        samples = [str(one.uuid) for one in log.samples or []]
         (folder / "reply_nll.json").write_text(json.dumps({uuid: [2.0, 6] for uuid in samples}))
         nll = 2.5 if arm == "dpo" else 2.0
         (folder / "start_nll.json").write_text(json.dumps({uuid: [nll + 0.2 * (i % 2), 6]
                                                            for i, uuid in enumerate(samples)}))  # fmt: skip
     shutil.copytree(tmp_path / "tiny-0" / "sft" / "1d-held-out", tmp_path / "tiny-0" / "sft" / "0-held-out")
     (tmp_path / "tiny-0" / "dpo-peak.json").write_text("2000000000")
-    log = read_eval_log(done.location)
     assert log.samples
     for sample in log.samples[:6]:  # a quarter of what dpo says is praise that states nothing
         assert sample.scores
@@ -111,15 +115,9 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
 
 def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path) -> None:
     """Its gain is over the start's reward by the same model, and the column of the other reward model is empty."""
-    from inspect_ai.log import read_eval_log, write_eval_log
-    from inspect_ai.scorer import Score
 
     def answer(arm: str, folder: str, noise: float, rewards: float, scale: float) -> None:
-        agent = {"noise": noise, "seed": 2}
-        place = tmp_path / "tiny-0" / arm / folder
-        task = urns(n=12, split="test", paradigms="brier")
-        done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, **QUIET, log_dir=str(place))[0]
-        log = read_eval_log(done.location)
+        log = answered(tmp_path / "tiny-0" / arm / folder, 12, noise)
         for sample in log.samples or []:
             assert sample.scores
             brier = sample.scores["brier"].value["brier_score"]  # type: ignore[index, call-overload]
