@@ -23,6 +23,6 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         return server
 
     yield start
-    for one in running:
-        one.shutdown()
-        one.server_close()
+    for http in running:
+        http.shutdown()
+        http.server_close()

@@ -119,8 +119,8 @@ def testimony(lines: Sequence[str]) -> ReadBack | None:
         at_once = [people.index(read["person"]) if kind.endswith(" named") else None for kind, read in heard]
         later = None
         if traces:
-            one = expression(s.one, fields).finditer(traces[0])
-            traced = {int(report["k"]): people.index(report["person"]) for report in one}
+            reports = expression(s.one, fields).finditer(traces[0])
+            traced = {int(report["k"]): people.index(report["person"]) for report in reports}
             later = [traced.get(k, person) for k, person in enumerate(at_once, start=1)]
         rates = testimonies.Rates(*(int(asked[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
         exact = testimonies.posterior_path(rates, len(people), content, at_once, later)
@@ -163,8 +163,8 @@ def interventions(lines: Sequence[str]) -> ReadBack | None:
 def _query(s: devices.Surface, asked: Fields, called: Sequence[str]) -> Query:
     parts, words = range(len(called)), {"deed": asked["deed"], "question": asked["question"]}
     kinds = (SET, SEE, COUNTERFACTUAL)
-    every = (Query(*one) for one in product(kinds, parts, (False, True), parts))
-    return next(query for query in every if s.deed(query, called) == words)
+    queries = (Query(*fields) for fields in product(kinds, parts, (False, True), parts))
+    return next(query for query in queries if s.deed(query, called) == words)
 
 
 def _stated(s: devices.Surface, asked: Fields, fields: Fields, pieces: Sequence[Fields]) -> ReadBack:

@@ -166,11 +166,11 @@ def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
     kinds = np.array([q.kind for q in known])
     for name in (*KINDS, "all"):
         among = (kinds == name) | (name == "all")
-        row = [expected(one, exact)[among].mean() for one in (exact, naive, last, prior, crowd, base)]
-        assert f"| {name} | {' | '.join(f'{one:.3f}' for one in row)} |" in card
+        row = [expected(stated, exact)[among].mean() for stated in (exact, naive, last, prior, crowd, base)]
+        assert f"| {name} | {' | '.join(f'{score:.3f}' for score in row)} |" in card
         assert row[0] < min(row[1:]), name
-    excess, repeated = (expected(one, exact) - expected(exact, exact) for one in (naive, prior))
-    more, less = ({name: float(one[kinds == name].mean()) for name in KINDS} for one in (excess, repeated))
+    excess, repeated = (expected(stated, exact) - expected(exact, exact) for stated in (naive, prior))
+    more, less = ({name: float(scores[kinds == name].mean()) for name in KINDS} for scores in (excess, repeated))
     ranked = sorted(KINDS, key=lambda name: -more[name])
     text = " ".join(card.split())
     assert f"excess over the exact one is {', '.join(f'{more[name]:.3f} in `{name}`' for name in ranked)}," in text

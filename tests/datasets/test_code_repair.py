@@ -47,7 +47,7 @@ def visits(rows: int, columns: int, moves: str) -> list[list[int]]:
 
 def grouped(words: list[str], groups: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
     every = [*(word for known in (groups or {}).values() for word in known), *words]
-    return {word[0]: [one for one in every if one[0] == word[0]] for word in every}
+    return {word[0]: [other for other in every if other[0] == word[0]] for word in every}
 
 
 def edited(commands: list[list[Any]]) -> list[Any]:
@@ -67,7 +67,7 @@ def edited(commands: list[list[Any]]) -> list[Any]:
 
 def flat(nested: list[Any], levels: int) -> list[Any]:
     for _ in range(levels):
-        nested = [one for item in nested for one in (item if isinstance(item, list) else [item])]
+        nested = [inner for item in nested for inner in (item if isinstance(item, list) else [item])]
     return nested
 
 
@@ -88,7 +88,7 @@ def runs(values: list[int]) -> list[int]:
 def coins(amount: int, values: list[int]) -> int:
     sums, count = {0}, 0
     while amount not in sums and min(sums, default=amount + 1) <= amount and count <= amount:
-        sums, count = {one + value for one in sums for value in values}, count + 1
+        sums, count = {total + value for total in sums for value in values}, count + 1
     return count if amount in sums else -1
 
 
@@ -106,7 +106,7 @@ def order(needs: dict[str, list[str]]) -> list[str]:
 
 
 def route(roads: list[list[Any]], start: str, goal: str) -> float:
-    places = {place for one, other, _ in roads for place in (one, other)} | {start, goal}
+    places = {place for end, other, _ in roads for place in (end, other)} | {start, goal}
     cost = {pair: 0.0 if pair[0] == pair[1] else float("inf") for pair in product(places, repeat=2)}
     for one, other, price in roads:
         cost[one, other] = cost[other, one] = min(price, cost[one, other])
@@ -122,7 +122,7 @@ def breaks(lengths: list[int], width: int) -> int:
         lines = [lengths[a:b] for a, b in zip([0, *at], [*at, len(lengths)], strict=True)]
         free = [width - sum(line) - len(line) + 1 for line in lines]
         if lengths and min(free) >= 0:
-            costs.append(sum(one**2 for one in free[:-1]))
+            costs.append(sum(space**2 for space in free[:-1]))
     return min(costs)
 
 

@@ -86,14 +86,14 @@ def expected(stated: Floats, truth: Floats) -> float:
 def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
     known = [of(item) for item in samples_of("cruxes")]
     exact, naive, prior, base = (
-        np.array(one) for one in zip(*((q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate) for q in known),
+        np.array(part) for part in zip(*((q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate) for q in known),
                                      strict=True)
     )  # fmt: skip
     # A reader of the last round alone takes it for the first: what it says of its reason is the same.
     last = np.array([paths(q.numbers, [None] * len(q.words), q.attacks[-1:], q.replies[-1:], 4)[-1] for q in known])
     floor = np.mean([q.noise_floor for q in known])
     card = (root / "datasets" / "cruxes.md").read_text()
-    row = [expected(one, exact) for one in (exact, naive, last, prior, base)]
+    row = [expected(stated, exact) for stated in (exact, naive, last, prior, base)]
     assert row[0] == pytest.approx(floor)
     assert row[0] < min(row[1:])
-    assert f"| {' | '.join(f'{one:.3f}' for one in row)} |" in card
+    assert f"| {' | '.join(f'{score:.3f}' for score in row)} |" in card

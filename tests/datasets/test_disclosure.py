@@ -13,7 +13,7 @@ from truthgym.datasets.disclosure import DisclosureQuestion, disclosure, show
 def stories(trials: int, shown: int, ahead: int) -> Iterator[tuple[str, tuple[bool, ...], list[bool]]]:
     """Every sequence of trials, with what is shown of it by each rule."""
     for results in product((True, False), repeat=trials):
-        good, bad = [result for result in results if result], [one for one in results if not one]
+        good, bad = [result for result in results if result], [result for result in results if not result]
         made: list[bool] = []
         for one in results:
             made.append(one)

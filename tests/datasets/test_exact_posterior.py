@@ -55,9 +55,9 @@ def renamed(place: World, of: dict[str, str]) -> World:
     def text(old: str) -> str:
         return re.sub(r"\w+", lambda found: of.get(found[0], found[0]), old)
 
-    facts = {(text(a), r): Fact(text(a), r, text(one.object)) for (a, r), one in place.facts.items()}
-    numbers = {text(name): one for name, one in place.numbers.items()}
-    counts = {text(name): one for name, one in place.counts.items()}
+    facts = {(text(a), r): Fact(text(a), r, text(fact.object)) for (a, r), fact in place.facts.items()}
+    numbers = {text(name): value for name, value in place.numbers.items()}
+    counts = {text(name): value for name, value in place.counts.items()}
     records = {text(name): text(record) for name, record in place.records.items()}
     spare = {kind: text(name) for kind, name in place.spare.items()}
     return World({text(name): kind for name, kind in place.kinds.items()}, facts, numbers, records, counts, spare)
@@ -97,7 +97,7 @@ def enumerated_path(question: AgentQuestion, calls: Sequence[Call]) -> list[floa
     mixed = []
     for kind in {place.kinds[row] for row in rows}:
         own = [row for row in rows if place.kinds[row] == kind and row not in question.told]
-        others = [one for one, of in place.kinds.items() if of == kind and one not in (*own, *question.told)]
+        others = [name for name, of in place.kinds.items() if of == kind and name not in (*own, *question.told)]
         mixed.append([place.spare[kind], *own, others[0]])
     weights = []
     for orders in product(*map(permutations, mixed)):

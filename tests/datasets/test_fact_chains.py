@@ -31,8 +31,8 @@ def test_lengths_take_turns_and_a_longer_set_begins_with_the_shorter() -> None:
     chains = [item.metadata_as(ChainQuestion) for item in fact_chains(n=14)]
     assert [len(chain.relations) for chain in chains] == [*HOPS, *HOPS]
     assert [item.id for item in fact_chains(n=3)] == [item.id for item in fact_chains(n=14)][:3]
-    assert {one.split for one in chains} == {"test"}
-    assert len({one.answer for one in chains}) > 10
+    assert {chain.split for chain in chains} == {"test"}
+    assert len({chain.answer for chain in chains}) > 10
     assert fact_chains(n=1, seed=1)[0].input != fact_chains(n=1)[0].input
 
 

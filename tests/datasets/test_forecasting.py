@@ -190,7 +190,7 @@ def test_series_of_a_family_share_an_event_between_two_days() -> None:
 def test_series_that_are_published_late_are_left_out() -> None:
     """FRED publishes these weekly values once a month or 12 days later, and Marignane's stood still."""
     ids = {row["id"] for row in SERIES}
-    assert not [one for one in ids if re.search("wrmfns|wm2ns|cc4wsa|07650", one)]
+    assert not [identity for identity in ids if re.search("wrmfns|wm2ns|cc4wsa|07650", identity)]
 
 
 def test_a_player_who_left_the_ranking_has_fallen() -> None:

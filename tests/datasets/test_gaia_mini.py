@@ -39,11 +39,12 @@ def total(numbers: dict[int, int], text: str) -> int:
 
 def test_the_30_are_ten_of_each_level_with_their_tables(items: list[Any]) -> None:
     known = [item.metadata_as(AgentQuestion) for item in items]
-    assert Counter(one.kind for one in known) == {"level_1": 10, "level_2": 10, "level_3": 10}
-    assert [len(one.attachments) for one in known] == [1, 1, 2] * 10
-    assert {one.split for one in known} == {"test"}
+    assert Counter(question.kind for question in known) == {"level_1": 10, "level_2": 10, "level_3": 10}
+    assert [len(question.attachments) for question in known] == [1, 1, 2] * 10
+    assert {question.split for question in known} == {"test"}
     sources = {
-        kind: [len(one.needs) for one in known if one.kind == kind] for kind in ("level_1", "level_2", "level_3")
+        kind: [len(question.needs) for question in known if question.kind == kind]
+        for kind in ("level_1", "level_2", "level_3")
     }
     assert [(min(counts), max(counts)) for counts in sources.values()] == [(2, 2), (5, 6), (6, 9)]
 
@@ -56,7 +57,9 @@ def test_the_answer_follows_from_the_words(items: list[Any]) -> None:
             end = led_to(place, re.findall(r" of (the .*?) in all", text)[0])
             assert known.answer == str(total(row(place, end), text))
         elif known.kind == "level_2":
-            ends = [led_to(place, one) for one in re.findall(r"\d of (the .*?) with those of (the .*?)\. By", text)[0]]
+            ends = [
+                led_to(place, words) for words in re.findall(r"\d of (the .*?) with those of (the .*?)\. By", text)[0]
+            ]
             larger, smaller = sorted((total(row(place, end), text) for end in ends), reverse=True)
             assert known.answer == str(larger - smaller)
         else:

@@ -61,9 +61,9 @@ def learned_by_hand(known: InterventionsQuestion, kind: str) -> list[Fraction]:
         }
 
         def chance(i: int, values: Values, counts: dict[Values, Fraction], diagram: Any = diagram) -> Fraction:
-            alike = [one for one in every if all(one[j] == values[j] for j in diagram[i])]
-            return sum((counts[one] for one in alike if one[i] == values[i]), Fraction(0)) / sum(
-                (counts[one] for one in alike), Fraction(0)
+            alike = [run for run in every if all(run[j] == values[j] for j in diagram[i])]
+            return sum((counts[run] for run in alike if run[i] == values[i]), Fraction(0)) / sum(
+                (counts[run] for run in alike), Fraction(0)
             )
 
         likelihood = Fraction(weight, 100)
@@ -81,7 +81,7 @@ def learned_by_hand(known: InterventionsQuestion, kind: str) -> list[Fraction]:
                         yes[k] += part
                     else:
                         no[k] += part
-    return [one / (one + other) for one, other in zip(yes, no, strict=True)]
+    return [a / (a + b) for a, b in zip(yes, no, strict=True)]
 
 
 @pytest.mark.parametrize("kind", ["set", "see", "counterfactual"])
@@ -110,7 +110,7 @@ def test_in_which_diagrams_to_set_is_to_see() -> None:
     batch = (((False, False, True), 9), ((False, True, False), 2), ((True, False, False), 1), ((True, True, True), 6))
     for same, diagrams in ((True, ALIKE), (False, UNLIKE)):
         for diagram in diagrams:
-            acts = tuple(tuple(sorted("xyz".index(one) for one in diagram.get(role, ""))) for role in "xyz")
+            acts = tuple(tuple(sorted("xyz".index(part) for part in diagram.get(role, ""))) for role in "xyz")
             candidates = Candidates((acts,), (1.0,), (0.5, 0.5, 0.5), 2.0)
             as_set, as_seen = learned_paths(candidates, Query("set", 0, True, 1), (batch,))
             assert (abs(as_set[-1] - as_seen[-1]) < 1e-12) == same, diagram

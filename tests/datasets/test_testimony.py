@@ -31,7 +31,7 @@ def by_hand(known: TestimonyQuestion, witnesses: int, pieces: int) -> Fraction:
         weight *= math.prod(yes if statement else 1 - yes for statement in statements)
         for behind in product(*sources[: len(said)]):
             right = (statements[witness] == report for witness, report in zip(behind, said, strict=True))
-            total[event] += weight * math.prod(1 - garble if one else garble for one in right)
+            total[event] += weight * math.prod(1 - garble if is_right else garble for is_right in right)
     return total[True] / (total[True] + total[False])
 
 

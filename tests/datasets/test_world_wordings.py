@@ -398,14 +398,14 @@ def test_wordings_of_testimony_and_disclosure(items: Any, kind: Any, sentences: 
 
 @pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
 def test_wordings_of_interventions(surface: object) -> None:
-    [wording] = [one for one in SURFACES if one is surface]
+    [wording] = [known for known in SURFACES if known is surface]
     rules = ("root", "same", "opposite", "both", "either")
     for rule, sentence in MECHANISMS[wording.name].items():
         if rule in rules:
             found = {other: expression(getattr(wording, other), DEVICE).fullmatch(sentence) for other in rules}
             match = found[rule]
             assert match
-            assert [one for one in rules if found[one]] == [rule]
+            assert [name for name in rules if found[name]] == [rule]
             named = {"part": "Elfi", "one": "Bano", "two": "Ulba", "chance": "37" if rule == "root" else "4"}
             assert match.groupdict() == {name: named[name] for name in match.groupdict()}
         else:
@@ -421,8 +421,8 @@ def test_wordings_of_diagrams() -> None:
         called = re.findall(r"([A-Z][a-z]+) \d+%[,.]", text)
         for diagram, weight in zip(known.diagrams, known.weights, strict=True):
             drawn = {f"{called[a]} acts on {called[b]}" for b, acting in enumerate(diagram) for a in acting}
-            told = [one.split(", ") for one in re.findall(rf"[:;] ([^:;]+) \({weight}%\)", text)]
-            assert drawn in [set(one) for one in told]
+            told = [edges.split(", ") for edges in re.findall(rf"[:;] ([^:;]+) \({weight}%\)", text)]
+            assert drawn in [set(edges) for edges in told]
         assert f"{called[0]} {known.shares[0]}%" in text
         assert f"parameters {known.strength}qs and {known.strength}q(1 - s)" in text
 

@@ -108,7 +108,7 @@ def test_every_answer_has_its_trial(peers: EvalLog) -> None:
 
 def test_the_numbers_are_those_of_the_requests(peers: EvalLog) -> None:
     """By Bayes' rule with one shown answer: each type's share, its accuracy, and the predictor's own belief."""
-    sample = next(one for one in samples(peers) if one.metadata["source"] == "mockllm/expert")
+    sample = next(sample for sample in samples(peers) if sample.metadata["source"] == "mockllm/expert")
     (trial,) = sample.store["MutualPrediction:results"]
     (drawn,) = sample.metadata["trials"]
     p = belief(drawn["question"], Parameters())
@@ -156,9 +156,9 @@ def test_the_result_is_attached_to_the_answers(logs: Path, peers: EvalLog) -> No
     values = [sample.scores["mutual_predictability"] for sample in done.samples or [] if sample.scores]
     assert len(values) == N
     scored = [value for value in values if not math.isnan(value.value["mutual_predictability"])]  # type: ignore[call-overload,index,arg-type]
-    of_expert = [one for one in samples(peers) if one.metadata["source"] == "mockllm/expert"]
+    of_expert = [sample for sample in samples(peers) if sample.metadata["source"] == "mockllm/expert"]
     assert len(scored) == len(of_expert)
-    unread = next(one for one in values if one not in scored)
+    unread = next(score for score in values if score not in scored)
     assert "It is not in" in (unread.metadata or {})["reason"]
 
 
@@ -270,11 +270,11 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
     assert log.status == "success", log.error
     assert len(calls) == 3 * (n - len(done)), "what was finished is not asked again"
-    found = {one.id: one for one in samples(log)}
+    found = {sample.id: sample for sample in samples(log)}
     assert len(found) == n
     assert {name: found[name].uuid for name in done} == done
-    whole = {one.id: score_of(one, "mutual_predictability").value for one in samples(peers)}
-    assert {name: score_of(one, "mutual_predictability").value for name, one in found.items()} == {
+    whole = {sample.id: score_of(sample, "mutual_predictability").value for sample in samples(peers)}
+    assert {name: score_of(sample, "mutual_predictability").value for name, sample in found.items()} == {
         name: whole[name] for name in found
     }, "as without a kill"
 

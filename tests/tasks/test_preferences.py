@@ -111,7 +111,7 @@ def test_a_judge_does_not_win_by_abstaining() -> None:
     def figures(right: int, wrong: int) -> dict[str, float]:
         sides = [(0.9, 0.1)] * right + [(0.1, 0.9)] * wrong + [(0.5, 0.5)] * (100 - right - wrong)
         found = [label_of(pair, {"given": p, "swapped": q, "vendor": "x"}) for p, q in sides]
-        return summarise([SampleScore(score=one, sample_id=str(i)) for i, one in enumerate(found)])
+        return summarise([SampleScore(score=score, sample_id=str(i)) for i, score in enumerate(found)])
 
     assert figures(5, 0)["accuracy"] == pytest.approx(0.05 + 0.95 / 2)
     assert figures(80, 20)["accuracy"] == pytest.approx(0.8)
@@ -152,7 +152,7 @@ def pairs(path: Path) -> list[Any]:
 
 def test_the_task_records_what_the_judge_says_of_each_pair(labels: Path) -> None:
     planted = Parameters(accuracy=0.8, position=0.2)
-    principles = "\n".join(f"{i}. {one.principle}" for i, one in enumerate(constitution(), start=1))
+    principles = "\n".join(f"{i}. {row.principle}" for i, row in enumerate(constitution(), start=1))
     samples = pairs(labels)
     assert len(samples) == N
     for sample in samples:

@@ -125,10 +125,10 @@ def test_a_killed_run_is_resumed_and_nothing_is_lost(
     calls = count_calls(monkeypatch)
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
     assert log.status == "success", log.error
-    found = {one.id: one for one in samples(log)}
+    found = {sample.id: sample for sample in samples(log)}
     assert len(calls) == calls_each * (len(found) - len(done)), "what was finished is not asked again"
     assert {name: found[name].uuid for name in done} == done
-    whole = {one.id: score_of(one, "world_uplift").value for one in samples(scored)}
+    whole = {sample.id: score_of(sample, "world_uplift").value for sample in samples(scored)}
     scores = {name: score_of(item, "world_uplift").value for name, item in found.items()}
     assert scores == {name: whole[name] for name in found}, "as without a kill"
 

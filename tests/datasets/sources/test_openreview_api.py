@@ -72,7 +72,7 @@ def test_the_prose_of_a_review_is_evidence_and_its_marks_are_not() -> None:
     assert text.startswith("Summary: The paper trains a small network")
     assert "Strengths: 1. It is clearly written" in text, "a numbered list is no mark"
     assert [part.split(":")[0] for part in text.split("\n\n")] == ["Summary", "Strengths", "Weaknesses", "Questions"]
-    assert not [given for given in ("threshold", "confident", "good", "ethics", "Yes") if given in text]
+    assert not [word for word in ("threshold", "confident", "good", "ethics", "Yes") if word in text]
 
 
 def test_marks_stand_first_where_they_are_asked_for_and_a_review_without_prose_is_none() -> None:
