@@ -259,12 +259,12 @@ def test_csv_and_parquet_give_the_questions_of_jsonl(tmp_path: Path) -> None:
     for name in ("mine.csv", "mine.parquet"):
         other = questions(str(tmp_path / name))
         assert list(other.dataset) == list(jsonl.dataset)
-    (tmp_path / "mine.csv").write_text("id,question,target,crowd\nbus-0,Late?,no,70\nbus-1,Late?,1,no idea\n")
+    (tmp_path / "mine.csv").write_text("id,question,target,crowd\nbus-0,Late?,no,70\nbus-1,Late?,perhaps,no idea\n")
     with pytest.raises(BadInput) as error:
         questions(str(tmp_path / "mine.csv"))
     first, second = str(error.value).splitlines()
     assert first == "mine.csv line 2: the field `crowd`: 70.0 is not a probability; write 0.7"
-    assert all(part in second for part in ("line 3", "`target`: '1'", "`crowd`: 'no idea' is not a probability"))
+    assert all(part in second for part in ("line 3", "`target`: 'perhaps'", "`crowd`: 'no idea' is not a probability"))
 
 
 def own_task(**metadata: Any) -> Task:
