@@ -18,14 +18,11 @@ TASKS = {"truthgym/urns": ["brier"], "truthgym/sycophancy": ["sycophantic_reason
 GRPO = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
 RLOO = {"normalize_advantages": False, "reward_clip_range": None}
 IMPROPER: list[dict[str, Any]] = [
-    GRPO | {"scale_rewards": "group"},
-    GRPO | {"scale_rewards": True},
-    GRPO | {"scale_rewards": "batch"},
+    *(GRPO | {"scale_rewards": scale} for scale in ("group", True, "batch")),
     GRPO | {"multi_objective_aggregation": "normalize_then_sum"},
     RLOO | {"normalize_advantages": True},
     RLOO | {"reward_clip_range": (-0.5, 0.0)},
 ]
-NAMES = ["group", "true", "batch", "normalize-then-sum", "advantages", "clip"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,6 @@ NAMES = ["group", "true", "batch", "normalize-then-sum", "advantages", "clip"]
         (["martingale/change:highest"], URNS, ["martingale/change:highest"]),
         (["truthgym.training.trl_rewards.shorter"], URNS, ["truthgym.training.trl_rewards.shorter"]),
     ],
-    ids=["brier", "shared-brier", "only", "shared", "graded", "ours", "key", "package", "direction", "function"],
 )
 def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], resolved: list[str]) -> None:
     assert [reward.name for reward in resolve_rewards(names, scorers)] == resolved
@@ -66,9 +62,7 @@ def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], resolv
         (["consistency"], {"s": ["sycophantic_reasoning"]}, "consistency is maximised"),
         (["gone.py:f"], URNS, "cannot be loaded"),
     ],
-    ids=["unknown", "missing", "consistency", "not-all", "no-score", "end", "wrong", "wrong-key", "twice", "text",
-         "none", "several", "alone", "file"],
-)  # fmt: skip
+)
 def test_names_that_cannot_be_used(names: Any, scorers: dict[str, list[str]], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         resolve_rewards(names, scorers)
@@ -104,7 +98,7 @@ def test_what_is_trained_for_is_what_is_measured(run: Run) -> None:
     assert sum(earned) / 24 > 0  # a Bayesian learns from evidence
 
 
-@pytest.mark.parametrize("options", IMPROPER, ids=NAMES)
+@pytest.mark.parametrize("options", IMPROPER, ids=str)
 @pytest.mark.parametrize("reward", ["brier", "log_score", "spherical"])
 def test_a_proper_reward_is_not_scaled_unless_the_user_says_so(reward: str, options: dict[str, Any]) -> None:
     rewards, arguments = resolve_rewards(["format", reward], TASKS), SimpleNamespace(**options)
@@ -124,11 +118,8 @@ def test_trls_own_defaults_are_what_the_guard_takes_them_for() -> None:
     """Options that it looks for are there, and GRPO's default is the one that it refuses."""
     trl = pytest.importorskip("trl")
     grpo, rloo = trl.GRPOConfig(bf16=False), trl.RLOOConfig(bf16=False)
-    assert [name for name in IMPROPER_OPTIONS if hasattr(grpo, name)] == [
-        "scale_rewards",
-        "multi_objective_aggregation",
-    ]
-    assert [name for name in IMPROPER_OPTIONS if hasattr(rloo, name)] == ["normalize_advantages", "reward_clip_range"]
+    for options, ours in ((grpo, GRPO), (rloo, RLOO)):
+        assert [name for name in IMPROPER_OPTIONS if hasattr(options, name)] == [*ours]
     rewards = resolve_rewards([], {"truthgym/urns": ["brier"]})
     with pytest.raises(BadInput, match="--scale_rewards group"):
         check_scaling(rewards, grpo, allowed=False)
@@ -144,7 +135,6 @@ def test_trls_own_defaults_are_what_the_guard_takes_them_for() -> None:
         (["brier", "format"], [-1.0, 1.0], "brier would reward being wrong"),
         (["consistency", "brier"], [1.0, 0.0], "consistency is maximised"),
     ],
-    ids=["number", "nan", "negative", "consistency-alone"],
 )
 def test_weights_that_cannot_be_meant(names: list[str], weights: list[float], words: str) -> None:
     rewards = resolve_rewards(names, {"truthgym/sycophancy": ["sycophantic_reasoning"]})

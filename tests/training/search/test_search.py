@@ -192,23 +192,12 @@ def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
     assert ties > own_ties
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: data["prompts"].pop(), "prompts"),
-        (lambda data: data["prompts"][1].update(prompt_id=data["prompts"][0]["prompt_id"]), "two prompts have one id"),
-    ],
-    ids=["field", "twice"],
-)
-def test_bad_prompts_are_one_message(tmp_path: Path, change: Any, message: str) -> None:
-    data = bundled(prompts=2).model_dump(mode="json")
-    change(data)
-    (tmp_path / "bad.json").write_text(json.dumps(data))
-    with pytest.raises(BadInput, match=message):
-        read_prompts(str(tmp_path / "bad.json"))
-
-
-def test_bad_options_are_one_message() -> None:
+def test_bad_prompts_and_options_are_one_message(tmp_path: Path) -> None:
+    first, second = bundled(prompts=2).prompts
+    for prompts, message in (([first], "prompts"), ([first, second.model_copy(update={"prompt_id": first.prompt_id})],
+                                                    "two prompts have one id")):  # fmt: skip
+        with pytest.raises(BadInput, match=message):
+            read_prompts(write(tmp_path, prompts))
     for options, message in (
         ({"selection": "best", "survival": 2.0}, "survival=2.0.*selection='best'"),
         ({"judge": "{model_args: {}}"}, "names no model"),
