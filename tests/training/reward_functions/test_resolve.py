@@ -15,7 +15,7 @@ from truthgym.training.reward_functions.rollout import Rollout
 
 URNS = {"truthgym/urns": ["brier", "martingale"]}
 TASKS = {"truthgym/urns": ["brier"], "truthgym/sycophancy": ["sycophantic_reasoning"]}
-GRPO = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+GRPO: dict[str, Any] = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
 RLOO = {"normalize_advantages": False, "reward_clip_range": None}
 IMPROPER: list[dict[str, Any]] = [
     *(GRPO | {"scale_rewards": scale} for scale in ("group", True, "batch")),

@@ -177,8 +177,8 @@ def test_a_killed_run_goes_on_where_it_was(
                 os.kill(os.getpid(), signal.SIGKILL)
             return (update if place == "update" else sample)(self, *arguments)
 
-        patched = (Trainer, "training_step") if place == "update" else (LocalEngine, "__call__")
-        monkeypatch.setattr(*patched, dies)  # in this process alone
+        patched: tuple[Any, str] = (Trainer, "training_step") if place == "update" else (LocalEngine, "__call__")
+        monkeypatch.setattr(patched[0], patched[1], dies)  # in this process alone
         train(method, **options)
 
     for place, step in kills:
