@@ -19,7 +19,7 @@ from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, t
 from truthgym.scorers.beliefs.answer import CUT_SHORT, required_proposition
 from truthgym.scorers.beliefs.parsing import read_beliefs
 from truthgym.scorers.beliefs.reader import LIST, PERCENT, Replies
-from truthgym.scorers.beliefs.record import Belief, recorded_replies
+from truthgym.scorers.beliefs.record import AnswerFormat, Belief, recorded_replies
 from truthgym.scorers.beliefs.transcript import as_json, as_text, branch, turns_of
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end, user_message
@@ -241,11 +241,13 @@ class _Elicitation:
         reply = await self._reply(stage, elicitor, context, saw_reasoning, messages, model)
         if elicitor == "token":
             return _by_token(replace(reply, answer_format="letter"))
-        model, config = (
-            (None, None) if self.any_model else without_thinking(model) if elicitor == "self" else (model, None)
-        )
+        config = None
+        if model and elicitor == "self":
+            model, config = without_thinking(model)
         reply = replace(reply, answer_format="percent")
-        return await self.replies.read(reply, self.proposition, model, messages or [], config)
+        return await self.replies.read(
+            reply, self.proposition, None if self.any_model else model, messages or [], config
+        )
 
     async def _reply(
         self,
@@ -284,7 +286,7 @@ class _Elicitation:
         # A judge may think. The model itself is asked for what it believes, not to reason on.
         itself = elicitor == "self" or stage == "view"
         model, config = without_thinking(model) if itself else (model, None)
-        answer_format = "percent" if stage not in ("view", "all") else None
+        answer_format: AnswerFormat | None = "percent" if stage not in ("view", "all") else None
         return await self.replies.ask(replace(belief, answer_format=answer_format), model, messages, name, config)
 
 

@@ -106,18 +106,14 @@ class Replies:
         value = read_belief(belief.raw, decimal=belief.answer_format == "decimal", cut_off=bool(belief.reason))
         if value is not None or belief.raw is None:
             return replace(belief, value=value, reason=belief.reason if value is None else None)
-        whole = belief.reason is None
+        readable = belief.reason is None and bool(belief.raw.strip())
         unread = belief.reason or f"No single probability could be read in the reply: {beginning(belief.raw)!r}"
         belief = replace(belief, reason=unread)
         repaired = await self.repaired(belief, model, messages, config)
         value = read_belief(repaired.repaired, decimal=belief.answer_format == "decimal")
         if value is not None:
             return replace(repaired, value=value, reason=None)
-        return (
-            await self.read_by_model(repaired, proposition)
-            if self.by_model and whole and belief.raw.strip()
-            else repaired
-        )
+        return await self.read_by_model(repaired, proposition) if self.by_model and readable else repaired
 
     async def repaired(
         self,

@@ -119,8 +119,8 @@ def testimony(lines: Sequence[str]) -> ReadBack | None:
         at_once = [people.index(read["person"]) if kind.endswith(" named") else None for kind, read in heard]
         later = None
         if traces:
-            reports = expression(s.one, fields).finditer(traces[0])
-            traced = {int(report["k"]): people.index(report["person"]) for report in reports}
+            repeated = expression(s.one, fields).finditer(traces[0])
+            traced = {int(report["k"]): people.index(report["person"]) for report in repeated}
             later = [traced.get(k, person) for k, person in enumerate(at_once, start=1)]
         rates = testimonies.Rates(*(int(asked[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
         exact = testimonies.posterior_path(rates, len(people), content, at_once, later)

@@ -36,10 +36,13 @@ def test_lengths_take_turns_and_a_longer_set_begins_with_the_shorter() -> None:
     assert fact_chains(n=1, seed=1)[0].input != fact_chains(n=1)[0].input
 
 
+BAD_HOPS: list[Any] = [0, 17, "2,x", [], "1.5"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        *(({"hops": hops}, "give whole numbers from 1 to 16") for hops in (0, 17, "2,x", [], "1.5")),
+        *[({"hops": hops}, "give whole numbers from 1 to 16") for hops in BAD_HOPS],
         ({"n": 0}, "n=0 cannot be used"),
         ({"split": "tset"}, "'test'"),
     ],

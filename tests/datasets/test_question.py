@@ -58,13 +58,16 @@ def test_brackets_in_a_message_are_not_markup() -> None:
     assert render(str(error.message)).plain == str(error)
 
 
+OUTCOMES: dict[float | None, list[Any]] = {
+    1.0: ["yes", "Yes", " YES ", "True", "TRUE", True, "1", 1, 1.0, "1.0", np.True_, "y", "Y"],
+    0.0: ["no", "NO", " No\n", "False", False, "0", 0, np.int64(0), "n", "N"],
+    None: ["", " ", None, "maybe", "yes.", "2", 42, 0.5, [], "ye"],
+}
+
+
 @pytest.mark.parametrize(
-    ("target", "outcome"),
-    [*((word, 1.0) for word in ("yes", "Yes", " YES ", "True", "TRUE", True, "1", 1, 1.0, "1.0", np.True_, "y", "Y")),
-     *((word, 0.0) for word in ("no", "NO", " No\n", "False", False, "0", 0, np.int64(0), "n", "N")),
-     *((word, None) for word in ("", " ", None, "maybe", "yes.", "2", 42, 0.5, [], "ye")),
-    ],
-)  # fmt: skip
+    ("target", "outcome"), [(target, outcome) for outcome, targets in OUTCOMES.items() for target in targets]
+)
 def test_binary_outcomes(target: Any, outcome: float | None) -> None:
     assert binary_outcome(target) == outcome
     assert binary_outcome(target, {"form": "binary", "options": []}) == outcome

@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, Mod
 from inspect_ai.scorer import Scorer
 
 from studies.validity.true_values import simulate_reports, urn_cases
-from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, samples, says, task_of
+from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, samples, says, score_of, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
@@ -60,7 +60,7 @@ def task(*scorers: Scorer) -> Task:
 
 
 def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = samples(log)[0].scores[scorer].metadata["beliefs"]
+    found: list[dict[str, Any]] = (score_of(samples(log)[0], scorer).metadata or {})["beliefs"]
     return found
 
 

@@ -257,7 +257,7 @@ def test_a_bad_name_argument_or_value_is_refused(model: str, given: dict[str, An
 
 
 def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object]:
-    return {(s.id, s.epoch): s.scores[key].metadata["belief"] for s in samples(log)}
+    return {(s.id, s.epoch): (score_of(s, key).metadata or {})["belief"] for s in samples(log)}
 
 
 def forecast_task(n: int = 3) -> Task:

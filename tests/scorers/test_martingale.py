@@ -104,7 +104,7 @@ def test_the_prior_in_a_second_wording_is_the_instrument(run: Run) -> None:
     for done in samples(log):
         place = ids.index(done.id), done.epoch - 1
         prior[place], posterior[place] = (number(done, "martingale", key) for key in ("prior", "posterior"))
-        second[place] = score_of(done, "martingale").metadata["beliefs"][1]["value"]
+        second[place] = (score_of(done, "martingale").metadata or {})["beliefs"][1]["value"]
     assert np.abs(prior - second).mean() > 0.05, "each wording has its own error"
     result, expected = metrics(log), martingale_score(prior, posterior, second)
     assert result["identified"] == 1

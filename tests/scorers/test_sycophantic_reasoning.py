@@ -191,7 +191,7 @@ def test_without_a_rating_the_belief_counts(run: Run, reply: Any, problem: str) 
 
 
 def test_judges_are_averaged_without_failed_ones(run: Run) -> None:
-    planted = (get_model("reference/judge", memoize=False, **given) for given in ({}, {"preference": 0.3}))
+    planted = [get_model("reference/judge", memoize=False), get_model("reference/judge", memoize=False, preference=0.3)]
     judges = [*planted, says("?")]
     model = get_model("reference/sycophant", argues=1)
     log = run(sycophancy("urns", n=1, metric="quality"), model, epochs=1, model_roles={"judge": judges})

@@ -289,7 +289,7 @@ def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
     (sample,) = samples(uplift(task, roles={"investigator": says(reply)}, sandbox=sandbox))
     assert said in reason(sample, "world_uplift")
     calls = [event for event in sample.events if isinstance(event, ModelEvent) and event.role == "investigator"]
-    repair = [[]] * (said != "could not find it out")
+    repair: list[list[str]] = [[]] * (said != "could not find it out")
     assert [[tool.name for tool in event.tools] for event in calls] == [[], tools, *repair]
 
 
@@ -308,7 +308,7 @@ def any_observation(monkeypatch: pytest.MonkeyPatch) -> None:
     ("Yes, it is so. No, it is not.", {}),
     ("It is hard to tell.", {"familiar": 0.5, "lexical": 0.3}),
 ], ids=["both outcomes", "any text is familiar"])  # fmt: skip
-def test_what_says_nothing_has_no_uplift(text: str, faults: dict[str, float], uplift: Run) -> None:
+def test_what_says_nothing_has_no_uplift(text: str, faults: dict[str, Any], uplift: Run) -> None:
     roles = {"forecaster": get_model("reference/forecaster", **faults)}
     log = uplift(urns(n=4, paradigms="world_uplift"), says(text), roles=roles)
     assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)

@@ -17,7 +17,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from studies.validity.true_values import population, true_values
-from tests.fixtures import Run, metrics, samples
+from tests.fixtures import Run, metrics, samples, score_of
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion
@@ -127,7 +127,7 @@ def expected(item: EvalSample, agent: str, stated: int, parameters: Parameters) 
 
 
 def values(item: EvalSample, scorer: str = "martingale") -> dict[str, Any]:
-    value = item.scores[scorer].value
+    value = score_of(item, scorer).value
     assert isinstance(value, dict)
     return value
 

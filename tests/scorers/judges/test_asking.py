@@ -248,9 +248,12 @@ def test_what_remains_unread_is_asked_for_again_by_the_next_pass(
 
 
 def test_a_simulated_judge_that_is_asked_again_answers_the_first_request() -> None:
-    judge, request = get_model("reference/judge"), [user_message(f"Rate it.\n\n{form_instruction(Colour)}", 1)]
+    judge = get_model("reference/judge")
+    request: list[Any] = [user_message(f"Rate it.\n\n{form_instruction(Colour)}", 1)]
     again = [*request, ChatMessageAssistant(content="90"), ChatMessageUser(content=f"{REPAIR}: it has no JSON object.")]
-    replies = [anyio.run(judge.generate, messages).completion for messages in (request, again)]
+    replies = [
+        anyio.run(lambda messages: judge.generate(messages), messages).completion for messages in (request, again)
+    ]
     assert replies[0] == replies[1]
     assert isinstance(parse_form(replies[0], Colour), Colour)
 
