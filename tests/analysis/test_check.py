@@ -94,9 +94,9 @@ def test_the_command_prints_or_refuses(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "mine.jsonl", *rows(30))
     result = CliRunner().invoke(command, [path])
     assert (result.exit_code, result.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")
-    bad = write_rows(tmp_path / "bad.jsonl", {"id": "a"}, {"id": "b", "question": "Why?", "outcome": 1})
+    bad = write_rows(tmp_path / "bad.jsonl", {"id": "a"}, {"id": "b", "question": "Why?", "outcome": 2})
     for arguments, parts in (
-        ([bad], ["line 1: the field `question` is missing", "line 2: the field `outcome`: 1 cannot be used"]),
+        ([bad], ["line 1: the field `question` is missing", "line 2: the field `outcome`: 2 cannot be used"]),
         (["mine.txt"], ["mine.txt cannot be read; give a .jsonl, .csv or .parquet file"]),
         ([path, "--domain", "forcasting"], ["did you mean 'forecasting'?"]),
     ):

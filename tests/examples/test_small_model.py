@@ -35,5 +35,5 @@ def test_every_domain_mode_and_paradigm_has_a_set_up() -> None:
 def test_the_report_names_the_share_scored_and_the_commonest_reason(run: Run, says: Says) -> None:
     log = run(urns(n=2, paradigms="brier"), says("Hm."), epochs=2)
     assert small_model.report([log]).splitlines()[-1] == (
-        "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason stop), which ends |"
+        "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason stop), which begins |"
     )

@@ -224,7 +224,7 @@ def judge(ratings: list[int], family: str = "a", anchors: Any = None, **probes: 
 def item(name: str, *judges: dict[str, Any], **facts: Any) -> SampleScore:
     means = [np.mean(record["ratings"]) / 100 for record in judges if record["ratings"][0][0]]
     value = float(np.mean(means)) if means else math.nan
-    known = {"policy_family": "a", "words": 100, "judges": list(judges), "qualities": ["depth"]}
+    known: dict[str, Any] = {"policy_family": "a", "words": 100, "judges": list(judges), "qualities": ["depth"]}
     return scored(name, {"quality": value, "depth": value}, **known | facts)
 
 
