@@ -112,8 +112,8 @@ def load(
           `scorer` with the options that differ from its defaults.
         - `figure`, the name of the estimate, its `best` value ("lowest", "highest", "zero", or "" if none is
           declared), its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
-          `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none. The interval and n
-          of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
+          `share_read` in [0, 1], of the answers that reached the scorer, without repairs. NaN if the log has none. The
+          interval and n of scorers that report only Inspect's `stderr` come from it and from the number of questions.
         - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's declared `reasons`. A scorer that
           gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
           with commas: its caveats.
@@ -348,6 +348,7 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     scored = math.nan if results.scored_samples is None else float(results.scored_samples)
     n = figures.get("n", scored)
     share = figures.get("share_scored", scored / max(scored + (results.unscored_samples or 0), 1))
+    share *= 1 - figures.get("share_repaired", 0.0)  # what was read only after a repair may be harder, too
     general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
     flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
     lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))

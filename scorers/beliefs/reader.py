@@ -14,9 +14,10 @@ import numpy as np
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, GenerateConfig, Model, ModelOutput, ResponseSchema
 from inspect_ai.scorer import SampleScore
 from inspect_ai.solver import TaskState
-from inspect_ai.util import json_schema, span, warn_once
+from inspect_ai.util import LimitExceededError, json_schema, span, warn_once
 from pydantic import BaseModel, Field
 
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
@@ -134,7 +135,12 @@ class Replies:
             if model is None or not can_repair(model):
                 return belief
             asked = replace(belief, request=request, reason=None)
-            reply = await self.ask(asked, model, conversation, f"{belief.stage} (repair)", config)
+            try:
+                reply = await self.ask(asked, model, conversation, f"{belief.stage} (repair)", config)
+            except (PrerequisiteError, LimitExceededError):
+                raise
+            except Exception as error:  # of a provider, perhaps long after the run: it must not end the scoring
+                reply = replace(asked, reason=f"{type(error).__name__}: {error}"[:200])
             if reply.reason:  # also a reply that was cut off, of which nothing is kept
                 return replace(belief, reason=f"{belief.reason}; asked again: {reply.reason}")
         text = self.recorded[request]

@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 MODEL = "openai-api/local/tiny"
 TOKENS = 8
+RATED = ("originality", "curiosity", "challenge", "uncertainty")
+STRICT = {"brier": {"repair": 0}, "martingale": {"repair": 0}}
 LLAMA_CPP = "request (318 tokens) exceeds the available context size (256 tokens), try increasing it"
 VLLM = "This model's maximum context length is 256 tokens. However, your request has 318 input tokens."
 KIND = {"Content-Type": "application/json"}
@@ -95,7 +97,7 @@ def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
 
 
 def test_an_eval(run: Run, proxy: Proxy) -> None:
-    log = run(urns(n=2, paradigms="brier,martingale"), MODEL, **options(proxy, epochs=2, temperature=1.0))
+    log = run(urns(n=2, paradigms=STRICT), MODEL, **options(proxy, epochs=2, temperature=1.0))
     assert len(proxy.asked) == 2 * 2 * 3
     for sample in samples(log):
         assert sample.output.usage
@@ -113,6 +115,16 @@ def test_a_server_without_log_probabilities_ends_the_eval(fails: Fails, proxy: P
 
 def test_a_second_scoring_reads_the_judge_from_the_cache(run: Run, proxy: Proxy) -> None:
     log = run(urns(n=2, paradigms="brier"), epochs=1)
+    forward = proxy.answer
+
+    def filled_in(request: Request) -> Answer:
+        status, kind, content = forward(request)
+        reply = json.loads(content)
+        reply["choices"][0] |= {"finish_reason": "stop"}
+        reply["choices"][0]["message"]["content"] = json.dumps(dict.fromkeys(RATED, 70) | {"reasons": "Fair."})
+        return status, kind, json.dumps(reply).encode()
+
+    proxy.answer = filled_in
     judge = get_model(MODEL, base_url=f"{proxy.address}/v1", config=GenerateConfig(max_tokens=TOKENS))
     requests = []
     for _ in range(2):
@@ -133,7 +145,7 @@ def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> N
         return answer
 
     proxy.answer = dies_after_four
-    task = urns(n=3, paradigms="brier,martingale")
+    task = urns(n=3, paradigms=STRICT)
     settings = options(proxy, cache=True, max_retries=0, max_samples=1, max_connections=1)
     (failed,) = eval(task, model=MODEL, log_dir=str(tmp_path), display="none", **settings)
     assert failed.status == "error"

@@ -197,6 +197,17 @@ def test_nobody_is_asked_again_where_there_is_no_model(run: Run, says: Says, rai
     assert "could be read" in first_score(later, "brier1")[1].metadata["reason"]
 
 
+def test_a_repair_that_fails_ends_no_scoring(run: Run, says: Says, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        if messages[-1].text.startswith(REPAIR):
+            raise RuntimeError("no connection")
+        return "Rather likely."
+
+    log = scored(run, says(reply), None, rain, brier())
+    why = first_score(log, "brier")[1].metadata["reason"]
+    assert why.endswith("begins: 'Rather likely.'; asked again: RuntimeError: no connection")
+
+
 def test_a_schema_is_sent_where_it_is_wanted_and_given_up_where_it_is_refused(run: Run, rain: Rain) -> None:
     schemas: list[bool] = []
     refuses = False
