@@ -33,7 +33,7 @@ Repair = Literal[0, 1]
 PERCENT = "Reply with one whole number from 0 to 100, the probability in percent, and nothing else."
 LIST = "Reply with a JSON list of {number} whole numbers from 0 to 100, probabilities in percent, and nothing else"
 REPAIRS = {
-    "percent": f"{REPAIR} as one probability in percent. {PERCENT}",
+    "percent": f"{REPAIR} as one probability in percent. {PERCENT[:-1]}: no decimal point, no comma, no words.",
     "decimal": rf"{REPAIR} as one probability. Reply with one line and nothing else: \finalBeliefProb{{p}}, where p "
     "is the probability that the statement is true, as a decimal from 0 to 1.",
     "list": f"{REPAIR} as a list of {{number}} probabilities. {LIST}.",
