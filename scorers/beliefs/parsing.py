@@ -64,7 +64,7 @@ LEAD = re.compile(
 RETRACTED = re.compile(
     r"(?i)(?:^|[.!?\n])\W*(?:wait|actually|hmm|no,|correction|sorry)\b|\b(?:scratch that|disregard|ignore th(?:at|is)|"
     r"retract|withdraw|on (?:reflection|second thought)|can(?:'t|not) (?:say|give|put)|revis(?:e|ed|ing)|reconsider|"
-    r"no longer|not my|sample value|probability (?:of|that)[^.\n]{0,40}\b(?:no|not|false)\b)"
+    r"i no longer|not my|sample value|is the probability (?:of|that)[^.\n]{0,40}\b(?:no|not|false)\b)"
 )
 """Words after a number that take it back."""
 VERDICT_NO = re.compile(
