@@ -42,7 +42,7 @@ PLACEHOLDERS = frozenset({"", "p", "x", "...", "probability", "your probability"
 """What an instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
 MARKER = re.compile(
     r"(?i)belief\\?_?prob(?:ability)?\b[\"'}>]?\s{0,3}[:=]?\s{0,3}"
-    r"(?:\\?(?P<open>[{(\[])(?P<body>(?:[^{}()\[\]\n]|\\?[{(\[][^{}()\[\]\n]{0,80}\\?[})\]]){0,80})\\?(?P<close>[})\]])?"
+    r"(?:\\?[{(\[](?P<body>(?:[^{}()\[\]\n]|\\?[{(\[][^{}()\[\]\n]{0,80}\\?[})\]]){0,80})\\?(?P<close>[})\]])?"
     rf"|(?P<number>{NUMBER}))"
     # a number that goes on behind the brace is another number
     r"(?P<more>\.?[0-9]|\s?\\?%|,?\s*(?:-|–|to\b|or\b)\s*\\?\s?[0-9.])?"
@@ -86,10 +86,10 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
     - alone on the last line that is not empty, after a finished sentence, or as the whole reply;
     - alone on the first line, if no later place states another.
 
-    A percentage with its sign and a fraction (`2/3`) are always read. Else, asked for a percentage, a number above 1 is
-    one, and so is 1 as the whole reply; a decimal is read in the marker only, for elsewhere it may be either. Asked for
-    a decimal, a number from 0 to 1 is read. A decimal comma is not read: it may separate two numbers. Neither are
-    thoughts, examples, numbers that the next sentence takes back, and those beside an answer "No".
+    A percentage with its sign and a fraction (`2/3`) are always read. Asked for a percentage, a number above 1 is a
+    percentage, and so is 1 as the whole reply; 0.65 is read in the marker only: elsewhere it may be 0.65 %. Asked for a
+    decimal, a number from 0 to 1 is read. Not read are a decimal comma, which may separate two numbers, thoughts,
+    examples, a number that the next sentence takes back, and a number beside an answer "No".
 
     Args:
         text: What a model wrote. Anything but a string is not read.

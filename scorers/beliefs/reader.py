@@ -177,8 +177,12 @@ class Replies:
         schema = ResponseSchema(name="belief", json_schema=json_schema(Percent), strict=True)
         try:
             return await generate(model, messages, config.merge(GenerateConfig(response_schema=schema)))
-        except Exception as error:  # each provider has errors of its own
-            output = await generate(model, messages, config)  # raises again if the schema was not the cause
+        except Exception as error:
+            # Only a refused request is the schema's fault: what fails for another reason must not change how it asks.
+            causes = (error, error.__cause__)
+            if not {getattr(cause, name, None) for cause in causes for name in ("status_code", "code")} & REFUSED:
+                raise
+            output = await generate(model, messages, config)
             WITHOUT_SCHEMA.add(str(model))
             warn_once(
                 logger,
@@ -187,6 +191,8 @@ class Replies:
             return output
 
 
+REFUSED = frozenset({400, 404, 422})
+"""HTTP status of a request that a provider does not accept."""
 WITHOUT_SCHEMA: set[str] = set()
 """Models whose provider refused a schema in this process."""
 

@@ -10,7 +10,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, Mo
 from tests.fixtures import Listens, Rain, Run, Says
 from tests.scorers.beliefs.probing import first_score
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.beliefs.reader import REQUEST
+from truthgym.scorers.beliefs.reader import REQUEST, WITHOUT_SCHEMA
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
@@ -208,6 +208,10 @@ def test_a_repair_that_fails_ends_no_scoring(run: Run, says: Says, rain: Rain) -
     assert why.endswith("begins: 'Rather likely.'; asked again: RuntimeError: no connection")
 
 
+class RefusedError(Exception):
+    status_code = 400
+
+
 def test_a_schema_is_sent_where_it_is_wanted_and_given_up_where_it_is_refused(run: Run, rain: Rain) -> None:
     schemas: list[bool] = []
     refuses = False
@@ -215,7 +219,7 @@ def test_a_schema_is_sent_where_it_is_wanted_and_given_up_where_it_is_refused(ru
     def reply(messages: list[ChatMessage], _: Any, __: Any, config: GenerateConfig) -> ModelOutput:
         schemas.append(config.response_schema is not None)
         if config.response_schema and refuses:
-            raise RuntimeError("400: response_format is not supported")
+            raise RefusedError("response_format is not supported")
         output = ModelOutput.from_content("mockllm/model", '{"percent": 40}' if config.response_schema else "40%")
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return output
@@ -227,6 +231,21 @@ def test_a_schema_is_sent_where_it_is_wanted_and_given_up_where_it_is_refused(ru
         log = scored(run, model, None, rain, martingale(schema=True))
         assert first_score(log)[1].value["prior"] == 0.4
         assert schemas == expected, "not for the answer"
+
+
+def test_a_connection_that_fails_does_not_give_up_the_schema(run: Run, rain: Rain) -> None:
+    def reply(_: Any, __: Any, ___: Any, config: GenerateConfig) -> ModelOutput:
+        if config.response_schema:
+            raise ConnectionError("reset by peer")
+        output = ModelOutput.from_content("mockllm/model", "40%")
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return output
+
+    model = get_model("mockllm/model", custom_outputs=reply, memoize=False)
+    WITHOUT_SCHEMA.clear()
+    with pytest.raises(AssertionError, match="reset by peer"):
+        scored(run, model, None, rain, martingale(schema=True))
+    assert not WITHOUT_SCHEMA
 
 
 CUT = "cut off by the token limit after 1 tokens; raise --max-tokens"
