@@ -19,7 +19,7 @@ from truthgym.scorers.statistics.martingale_score import (
 )
 from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean, share_true
 from truthgym.scorers.statistics.table import Table, tabulate
-from truthgym.scorers.statistics.verdict import Reports, posterior_error, report_figures, verdict
+from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, report_figures, verdict
 
 ELICITORS = ("self", "token", "judge")
 """Those whose beliefs the score can be of, first the one that is preferred."""
@@ -156,11 +156,12 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     # The correction and the verdict are of probabilities from prior to posterior, whatever the score's scale.
     plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else table_score(_plain(table))
     reports = reports_of(table)
+    parts = halves(reports)
     ruling = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
     # A repair must not hide what a refusal would show: a repaired belief counts as not read.
     x_read, y_read = (np.where(table.repaired[..., end], np.nan, beliefs) for end, beliefs in enumerate((x, y)))
-    at_first = replace(reports, prior=x_read, posterior=y_read) if table.repaired.any() else reports
-    flags = report_figures(x, y, at_first.selective_refusal, table.repaired)
+    effect = halves(replace(reports, prior=x_read, posterior=y_read)) if table.repaired.any() else parts
+    flags = report_figures(x, y, effect.selective_refusal, table.repaired)
     if first == "token":  # nobody rounds these numbers, and epochs agree
         flags = {name: value for name, value in flags.items() if name not in FLAGS_OF_STATED}
     moved = movement(x, y)
@@ -197,7 +198,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "martingale_score_ols": score.ols,
         **reasons,
         "identified": float(score.identified),
-        **half_figures(reports, table.selected or not plain.identified),
+        **half_figures(reports, parts, table.selected or not plain.identified),
         **{name: value for name, value in flags.items() if name not in reasons},
         **excess.metrics("excess_movement"),
         **gain.metrics("brier_gain"),
@@ -242,18 +243,18 @@ def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
     return martingale_score(prior, posterior, reports.instrument, cluster, group=group)
 
 
-def half_figures(reports: Reports, withheld: bool) -> dict[str, float]:
+def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, float]:
     """The halves with their bounds; those from outcomes alone beside them where exact posteriors are known.
 
     NaN if withheld: the outcomes influenced which questions were asked, or the score is not identified.
     """
-    outcomes = replace(reports, exact=np.full_like(reports.exact, np.nan))
+    outcomes = halves(replace(reports, exact=np.full_like(reports.exact, np.nan)))
     figures = metrics_of(
         {
-            "prior_miscalibration": reports.miscalibration,
-            "prior_miscalibration_complete": reports.miscalibration_complete,
-            "posterior_inefficiency": reports.inefficiency,
-            "posterior_miscalibration": reports.posterior_miscalibration,
+            "prior_miscalibration": parts.miscalibration,
+            "prior_miscalibration_complete": parts.miscalibration_complete,
+            "posterior_inefficiency": parts.inefficiency,
+            "posterior_miscalibration": parts.posterior_miscalibration,
             "prior_miscalibration_outcome": outcomes.miscalibration,
             "posterior_inefficiency_outcome": outcomes.inefficiency,
             "posterior_error": posterior_error(reports),

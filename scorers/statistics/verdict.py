@@ -8,7 +8,6 @@ arrays.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -52,19 +51,7 @@ CANNOT_TELL = {
 
 @dataclass(frozen=True)
 class Reports:
-    r"""The reports of one elicitor, and what is known of the questions. Arrays of reports are questions x epochs.
-
-    The martingale score is the sum of two halves: of complete cases, `miscalibration_complete` plus `inefficiency`.
-
-    $$\hat\beta(b_1-b_0)=\hat\beta(y-b_0)+\hat\beta(b_1-y)$$
-
-    Each is a slope on the prior, instrumented by the prior of another epoch (`cross_epoch_slope`), with y the
-    truth. By itself, neither tells an error of the reports from a fault of the reasoner.
-
-    References:
-        Nordhaus (1987). Review of Economics and Statistics 69. Mincer and Zarnowitz (1969), in Economic Forecasts and
-        Expectations, NBER. Augenblick and Rabin (2021). QJE 136.
-    """
+    """The reports of one elicitor, and what is known of the questions. Arrays of reports are questions x epochs."""
 
     prior: Floats
     """Beliefs in [0, 1] before. NaN if missing."""
@@ -86,38 +73,52 @@ class Reports:
         x, z = self.prior if level is None else level, self.instrument if instrument is None else instrument
         return cross_epoch_slope(change[:, :, None], x[:, :, None], z, self.cluster, self.group)
 
-    @cached_property
+    @property
     def truth(self) -> Floats:
         """The exact posterior where it is known, else the outcome: the same expectation with far more noise."""
         return np.where(np.isfinite(self.exact), self.exact, self.outcome)
 
-    @cached_property
-    def miscalibration(self) -> Slope:
-        """Prior miscalibration, over all readable priors: 0 if they are right on average, above 0 if too moderate.
-
-        Below 0 they are too extreme. A wrong belief moves it, and so does a wrong report of a right one.
-        """
-        return self.slope(self.truth[:, None] - self.prior)
-
-    @cached_property
+    @property
     def miscalibration_complete(self) -> Slope:
-        """The same over the reports whose posterior is readable."""
+        """See `Halves`, as for the following ones."""
         complete = np.where(np.isfinite(self.posterior), self.prior, np.nan)
         return self.slope(self.truth[:, None] - complete, complete)
 
-    @cached_property
+    @property
     def inefficiency(self) -> Slope:
-        """Posterior inefficiency: above 0, the posterior is too far on the side of the prior.
-
-        0 for a reasoner whose posterior errors cannot be predicted from its prior, whatever the errors of its prior
-        reports, if the error of its posterior report has mean zero given the prior report.
-        """
         return self.slope(self.posterior - self.truth[:, None])
 
-    @cached_property
+    @property
     def posterior_miscalibration(self) -> Slope:
-        """As `miscalibration`, of the posteriors, instrumented by the posterior of another epoch."""
         return self.slope(self.truth[:, None] - self.posterior, self.posterior, self.posterior)
+
+
+@dataclass(frozen=True)
+class Halves:
+    r"""The martingale score as a sum: of complete cases, `miscalibration_complete` plus `inefficiency`.
+
+    $$\hat\beta(b_1-b_0)=\hat\beta(y-b_0)+\hat\beta(b_1-y)$$
+
+    Each is a slope on the prior, instrumented by the prior of another epoch (`cross_epoch_slope`), with y the
+    truth. By itself, neither tells an error of the reports from a fault of the reasoner.
+
+    References:
+        Nordhaus (1987). Review of Economics and Statistics 69. Mincer and Zarnowitz (1969), in Economic Forecasts and
+        Expectations, NBER. Augenblick and Rabin (2021). QJE 136.
+    """
+
+    miscalibration: Slope
+    """Prior miscalibration, over all readable priors: 0 if they are right on average, above 0 if too moderate, below 0
+    if too extreme. A wrong belief moves it, and so does a wrong report of a right one."""
+    miscalibration_complete: Slope
+    """The same over the reports whose posterior is readable."""
+    inefficiency: Slope
+    """Posterior inefficiency: 0 for a reasoner whose posterior errors cannot be predicted from its prior, whatever the
+    errors of its prior reports, if the error of its posterior report has mean zero given the prior report. Above 0, the
+    posterior is too far on the side of the prior."""
+    posterior_miscalibration: Slope
+    """Slope of the truth minus the posterior on the posterior, instrumented by the posterior of another epoch: 0 if the
+    posteriors are right on average, above 0 if too moderate, below 0 if too extreme."""
 
     @property
     def selective_refusal(self) -> tuple[float, float]:
@@ -137,6 +138,16 @@ class Verdict:
     """A key of `VERDICTS`; NaN if the run cannot tell."""
     reason: str | None = None
     """Why it cannot tell: a key of `CANNOT_TELL`."""
+
+
+def halves(reports: Reports) -> Halves:
+    """Split the martingale score into prior miscalibration and posterior inefficiency."""
+    return Halves(
+        reports.slope(reports.truth[:, None] - reports.prior),
+        reports.miscalibration_complete,
+        reports.inefficiency,
+        reports.posterior_miscalibration,
+    )
 
 
 def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
@@ -258,7 +269,7 @@ def report_figures(
     multiple of 5; `share_fifties_posterior`; `distinct_priors`, their number; `read_priors` and `read_posteriors`, the
     shares that could be read, where what was read only after a repair (`repaired`: of prior and posterior, along the
     last axis) counts as unread; `same_priors`, the share of questions with the same prior in all epochs;
-    `selective_refusal`, the first of `refusal_effect` (`Reports.selective_refusal`). NaN if there are none.
+    `selective_refusal`, the first of `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)

@@ -20,7 +20,15 @@ from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.belief_reports import FIRST_REPORT, PER_QUESTION, percent, reports
 from truthgym.models.agents.policies import Floats, Parameters, beliefs, is_random
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.scorers.statistics.verdict import ENTRENCHED, OVER_CORRECTING, RATIONAL, Reports, report_figures, verdict
+from truthgym.scorers.statistics.verdict import (
+    ENTRENCHED,
+    OVER_CORRECTING,
+    RATIONAL,
+    Reports,
+    halves,
+    report_figures,
+    verdict,
+)
 
 SIZES = (100, 300, 1000)
 EPOCHS = 3
@@ -180,7 +188,7 @@ def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
 def figures(run: Reports) -> Row:
     """What a log of these reports would show: the one place that calls what is tested."""
     score = martingale_score(run.prior, run.posterior, run.instrument)
-    refusals = run.selective_refusal if np.isnan(run.posterior).any() else (0.0, 0.0)
+    refusals = halves(run).selective_refusal if np.isnan(run.posterior).any() else (0.0, 0.0)
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
     row: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
     for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):

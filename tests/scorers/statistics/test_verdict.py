@@ -18,6 +18,7 @@ from truthgym.scorers.statistics.verdict import (
     RATIONAL,
     VERDICTS,
     Reports,
+    halves,
     posterior_error,
     report_figures,
     verdict,
@@ -57,15 +58,16 @@ def test_the_halves_add_up_to_the_score(known: str) -> None:
     unknown = {"exact": slice(0), "outcome": slice(None), "half": slice(200)}[known]
     reports.exact[unknown] = np.nan
     reports.posterior[np.random.default_rng(0).random(reports.posterior.shape) < 0.3] = np.nan
+    parts = halves(reports)
     score = martingale_score(reports.prior, reports.posterior).estimate
-    assert reports.miscalibration_complete.estimate + reports.inefficiency.estimate == pytest.approx(score)
-    assert reports.miscalibration.n == 400 >= reports.miscalibration_complete.n
+    assert parts.miscalibration_complete.estimate + parts.inefficiency.estimate == pytest.approx(score)
+    assert parts.miscalibration.n == 400 >= parts.miscalibration_complete.n
 
 
 def test_each_half_finds_what_moves_it() -> None:
     slopes = []
     for seed in range(20):
-        parts = reader(seed, 1000, slope=0.2, error=0.1)
+        parts = halves(reader(seed, 1000, slope=0.2, error=0.1))
         slopes.append([parts.miscalibration.estimate, parts.inefficiency.estimate])
     # An error of variance .1²/3 that all epochs share turns the slope of the belief into that of .4²/12 over the sum.
     share = (0.4**2 / 12) / (0.4**2 / 12 + 0.1**2 / 3)
@@ -77,9 +79,9 @@ def test_selective_refusal_is_seen_where_random_refusal_is_not() -> None:
     rng = np.random.default_rng(3)
     changed_side = (reports.prior - 0.5) * (reports.posterior - 0.5) < 0
     for gone, effect in ((changed_side, True), (rng.random(changed_side.shape) < changed_side.mean(), False)):
-        result, error = replace(reports, posterior=np.where(gone, np.nan, reports.posterior)).selective_refusal
+        result, error = halves(replace(reports, posterior=np.where(gone, np.nan, reports.posterior))).selective_refusal
         assert (abs(result) > 5 * error) == effect
-    assert reports.selective_refusal == (0, 0)
+    assert halves(reports).selective_refusal == (0, 0)
 
 
 def test_faults_are_named_and_a_rational_reasoner_is_not_accused() -> None:
@@ -124,7 +126,7 @@ def test_why_there_is_no_verdict() -> None:
     assert rule(good, selected=True) == "selected"
     wide = reader(4, 2000)
     clipped = replace(wide, posterior=np.clip(wide.posterior, 0.25, 0.75))
-    assert clipped.inefficiency.estimate < -0.1
+    assert halves(clipped).inefficiency.estimate < -0.1
     assert rule(clipped) == "posterior_reports", "its extremes may stand for 0 and 1"
     assert set(cases) | {"selected"} == set(CANNOT_TELL)
     assert rule(good) == RATIONAL
