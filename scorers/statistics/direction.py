@@ -41,6 +41,8 @@ Fault = Literal["answer", "judge", "unreachable", "setting"]
 a model that cannot be reached, which may pass; or with what the user gave, such as a question without a truth."""
 WORST = {"brier_score": 1.0, "log_score": -math.log(CLIP), "spherical_score": 0.0}
 """The worst value of each proper score, by key."""
+ENDLESS = {"mutual_predictability", "reward_model", "value_influence", "value_tracking", "world_uplift"}
+"""Scorers whose numbers have no least or no greatest value."""
 NO_OUTCOME = "The question has no known outcome."
 """Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
 GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
@@ -94,6 +96,20 @@ def worst(scorer: str, key: str, best: Best, metadata: Mapping[str, Any]) -> flo
     if name == "reward_model" or not bounded:
         return None
     return 0.0 if best == "highest" else 1.0
+
+
+def span(scorer: str, key: str, metadata: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The least and the greatest number that a score can be. None if it has no ends, or nothing declares them.
+
+    The range of a grader in the metadata of one of its scores (`low`, `high`) decides.
+    """
+    low, high = metadata.get("low"), metadata.get("high")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        return float(low), float(high)
+    name = scorer.rsplit("/", 1)[-1]
+    if key == "log_score" and name in DIRECTIONS:
+        return -math.log(1 - CLIP), -math.log(CLIP)
+    return (0.0, 1.0) if name not in ENDLESS and direction(scorer, key, metadata) else None
 
 
 def fault_of(metadata: Mapping[str, Any]) -> Fault:

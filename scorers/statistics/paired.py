@@ -3,13 +3,13 @@
 import json
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.direction import Best, direction, numbers
+from truthgym.scorers.statistics.direction import Best, direction, numbers, span
 from truthgym.scorers.statistics.instrumented_slope import Slope
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, mean_estimate, t_estimate
 
@@ -51,6 +51,8 @@ class RunValues:
     """The split of each question; "?" if it has none."""
     best: dict[str, Best | None] = field(default_factory=dict)
     """Which end of a number is better; None if nothing declares it."""
+    spans: dict[str, tuple[float, float] | None] = field(default_factory=dict)
+    """The least and the greatest possible number; None if it has no ends."""
 
     @classmethod
     def of_samples(cls, samples: "Iterable[Outcome]") -> "RunValues":
@@ -64,6 +66,7 @@ class RunValues:
                     values[name] = number
                     if name not in run.best:
                         run.best[name] = direction(scorer, key, score.details)
+                        run.spans[name] = span(scorer, key, score.details)
             question, facts = str(sample.id), sample.facts
             split = facts.split if facts else json.loads(bytes(sample.metadata)).get("split", "?")
             run.add(question, values, facts.event if facts else question, str(split))
@@ -78,7 +81,9 @@ class RunValues:
     def among(self, questions: Collection[str]) -> "RunValues":
         """The part about some questions. What has no number there is left out."""
         parts = {name: {q: values[q] for q in values if q in questions} for name, values in self.values.items()}
-        return RunValues({name: part for name, part in parts.items() if part}, self.events, self.splits, self.best)
+        return RunValues(
+            {name: part for name, part in parts.items() if part}, self.events, self.splits, self.best, self.spans
+        )
 
     def mean(self, name: str) -> Estimate:
         """The mean of a number over questions, clustered by event; its `n` is 0 if there is none."""
@@ -87,7 +92,9 @@ class RunValues:
 
     def change(self, before: "RunValues", name: str) -> Comparison:
         """Compare a number with that of an earlier run, see `compare_means`."""
-        return compare_means(self.values.get(name, {}), before.values.get(name, {}), self.events)
+        return compare_means(
+            self.values.get(name, {}), before.values.get(name, {}), self.events, self.spans.get(name), name
+        )
 
 
 def paired_difference(
@@ -100,7 +107,8 @@ def paired_difference(
 
     Pairing by question removes the variance between questions, which two separate intervals would include.
 
-    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out.
+    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out. Without
+    bounds, pairs that are all equal have no interval: nothing limits the difference of the pairs that were not seen.
 
     >>> round(paired_difference([0.1, 0.2, float("nan")], [0.2, 0.1, 0.3]).estimate, 6)
     0.0
@@ -108,22 +116,30 @@ def paired_difference(
     first, second = (np.asarray(values, dtype=float).ravel() for values in (after, before))
     if first.size != second.size:
         raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
-    return mean_estimate(first - second, cluster, bounds)
+    difference = mean_estimate(first - second, cluster, bounds)
+    if difference.stderr == 0 and not bounds:
+        return replace(difference, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
+    return difference
 
 
 def compare_means(
     after: Mapping[Question, Sequence[float]],
     before: Mapping[Question, Sequence[float]],
     cluster: Mapping[Question, Hashable],
+    bounds: tuple[float, float] | None = None,
+    name: str = "",
 ) -> Comparison:
     """Compare two models by a mean over the questions that both have a number for.
 
-    Values are one per epoch; NaN, an answer that could not be parsed, is left out.
+    Values are one per epoch; NaN, an answer that could not be parsed, is left out. `bounds` is the range of a value
+    (None, or a value beyond it: it has no ends), and `name` the SCORER/KEY whose values they are, if they are a proper score.
     """
     values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
     second, first = ([values[question][i] for question in used] for i in (0, 1))
-    return Comparison(mean(first), mean(second), paired_difference(second, first, [cluster[q] for q in used]))
+    inside = bounds and all(bounds[0] <= value <= bounds[1] for value in (*first, *second))
+    reach = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None
+    return Comparison(mean(first), mean(second), paired_difference(second, first, [cluster[q] for q in used], reach))
 
 
 def difference_in_differences(

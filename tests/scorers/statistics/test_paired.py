@@ -122,3 +122,18 @@ def test_two_runs_are_compared_on_the_questions_that_both_answered() -> None:
     assert np.isnan(after.change(before, "brier/brier_score").row(read=False)["mde"])
     assert after.among({"d"}).change(before, "brier/brier_score").difference.estimate == 0
     assert (after.mean("brier/brier_score").n, after.mean("length").n) == (3, 0)
+
+
+def test_pairs_that_are_all_equal_say_how_many_could_still_differ() -> None:
+    from scipy import stats
+
+    same, events = {q: [1.0] for q in range(40)}, {q: q for q in range(40)}
+    share = stats.binomtest(0, 40).proportion_ci(0.95, "exact").high
+    bounded = compare_means(same, same, events, (0, 1)).difference
+    assert (bounded.lower, bounded.upper) == pytest.approx((-share, share))
+    assert bounded.mde == pytest.approx(share)
+    percent = {q: [70.0] for q in range(40)}
+    for endless in (compare_means(same, same, events), compare_means(percent, percent, events, (0, 1))):
+        assert endless.difference.estimate == 0
+        assert endless.difference.n == 40
+        assert np.isnan([endless.difference.lower, endless.difference.upper, endless.difference.mde]).all()
