@@ -92,9 +92,9 @@ class RunValues:
 
     def change(self, before: "RunValues", name: str) -> Comparison:
         """Compare a number with that of an earlier run, see `compare_means`."""
-        return compare_means(
-            self.values.get(name, {}), before.values.get(name, {}), self.events, self.spans.get(name), name
-        )
+        scorer, _, key = name.rpartition("/")
+        bounds = self.spans.get(name, span(scorer, key, {}))
+        return compare_means(self.values.get(name, {}), before.values.get(name, {}), self.events, bounds, name)
 
 
 def paired_difference(
@@ -132,7 +132,7 @@ def compare_means(
     """Compare two models by a mean over the questions that both have a number for.
 
     Values are one per epoch; NaN, an answer that could not be parsed, is left out. `bounds` is the range of a value
-    (None, or a value beyond it: it has no ends), and `name` the SCORER/KEY whose values they are, if they are a proper score.
+    (None, or a value beyond it: it has no ends), and `name` the SCORER/KEY of the values, if they are a proper score.
     """
     values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
