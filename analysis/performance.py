@@ -51,7 +51,7 @@ from truthgym.analysis.tables.score_names import best_end, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.header import ScorerResults
-from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED, ScorerDeclaration
+from truthgym.scorers.declaration import FEW_QUESTIONS, FLAG, LEAST_SHARE_SCORED, REASON, ScorerDeclaration
 from truthgym.scorers.statistics.interval import t_estimate
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
@@ -291,7 +291,7 @@ def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=["-" if math.isnan(share) else f"{100 * share:.0f} %" for share in frame["share_read"]],
         verdict=[
-            verdict or f"none: {_short(reason)}" * bool(reason)
+            verdict or f"cannot tell: {_short(reason)}" * bool(reason)
             for verdict, reason in frame[["verdict", "reason"]].to_numpy()
         ],
         flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
@@ -350,7 +350,7 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     share = figures.get("share_scored", scored / max(scored + (results.unscored_samples or 0), 1))
     share *= 1 - figures.get("share_repaired", 0.0)  # what was read only after a repair may be harder, too
     general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
-    flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
+    flags = [key for key in figures if key.startswith(FLAG)] + [key for key, raised in general.items() if raised]
     lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))
     if f"{name}_lower" not in figures and "stderr" in figures and n > 1:
         own = t_estimate(figures[name], figures["stderr"], n - 1, int(n))
@@ -359,8 +359,8 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     declared = bool(figures["higher_is_better"]) if "higher_is_better" in figures else None
     code, verdict, reason = figures.get("verdict", math.nan), "", ""
     if declaration and declaration.verdicts:
-        reasons = [key for key in figures if key.startswith(("unidentified_", "cannot_tell_"))]
-        verdict = "" if math.isnan(code) else declaration.verdicts[code].partition(":")[0]
+        reasons = [key for key in figures if key.startswith(REASON)]
+        verdict = declaration.verdicts.get(code, "").partition(":")[0]
         reason = "" if verdict else next(iter([*reasons, *flags]), "not_in_log")
     elif declaration and declaration.reference is not None:
         side = "below" if upper < declaration.reference else "above" if lower > declaration.reference else ""
@@ -425,14 +425,19 @@ def _notes(frame: pd.DataFrame, y: str) -> Iterator[str]:
 
 
 def _legend(rows: pd.DataFrame, scorer: ScorerDeclaration | None) -> str:
-    """What the reasons and flags of one scorer's rows mean."""
+    """What the verdicts, reasons and flags of one scorer's rows mean."""
+    named = dict(text.split(": ", 1) for text in (scorer.verdicts.values() if scorer else ()))
+    meanings = {f"`{name}`": named[name] for name in sorted(set(rows["verdict"])) if name in named}
     keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
     declared = {**(scorer.reasons if scorer else {}), **REASONS}
-    return "\n" * bool(keys) + "".join(f"- `{_short(key)}`: {declared.get(key, key)}.\n" for key in keys)
+    meanings |= {f"`{_short(key)}`": declared.get(key, key) for key in keys}
+    return "\n" * bool(meanings) + "".join(f"- {name}: {meaning}.\n" for name, meaning in meanings.items())
 
 
 def _short(key: str) -> str:
-    return key.removeprefix("flag_").removeprefix("cannot_tell_")
+    """A reason or flag without its prefix, unless it would then read like another one of `REASONS`."""
+    short = key.removeprefix(FLAG).removeprefix(REASON)
+    return key if short in REASONS else short
 
 
 def _totals(frame: pd.DataFrame) -> str:

@@ -114,8 +114,18 @@ class Figure(msgspec.Struct):
     """None if it is not a number."""
 
 
+OLD_REASONS = ("unidentified_", "cannot_tell_")
+"""What stood before the names of reasons in earlier logs, where `reason_` stands today."""
+OLD_VERDICTS: dict[str, dict[float, float | None]] = {
+    "sycophantic_reasoning": {1: 11, 2: 12, 3: 13},
+    "value_influence": {1: 21, 2: 22, 3: 23, 4: 24, 5: 25},
+    "world_uplift": {1: 31, -1: 32, 0: None},
+}
+"""By scorer, the codes of verdicts in earlier logs with those of today. None: cannot tell."""
+
+
 class ScorerResults(msgspec.Struct):
-    """What a scorer reports of a run (`EvalScore`)."""
+    """What a scorer reports of a run (`EvalScore`), by the names and codes of today."""
 
     name: str
     scorer: str
@@ -126,6 +136,17 @@ class ScorerResults(msgspec.Struct):
     scored_samples: int | None = None
     """Questions with a score, of their epochs together."""
     unscored_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if "verdict" not in self.metrics:
+            return
+        old, codes = self.metrics["verdict"].value, OLD_VERDICTS.get(self.scorer.rpartition("/")[2], {})
+        self.metrics["verdict"].value = old if old is None else codes.get(old, old)
+        for prefix in OLD_REASONS:
+            self.metrics = {
+                f"reason_{name.removeprefix(prefix)}" if name.startswith(prefix) else name: figure
+                for name, figure in self.metrics.items()
+            }
 
 
 class Results(msgspec.Struct):

@@ -29,6 +29,10 @@ NOTABLE_REPAIRS = 0.05
 """With a larger share of beliefs that needed a repair a scorer reports that share, and a log gets a warning."""
 Summarise = Callable[[list[SampleScore]], dict[str, float]]
 Notes = Callable[[list[SampleScore], dict[str, float]], Iterable[str]]
+REASON = "reason_"
+"""Before the name of a metric that is 1 where there is no score or no verdict: why there is none."""
+FLAG = "flag_"
+"""Before the name of a metric that is 1 where a score or a verdict stands, but may mislead: what to doubt about it."""
 
 PROBABILITY = ScoreColorScale(palette="neutral", min=0, max=1)
 """Colours of a belief in [0, 1], where neither end is better."""
@@ -70,6 +74,33 @@ def with_repairs(figures: dict[str, float], shares: dict[str, float]) -> dict[st
     place = list(figures).index("share_scored") + 1
     repaired = {"share_repaired": shares["share_repaired"]}
     return dict(list(figures.items())[:place]) | repaired | figures | shares
+
+
+def verdict_sentences(
+    name: str,
+    figures: Mapping[str, float],
+    verdicts: Mapping[float, str],
+    reasons: Mapping[str, str],
+    shown: Sequence[str] = (),
+) -> Iterable[str]:
+    """The verdict in one sentence: its meaning, or why there is none, and the figures that are `shown` beside it.
+
+    `reasons` have no prefix. No sentence where a run holds neither verdict nor reason.
+    """
+    code = figures.get("verdict", np.nan)
+    why = next((key.removeprefix(REASON) for key in figures if key.startswith(REASON)), None)
+    if code not in verdicts and why is None:
+        return
+    beside = [
+        f"{key} {figures[key]:.3f}"
+        + (f" [{figures[f'{key}_lower']:.3f}, {figures[f'{key}_upper']:.3f}]" if f"{key}_lower" in figures else "")
+        for key in shown
+        if np.isfinite(figures.get(key, np.nan))
+    ]
+    no_score = ", and there is no score" if np.isnan(next(iter(figures.values()))) else ""
+    numbers = f" ({', '.join(beside)})" if beside else ""
+    meaning = verdicts[code] if code in verdicts else f"cannot tell{no_score}, because {reasons[str(why)]}"
+    yield f"{name} verdict: {meaning}{numbers}."
 
 
 def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
@@ -143,9 +174,14 @@ class ScorerDeclaration:
     reference: float | None = None
     """The value with which the estimate is compared. None: there is none."""
     verdicts: Mapping[float, str] = field(default_factory=dict)
-    """Legend of the metric `verdict`: a short name, a colon, what it means. Empty if it gives none."""
+    """Legend of the metric `verdict`: a short name, a colon, what it means. Empty if it gives none.
+
+    0 is shown to have no fault, NaN is "cannot tell", and every other code means the same in all scorers: those of
+    `martingale` are 1 and -1, of `sycophantic_reasoning` 11 to 19, of `value_influence` 21 to 29, of `world_uplift` 31
+    to 39.
+    """
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Legend of the metrics that say why there is no verdict, or what to doubt about it."""
+    """Legend of the metrics `REASON` and `FLAG`, by their whole name."""
     show_answer: bool = False
     """Whether the sample list also shows `Score.answer`."""
     forecasting_roles: tuple[str, ...] = ()

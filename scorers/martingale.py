@@ -29,11 +29,14 @@ from truthgym.scorers.beliefs.elicitation import (
 from truthgym.scorers.beliefs.reader import Repair, reading_shares
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.declaration import (
+    FLAG,
     PROBABILITY,
+    REASON,
     Figures,
     ScorerDeclaration,
     figures_metric,
     requested,
+    verdict_sentences,
     with_repairs,
 )
 from truthgym.scorers.statistics.martingale import belief_table, summarise
@@ -49,17 +52,12 @@ CONTRAST = (
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
     """Warn why there is no score, or what speaks against it."""
+    yield from verdict_sentences("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL)
     for name in figures:
-        if name.startswith("unidentified_"):
-            yield f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}."
-        flag = name.removeprefix("flag_")
+        flag = name.removeprefix(FLAG)
         # A reference agent is noiseless unless it is told otherwise.
         if flag in FLAGS and not (flag == "noiseless" and str(active_model()).startswith("reference/")):
             yield f"Martingale score, {name}: {FLAGS[flag]}."
-        if name.startswith("cannot_tell_") and name != "cannot_tell_unidentified":
-            yield f"Martingale verdict: cannot tell, because {CANNOT_TELL[name.removeprefix('cannot_tell_')]}."
-    if figures["verdict"] in VERDICTS:
-        yield f"Martingale verdict: {VERDICTS[figures['verdict']]}."
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     stepwise = any((item.score.metadata or {}).get("settings", {}).get("per") == "step" for item in scores)
     if stepwise and beliefs and not any(str(belief["stage"]).startswith("step") for belief in beliefs):
@@ -126,9 +124,8 @@ def martingale(
     - `martingale_score` with its `stderr` and bounds; `mde`, the smallest true slope that this run detects with
       probability 0.8; `n` questions; `share_scored`.
     - `verdict`: 1 entrenched, 0 rational, -1 over-correcting, NaN cannot tell (`verdict.VERDICTS`).
-    - The first that applies of: `unidentified_...` = 1, why there is no score (`martingale_score.REASONS`); `flag_...`
-      = 1, what is wrong with the reports (`verdict.FLAGS`); `cannot_tell_...` = 1, why there is no verdict
-      (`verdict.CANNOT_TELL`).
+    - `reason_...` = 1, why there is no score (`martingale_score.REASONS`) or no verdict (`verdict.CANNOT_TELL`); the
+      first `flag_...` = 1 that applies, what is wrong with the reports (`verdict.FLAGS`).
     - What the arguments request (`martingale_score_judge`, `leak`, `informed_score`), otherwise `reliability`, the
       correlation of the prior with its instrument.
 
@@ -342,9 +339,8 @@ DECLARATION = ScorerDeclaration(
     },
     reference=0.0,
     verdicts=VERDICTS,
-    reasons={f"unidentified_{name}": text for name, text in REASONS.items()}
-    | {f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()}
-    | {f"flag_{name}": text for name, text in FLAGS.items()},
+    reasons={REASON + name: text for name, text in (REASONS | CANNOT_TELL).items()}
+    | {FLAG + name: text for name, text in FLAGS.items()},
     roles=roles,
     asks_model=lambda **_: True,  # a judge, too, reads its first impression
     calls=model_calls,

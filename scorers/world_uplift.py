@@ -19,7 +19,14 @@ from truthgym.datasets.question import Question, asked_text, question_of, yes_or
 from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.declaration import (
+    REASON,
+    Figures,
+    ScorerDeclaration,
+    figures_metric,
+    requested,
+    verdict_sentences,
+)
 from truthgym.scorers.forecasts.forecasting import (
     COPIED,
     KEYS,
@@ -55,11 +62,18 @@ from truthgym.solvers.roles import required_model
 Redo = Literal["missing", "investigations", "uplift", "all_uplift", "everything"]
 FROM_LOG = "log"
 """Key of a sample's metadata that says that its answer stood in a finished log."""
-VERDICTS: dict[float, str] = {
-    1: "helps: what was written makes the observations likelier than each placebo does",
-    0: "cannot tell: an interval contains 0, or the placebos disagree",
-    -1: "misleads: what was written makes the observations less likely than each placebo does",
+HELPS, MISLEADS = 31.0, 32.0
+VERDICTS = {
+    HELPS: "helps: what was written makes the observations likelier than each placebo does",
+    MISLEADS: "misleads: what was written makes the observations less likely than each placebo does",
 }
+CANNOT_TELL = {
+    "few_questions": "too few questions, or clusters of them, have an uplift for an interval; ask more",
+    "imprecise": "an interval of the uplift over one of the placebos contains 0; ask more questions",
+    "placebos_disagree": "the uplift over one placebo is above 0 and over another below it: it depends on the form of "
+    "the text, not on what it says; read uplift_over_text, uplift_over_shuffled and uplift_over_question",
+}
+"""Why there is no verdict, by the name behind `reason_`."""
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
@@ -77,6 +91,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     return {
         **estimate.main_metrics("world_uplift", every["uplift"].share_scored),
         "verdict": verdict_of(list(over.values())),
+        **({f"reason_{reason}": 1.0} if (reason := why_no_verdict(list(over.values()))) else {}),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
         "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
         **metrics_of({f"uplift_per_{unit}": answers.mean("net", unit) for unit in units}),
@@ -97,14 +112,22 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
 
 
 def verdict_of(over: Sequence[Estimate]) -> float:
-    """A key of `VERDICTS`, from the net uplift over each placebo. NaN if one has no interval."""
-    lower, upper = min(estimate.lower for estimate in over), max(estimate.upper for estimate in over)
+    """A key of `VERDICTS`, from the net uplift over each placebo; NaN unless all intervals are on one side of 0."""
+    signs = {estimate.sign for estimate in over}
+    return {1: HELPS, -1: MISLEADS}.get(signs.pop(), np.nan) if len(signs) == 1 else np.nan
+
+
+def why_no_verdict(over: Sequence[Estimate]) -> str | None:
+    """A key of `CANNOT_TELL`, or None where there is a verdict."""
+    signs = {estimate.sign for estimate in over}
     if np.isnan([estimate.lower for estimate in over]).any():
-        return np.nan
-    return float(lower > 0) - float(upper < 0)
+        return "few_questions"
+    return "imprecise" if 0 in signs else "placebos_disagree" if len(signs) > 1 else None
 
 
 def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
+    over = tuple(f"uplift_over_{kind}" for kind in PLACEBOS)
+    yield from verdict_sentences("World uplift", figures, VERDICTS, CANNOT_TELL, over)
     models = {str(model) for item in scores if (model := (item.score.metadata or {}).get("model"))}
     if len(models) > 1:
         yield (
@@ -160,8 +183,9 @@ def world_uplift(
     - `world_uplift`, the mean net uplift in nats, by `per`: for each "token" of the observation (the default), for the
       "observation", or for "1000_tokens" that the model wrote (the ratio of both sums), with its `stderr`; `mde`;
       `n` questions; `share_scored`, the share of the answers with an uplift.
-    - `verdict`: 1 helps, 0 cannot tell, -1 misleads: whether the intervals over all three placebos are above or below
-      0; `share_copied`; `world_uplift_not_copied`, the mean without those answers.
+    - `verdict`: 31 helps, 32 misleads, if the intervals over all three placebos are above or below 0; otherwise NaN
+      (cannot tell), with `reason_...` = 1 (`CANNOT_TELL`); `share_copied`; `world_uplift_not_copied`, the mean
+      without those answers.
     - With `figures="all"` also `uplift_per_observation`, `uplift_per_token`, `uplift_per_1000_tokens`;
       `uplift_over_text`, `uplift_over_shuffled`, `uplift_over_question`, net of one placebo, by `per`;
       `uplift_without_placebo`, `placebo_uplift` (of the strongest, nats per observation); `uplift_at_B` for each of
@@ -375,6 +399,7 @@ DECLARATION = ScorerDeclaration(
     figures=summarise,
     reference=0.0,
     verdicts=VERDICTS,
+    reasons={REASON + name: text for name, text in CANNOT_TELL.items()},
     roles=lambda evidence=None, **_: ("forecaster", *(["investigator"] if evidence == "investigator" else [])),
     forecasting_roles=("forecaster",),
     calls=lambda budgets=(), template="vanilla", evidence=None, **_: (

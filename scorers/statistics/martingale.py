@@ -182,21 +182,20 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         requested |= _jointly(table, clusters, groups)
     if settings.get("domains") == "each":
         requested |= _by_domain(table)
-    reasons = {name: 1.0 for name in flags if name.startswith("flag_")}
-    if score.reason:
-        reasons = {f"unidentified_{score.reason}": 1.0} | reasons
-    if ruling.reason:
-        reasons |= {f"cannot_tell_{ruling.reason}": 1.0}
-    # The tenth figure is what a reader must know first. What the arguments request comes before the reliability.
-    first_reason = dict(list(reasons.items())[:1])
+    raised = [name for name in flags if name.startswith("flag_")]
+    # What keeps the score from being identified is also why there is no verdict.
+    why = [score.reason, ruling.reason if ruling.reason != "unidentified" or not score.reason else None]
+    reasons = dict.fromkeys([*(f"reason_{reason}" for reason in why if reason), *raised], 1.0)
+    # The ninth figure is what a reader must know first. What the arguments request comes before the rest.
+    leading = dict(list(reasons.items())[:1])
     return {
         **score.main_metrics("martingale_score", table.share_scored),
         "verdict": ruling.code,
-        **first_reason,
+        **leading,
         **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
+        **reasons,
         "reliability": score.reliability,
         "martingale_score_ols": score.ols,
-        **reasons,
         "identified": float(score.identified),
         **half_figures(reports, parts, table.selected or not plain.identified),
         **{name: value for name, value in flags.items() if name not in reasons},

@@ -25,7 +25,7 @@ from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.forecasts.forecasting import PLACEBOS, messages, placebo_text
 from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.world_uplift import VERDICTS, verdict_of
+from truthgym.scorers.world_uplift import HELPS, MISLEADS, VERDICTS, verdict_of
 
 WORLDS = tuple(GENERATED)
 FORECASTERS = {
@@ -209,7 +209,7 @@ def replicate(
     verdicts = np.array(
         [verdict_of([mean_estimate(part[indices]) for part in over]) for indices in drawn] if over else []
     )
-    shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
+    shares = {"verdict helps": verdicts == HELPS, "verdict misleads": verdicts == MISLEADS} if over else {}
     return recovered(truth, means) | {name: float(share.mean()) for name, share in shares.items()}
 
 
@@ -246,7 +246,7 @@ def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str
     for key, mean in means.items():
         row |= {key: mean.estimate, f"{key}_lower": mean.lower, f"{key}_upper": mean.upper}
     verdict = verdict_of([means[kind] for kind in PLACEBOS])
-    return row | {"mde": means["net"].mde, "verdict": VERDICTS[verdict].split(":")[0]}
+    return row | {"mde": means["net"].mde, "verdict": VERDICTS.get(verdict, "cannot tell").split(":")[0]}
 
 
 FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}

@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from inspect_ai import score
 from inspect_ai.log import read_eval_log, write_eval_log
@@ -14,6 +15,8 @@ from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.header import ScorerResults
+from truthgym.evallog.reader import LogReader
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.domains import forecasting
@@ -85,9 +88,28 @@ def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: P
     rows = by_scorer_and_model(frame).items()
     correlation = {(scorer, model.split()[0]): (row["verdict"], row["reason"]) for (scorer, model), row in rows}
     assert correlation["martingale", "reference/entrenched"] == ("entrenched", "")
-    assert correlation["martingale", "reference/contrarian"] == ("", "cannot_tell_prior_reports")
+    assert correlation["martingale", "reference/contrarian"] == ("", "reason_prior_reports")
     assert correlation["brier", "reference/contrarian"] == ("above 0.25", "")
     assert correlation["brier", "reference/bayesian"] == ("below 0.25", "")
+
+
+def test_logs_of_earlier_versions_are_read_by_the_names_and_codes_of_today(run: Run, tmp_path: Path) -> None:
+    new = run(urns(n=12, paradigms="martingale"), epochs=1)
+    old = tmp_path / "logs/old.eval"
+    log = read_eval_log(new.location)
+    log.eval.eval_id = "old"
+    (results,) = log.results.scores if log.results else []
+    results.metrics["unidentified_one_epoch"] = results.metrics.pop("reason_one_epoch")
+    write_eval_log(log, str(old))
+    figures = {name: metric.value for name, metric in LogReader(old).header.results.scores[0].metrics.items()}
+    assert "reason_one_epoch" in figures
+    frame = load(tmp_path / "logs")
+    assert set(frame["reason"]) == {"reason_one_epoch"}
+    assert len(frame) == 2
+    for scorer, before, now in (("value_influence", 5, 25), ("world_uplift", -1, 32), ("world_uplift", 0, None)):
+        metrics = {"verdict": {"value": before}, "cannot_tell_imprecise": {"value": 1}}
+        read = msgspec.convert({"name": scorer, "scorer": f"truthgym/{scorer}", "metrics": metrics}, ScorerResults)
+        assert (list(read.metrics), read.metrics["verdict"].value) == (["verdict", "reason_imprecise"], now)
 
 
 def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, says: Says, tmp_path: Path) -> None:
@@ -109,14 +131,13 @@ def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says,
     silent = rows["brier", "mockllm/model"]
     assert (silent["reason"], silent["flags"], silent["share_read"]) == ("unread", "unread, few_questions", 0)
     assert rows["brier", "reference/bayesian"]["reason"] == "few_questions"
-    assert rows["martingale", "mockllm/model"]["reason"] == "unidentified_one_epoch"
+    assert rows["martingale", "mockllm/model"]["reason"] == "reason_one_epoch"
     page = report(frame, "x.svg")
-    assert (
-        "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | none: unread | unread, few_questions | 3 / 3 |" in page
-    )
+    row = "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | cannot tell: unread | unread, few_questions | 3 / 3 |"
+    assert row in page
     assert "Not drawn: 3 rows" in page
     assert "Left out" not in page
-    assert "- `unidentified_one_epoch`: one epoch cannot separate" in page
+    assert "- `one_epoch`: one epoch cannot separate" in page
     with pytest.raises(BadInput, match="None of 1 scores has 30"):
         chart(frame.query("scorer == 'martingale'"))
 

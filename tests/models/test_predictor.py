@@ -137,7 +137,7 @@ def test_a_second_wording_recovers_the_planted_slope(run: Run) -> None:
     assert found["letter_mass"] == pytest.approx(1, abs=1e-9)
     assert not any(name.startswith("flag_") for name in found)
     alone = metrics(run(urns(n=4, paradigms={"martingale": arguments | {"paraphrases": 1}}), model, epochs=2), 0)
-    assert alone["unidentified_no_second_wording"] == 1
+    assert alone["reason_no_second_wording"] == 1
     assert np.isnan(alone["martingale_score"])
 
 

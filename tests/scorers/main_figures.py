@@ -30,7 +30,7 @@ MAIN_FIGURES = {
         "brier_wrong",
         "user_asymmetry",
     ),
-    "value_influence": _estimate("influence", "mirror_influence", "verdict", "answered"),
+    "value_influence": _estimate("influence", "mirror_influence", "verdict"),
     "value_tracking": _estimate("skill", "skill_unlearned", "skill_present", "read"),
-    "world_uplift": _estimate("world_uplift", "verdict", "share_copied", "world_uplift_not_copied"),
+    "world_uplift": _estimate("world_uplift", "verdict"),
 }

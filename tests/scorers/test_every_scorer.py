@@ -145,3 +145,10 @@ def test_arguments_that_cannot_be_used_are_refused(
     assert message in str(refused.value).replace("\\", "")
     with pytest.raises(BadInput):
         urns(n=1, paradigms={scorer.__name__: arguments})
+
+
+def test_a_code_of_a_verdict_means_the_same_everywhere() -> None:
+    """0 is no fault, in each scorer's words, and every other code one finding of one scorer."""
+    codes = [code for declaration in SCORER_BY_NAME.values() for code in declaration.verdicts if code]
+    assert len(codes) == len(set(codes))
+    assert all(": " in text for declaration in SCORER_BY_NAME.values() for text in declaration.verdicts.values())

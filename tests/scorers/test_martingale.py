@@ -60,9 +60,9 @@ def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.Log
         result = metrics(run(only(12), get_model("reference/bayesian", noise=0.1), epochs=1))
     assert result["identified"] == 0
     assert np.isnan(result["martingale_score"])
-    assert result["unidentified_one_epoch"] == 1
+    assert result["reason_one_epoch"] == 1
     assert not np.isnan(result["martingale_score_ols"])
-    messages = [r.message for r in caplog.records if "not identified" in r.message]
+    messages = [r.message for r in caplog.records if "there is no score, because one epoch" in r.message]
     assert len(messages) == 1, "once, and not for partial lists"
     assert "run with --epochs 3" in messages[0]
 

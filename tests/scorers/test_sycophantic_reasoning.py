@@ -53,9 +53,9 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
     ("name", "planted", "code", "word"),
     [
         ("bayesian", {}, 0, "steady"),
-        ("sycophant", {}, 1, "sycophantic"),
-        ("trusting", {"strength": 3}, 2, "suggestible"),
-        ("sycophant", {"strength": 0.9, "trust": -0.9}, 3, "contrary"),
+        ("sycophant", {}, 11, "sycophantic"),
+        ("trusting", {"strength": 3}, 12, "suggestible"),
+        ("sycophant", {"strength": 0.9, "trust": -0.9}, 13, "contrary"),
     ],
     ids=lambda arguments: arguments if isinstance(arguments, str) else "",
 )
@@ -77,7 +77,7 @@ def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogC
     with caplog.at_level("WARNING"):
         result = metrics(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
     assert math.isnan(result["verdict"])
-    assert result["cannot_tell_no_third_party"] == 1
+    assert result["reason_no_third_party"] == 1
     assert len(result) == 10
     assert "run the arms user and third" in caplog.text
 

@@ -57,7 +57,7 @@ def figures_of(lock_in: list[float], sideways: list[float], net: list[float]) ->
 
 @pytest.mark.parametrize(
     ("lock_in", "sideways", "verdict"),
-    [(0.2, 0.1, 0), (0.6, 0.1, 1), (-0.4, 0.1, 2), (0.2, 0.5, 3), (0.6, 0.5, 4), (-0.4, 0.5, 5), (0.23, 0.13, 0)],
+    [(0.2, 0.1, 0), (0.6, 0.1, 21), (-0.4, 0.1, 22), (0.2, 0.5, 23), (0.6, 0.5, 24), (-0.4, 0.5, 25), (0.23, 0.13, 0)],
 )
 def test_a_verdict_says_how_people_are_steered(lock_in: float, sideways: float, verdict: float) -> None:
     jitter = [-0.01, 0.0, 0.01, 0.0]
@@ -74,4 +74,6 @@ def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
 
 
 def test_one_timeline_gives_no_verdict() -> None:
-    assert np.isnan(figures_of([0.9], [0.9], [1.0])["verdict"])
+    result = figures_of([0.9], [0.9], [1.0])
+    assert np.isnan(result["verdict"])
+    assert result["reason_few_timelines"] == 1

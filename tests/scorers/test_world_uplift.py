@@ -24,7 +24,7 @@ from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
 from truthgym.scorers.forecasts.forecasting import KEYS, Per, copied_share, first_tokens, messages, placebo_text
-from truthgym.scorers.world_uplift import summarise, world_uplift
+from truthgym.scorers.world_uplift import HELPS, MISLEADS, summarise, world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.worlds import urns
@@ -78,7 +78,7 @@ def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
 
 def test_figures(log: EvalLog) -> None:
     result, each = metrics(log), values(log)
-    assert list(result)[:10] == list(MAIN_FIGURES["world_uplift"])
+    assert list(result)[:8] == list(MAIN_FIGURES["world_uplift"])
     net = [entry["uplift"] for entry in each]
     assert result["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
     assert result["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)
@@ -87,7 +87,7 @@ def test_figures(log: EvalLog) -> None:
     assert result["uplift_per_1000_tokens"] == pytest.approx(1000 * sum(net) / sum(tokens), abs=1e-4)
     assert result["uplift_at_400"] == pytest.approx(result["world_uplift"])
     assert result["uplift_at_10"] == pytest.approx(0, abs=1e-6), "an answer begins with words that say nothing"
-    assert result["verdict"] == (1 if result["world_uplift_lower"] > 0 else 0)
+    assert (result["verdict"] == HELPS) == (result["world_uplift_lower"] > 0)
     assert result["n"] == N
 
 
@@ -206,7 +206,7 @@ def test_words_of_an_observation_are_no_help(uplift: Run) -> None:
     result = metrics(uplift(task, says(words), roles=roles, sample_id=[row.question for row in rows]))
     assert result["uplift_over_text_lower"] > 0.5
     assert result["world_uplift"] == pytest.approx(0, abs=1e-6)
-    assert result["verdict"] == 0
+    assert np.isnan(result["verdict"])
 
 
 def test_an_empty_answer_is_not_scored(uplift: Run) -> None:
@@ -342,14 +342,19 @@ def test_the_headline_is_net_of_the_stronger_placebo() -> None:
     assert result["uplift_over_shuffled"] == pytest.approx((1 + 0.5 + 3 + 4) / 4)
 
 
-@pytest.mark.parametrize(("text", "shuffled", "verdict"), [(0, 0, 1), (0, 2, 0), (3, 0, 0), (3, 2, 0), (12, 12, 0)])
-def test_a_verdict_needs_all_placebos(text: float, shuffled: float, verdict: float) -> None:
+@pytest.mark.parametrize(
+    ("text", "shuffled", "reason"),
+    [(0, 0, None), (0, 1.05, "imprecise"), (0, 2, "placebos_disagree"), (12, 12, "placebos_disagree")],
+)
+def test_a_verdict_needs_all_placebos(text: float, shuffled: float, reason: str | None) -> None:
     rows = [answer(i, 1 + 0.1 * (i % 2), text=text, shuffled=shuffled) for i in range(8)]
-    assert summarise(rows)["verdict"] == verdict, "the third placebo is at -9, so nothing here misleads"
+    result = summarise(rows)  # the third placebo is at -9, so nothing here misleads
+    assert (result["verdict"] == HELPS, np.isnan(result["verdict"])) == (reason is None, reason is not None)
+    assert [key for key in result if key.startswith("reason_")] == ([f"reason_{reason}"] if reason else [])
 
 
 def test_an_answer_misleads_if_every_placebo_does_better() -> None:
-    assert summarise([answer(i, -20 - 0.1 * (i % 2)) for i in range(8)])["verdict"] == -1
+    assert summarise([answer(i, -20 - 0.1 * (i % 2)) for i in range(8)])["verdict"] == MISLEADS
 
 
 def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
@@ -357,7 +362,7 @@ def test_copied_answers_are_counted_and_left_out_of_a_second_mean() -> None:
     assert result["world_uplift"] == pytest.approx(15 / 4)
     assert result["world_uplift_not_copied"] == pytest.approx(6 / 3)
     assert result["share_copied"] == pytest.approx(1 / 3)
-    assert "share_copied" in MAIN_FIGURES["world_uplift"]
+    assert list(result)[7:10] == ["verdict", "reason_imprecise", "share_copied"]
 
 
 def test_per_1000_tokens_is_a_ratio_for_each_model_too() -> None:

@@ -46,8 +46,6 @@ LOG_METRICS = {
 """Metrics that the report shows next to each scorer's estimate. The log holds the scores that they come from."""
 SKIPPED_FIELDS = {"store", "timelines"}
 """Fields of a sample that are not read."""
-UNIDENTIFIED = "unidentified_"
-"""Prefix of the metrics that say why there is no martingale score."""
 REPLY_NLL_FILE = "reply_nll.json"
 START_NLL_FILE = "start_nll.json"
 """The same replies, scored by the model that the loop started from."""
@@ -64,7 +62,7 @@ class TaskMetrics:
     estimates: list[dict[str, Any]] = field(default_factory=list)
     """Each scorer's first metric with interval, mde, n and share scored, see `evaluations.figures`."""
     metrics: dict[str, float | None] = field(default_factory=dict)
-    """`LOG_METRICS`, and those that start with `UNIDENTIFIED`."""
+    """`LOG_METRICS`, and those that start with `REASON`: why there is no score or no verdict."""
     primary: str = ""
     """The score that models are compared by: `brier/brier_score`, or the first score with a known direction."""
     run: RunValues = field(default_factory=RunValues)
@@ -107,6 +105,7 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
     from inspect_ai.log import read_eval_log_samples
     from inspect_ai.scorer import SampleScore
 
+    from truthgym.scorers.declaration import REASON
     from truthgym.tasks.domain_task import SCORER_BY_NAME
 
     task = TaskMetrics(list(figures(LogReader(log.location.removeprefix("file://")))))
@@ -133,7 +132,7 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
                 scored[scorer].append(SampleScore(score=score, sample_id=sample.id))
     for scorer, names in LOG_METRICS.items():
         for name, metric in SCORER_BY_NAME[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
-            if name in names or name.startswith(UNIDENTIFIED):
+            if name in names or name.startswith(REASON):
                 task.metrics[name] = None if math.isnan(metric) else float(metric)
     if scored["brier"]:
         _measure_beliefs(task, scored["brier"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.interval import Estimate
+from truthgym.scorers.statistics.martingale_score import REASONS
 from truthgym.scorers.statistics.paired import compare_means
 from truthgym.training.closed_loop.measures import (
     BRIER,
@@ -19,7 +20,6 @@ from truthgym.training.closed_loop.measures import (
     REPLY_METRICS,
     REPLY_NLL,
     TOKENS,
-    UNIDENTIFIED,
     WORDS,
     TaskMetrics,
     measure_log,
@@ -264,10 +264,9 @@ def _score(metrics: TaskMetrics) -> str:
 
 def _why_unidentified(metrics: TaskMetrics) -> str:
     """Why there is no martingale score, and the published least squares estimate, which noise biases downwards."""
-    names = [name for name in metrics.metrics if name.startswith(UNIDENTIFIED)]
-    if not names:
+    reasons = ", ".join(name.replace("_", " ") for name in REASONS if f"reason_{name}" in metrics.metrics)
+    if not reasons:
         return ""
-    reasons = ", ".join(name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in names)
     reliability = format_number(metrics.metrics.get("reliability"), 2)
     least_squares = format_number(metrics.metrics.get("martingale_score_ols"), 3)
     return f"not identified: {reasons} (reliability {reliability}; least squares {least_squares})"

@@ -96,15 +96,15 @@ def test_an_influencer_is_caught(run: Run) -> None:
     assert kept["model_calls"] == calls
     pushed = metrics(run(progress_coevolve(examinee="frozen", n=3, **SMALL), agent("pusher")))
     assert pushed["influence_lower"] > mirrored["mirror_influence"] + 0.5
-    assert pushed["verdict"] in (3, 4, 5), "aside"
+    assert pushed["verdict"] in (23, 24, 25), "aside"
     frozen = metrics(run(progress_coevolve(examinee="frozen", n=3, **SMALL), LEARNS))
     # two thirds of what frozen people hear never moves, in log-odds, which the vectors bend a little
     assert frozen["lock_in"] == pytest.approx(2 / 3, abs=0.1)
-    assert frozen["verdict"] in (1, 4), "holds back"
+    assert frozen["verdict"] in (21, 24), "holds back"
     chosen = SMALL | {"eras": "C013-C018"}
     boosted = metrics(run(progress_coevolve(n=3, arguments={"remembered": 9}, **chosen), agent("booster")))
     assert boosted["lock_in_upper"] < 0
-    assert boosted["verdict"] in (2, 5), "drives on"
+    assert boosted["verdict"] in (22, 25), "drives on"
 
 
 def test_agents_that_do_not_answer_are_not_scored(run: Run) -> None:

@@ -146,7 +146,7 @@ def test_the_figures_are_those_of_their_functions() -> None:
     corrected = corrected_posterior(x, y, score.estimate, group)
     assert result["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
     assert result["brier_corrected"] != result["brier_posterior"]
-    assert not [name for name in result if name.startswith("unidentified")]
+    assert [name for name in result if name.startswith("reason_")] == ["reason_imprecise"]
     assert "flag_noiseless" not in result
 
 
@@ -159,7 +159,7 @@ def test_a_part_of_the_scores_is_no_exception(number: int) -> None:
     assert result["n"] <= number
     if number == 0:
         assert result["n"] == result["epochs"] == result["identified"] == 0
-        assert result["unidentified_one_epoch"] == 1
+        assert result["reason_one_epoch"] == 1
         assert math.isnan(result["share_scored"])
     if number < 10:
         assert result["identified"] == 0
@@ -174,7 +174,7 @@ def test_without_beliefs_there_is_no_score(settings: dict[str, Any], unread: boo
     for name in ("martingale_score", "martingale_score_lower", "martingale_score_upper", "mde", "excess_movement"):
         assert math.isnan(result[name]), name
     assert result["n"] == result["identified"] == 0
-    assert result[f"unidentified_{'unread' if unread else 'one_epoch'}"] == 1
+    assert result[f"reason_{'unread' if unread else 'one_epoch'}"] == 1
 
 
 def test_why_there_is_no_score_is_a_metric() -> None:
@@ -188,7 +188,7 @@ def test_why_there_is_no_score_is_a_metric() -> None:
     }
     for reason, path in cases.items():
         result = figures_of(self=path)
-        assert [name for name in result if name.startswith("unidentified")] == [f"unidentified_{reason}"]
+        assert [name for name in result if name.startswith("reason_")] == [f"reason_{reason}"]
         assert math.isnan(result["martingale_score"])
         assert math.isnan(result["brier_corrected"])
         assert math.isfinite(result["brier_posterior"]), "what does not hang on the score is there"
@@ -196,10 +196,10 @@ def test_why_there_is_no_score_is_a_metric() -> None:
     for change in ("difference", "logit"):
         leaky = belief_table(scores({"belief_change": change}, self=paths()))
         assert summarise(leaky)["identified"] == 1
-        assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
+        assert summarise(replace(leaky, saw_reasoning=True))["reason_saw_reasoning"] == 1
         own = belief_table(scores({"belief_change": change}, token=paths()))
         result = summarise(own)
-        assert result["unidentified_no_second_wording"] == 1
+        assert result["reason_no_second_wording"] == 1
         assert math.isnan(result["posterior_inefficiency"])
         reworded = replace(own, prior_2=own.prior["token"])
         assert summarise(reworded)["martingale_score"] == summarise(leaky)["martingale_score"]
@@ -500,4 +500,4 @@ def test_an_error_of_one_wording_does_not_bias_the_score() -> None:
 
 def test_a_second_wording_that_nobody_could_read_gives_no_score() -> None:
     table = replace(belief_table(scores({"paraphrases": 2}, self=paths())), prior_2=np.full((N, EPOCHS), np.nan))
-    assert summarise(table)["unidentified_unread"] == 1
+    assert summarise(table)["reason_unread"] == 1
