@@ -4,11 +4,13 @@ python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg
 """
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough
@@ -26,14 +28,17 @@ from truthgym.analysis.tables.models import ACROSS, Names, Pairs, relabelled, wi
 from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_title, interval_panel, stack
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
-from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.direction import Best
-from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
-from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.scorers.statistics.direction import Best, span
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, cluster_codes
+from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges, simultaneous
+from truthgym.scorers.statistics.paired import mean, paired_difference
 
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
+FEW_EVENTS = "fewer than three independent events"
+ALL_EQUAL = "all their differences are equal, of a score without a range, so that nothing shows how they vary"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
 WITHOUT_DIRECTION = (
@@ -56,8 +61,8 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
     """Compare all pairs of models on shared questions, in each setup and across the setups that all models have.
 
     Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
-    event. p values are corrected by Holm's method over all pairs (and setups) of a score, once for the setups and
-    once across them. Across setups every question of every setup counts the same.
+    event that ends at the range of the score. p values are corrected by Holm's method over all pairs (and setups) of a
+    score, once for the setups and once across them. Across setups every question of every setup counts the same.
 
     Args:
         logs: Logs and folders of logs.
@@ -69,9 +74,10 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
     Returns:
         A row for each setup, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
-        (model minus other), `lower`, `upper` (95 %), `p`, `p_adjusted`, `n` (shared questions), `clusters`, and
-        `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED` with fewer than
-        three independent events. Models of which too few answers could be read have no row. Rows are sorted by
+        (model minus other), `lower`, `upper` (95 %, of this pair alone), `mde`, `p`, `p_adjusted`, `n` (shared
+        questions), `clusters`, `effective_clusters`, `stderr`, `reach` (the greatest possible difference), and
+        `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED` without an
+        interval. Models of which too few answers could be read have no row. Rows are sorted by
         score and setup, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
         `frame.attrs["notes"]` what cannot be concluded.
 
@@ -108,7 +114,8 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         elif len(setups) > 1:
             caveats.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():
-            rows += [{"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best)]
+            bounds = span(bare_name(str(scores["scorer"].iloc[0])), str(scores["key"].iloc[0]), {})
+            rows += [{"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best, bounds)]
     why = OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION
     caveats += [Caveat("Not compared", str(scorer), why) for scorer in sorted(set(frame["scorer"]) - compared_by)]
     why = f"{FEWEST_QUESTIONS} that both have a score of are needed"
@@ -128,10 +135,11 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
-    why = "fewer than three independent events"
     caveats += [
-        Caveat("Not tested", f"{pair.model} and {pair.other} in {pair.setup}", why)
-        for pair in compared[~tested].itertuples()
+        Caveat("Not tested", f"{pair.model} and {pair.other} in {pair.setup}", FEW_EVENTS if pair.few else ALL_EQUAL)
+        for pair in compared.assign(few=compared["stderr"].isna() & (compared["effective_clusters"] < MIN_CLUSTERS))[
+            ~tested
+        ].itertuples()
     ]
     compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(caveats)]
     compared.attrs["ranks"] = SharedRows(leaderboard(compared).to_dict("records"))
@@ -146,12 +154,13 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie; "" and NaN for a
-        model of which no difference was tested), `gap`, `lower`
-        and `upper` (the difference from the first model of the list, with its interval; 0 for that model itself) and
-        `n`, the fewest questions of its comparisons.
+        model of which no difference was tested), `gap`, `lower` and `upper` (the difference from the first model of
+        the list, with its interval; 0 without one for that model itself) and `n`, the fewest questions of its
+        comparisons. The intervals are simultaneous over all pairs that `p_adjusted`
+        is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in 95 % of tables.
     """
     rows = []
-    for (score, setup), pairs in frame.groupby(["score", "setup"], sort=False):
+    for (score, setup), pairs in with_simultaneous(frame).groupby(["score", "setup"], sort=False):
         wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
         for pair in pairs.itertuples():
             wins[pair.model] += 1
@@ -161,7 +170,7 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]
-            gap = (0.0, 0.0, 0.0) if name == order[0] else (math.nan,) * 3
+            gap = (0.0 if name == order[0] else math.nan, math.nan, math.nan)
             if len(first):
                 gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
             low, high = ranges[name]
@@ -175,6 +184,18 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
                 | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
             )
     return pd.DataFrame(rows)
+
+
+def with_simultaneous(frame: pd.DataFrame) -> pd.DataFrame:
+    """The pairs with intervals that hold at once over all setups, or all across them, of a score (`simultaneous`)."""
+    ends = frame[["lower", "upper"]].copy()
+    for _, family in frame.groupby(["score", frame["setup"] == ACROSS]):
+        tests = int(family["p"].notna().sum())
+        for pair in family[family["lower"].notna()].itertuples():
+            own = Estimate(pair.difference, pair.lower, pair.upper, pair.mde, pair.n, pair.stderr, pair.clusters)
+            wide = simultaneous(replace(own, effective_clusters=pair.effective_clusters), tests, pair.reach)
+            ends.loc[pair.Index] = wide.lower, wide.upper
+    return frame.assign(lower=ends["lower"], upper=ends["upper"])
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
@@ -215,7 +236,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The leaderboards and the differences as Markdown, with the notes."""
     sections = []
     board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
-    differences = frame.assign(difference=intervals(frame, "difference"), better=frame["better"].replace("", "tie"))
+    at_once = with_simultaneous(frame)
+    differences = frame.assign(difference=intervals(at_once, "difference"), better=frame["better"].replace("", "tie"))
     for score, pairs in differences.groupby("score", sort=False):
         better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"
         columns = ("setup", "model", "other", "value", "other_value", "difference", "p_adjusted", "n", "better")
@@ -229,8 +251,10 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
             )
         )
     caption = (
-        "Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with a "
-        f"95 % interval, on {number_range(frame['n'])} shared questions. Models whose bars overlap were not told apart."
+        "Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with "
+        f"an interval, on {number_range(frame['n'])} shared questions. Models whose bars overlap were not told apart. "
+        "The intervals hold at once, in 95 % of leaderboards, for all pairs of models: one alone would be shorter, and "
+        "where Holm's test tells two models apart by little theirs may still hold 0."
     ) + excluded_sentence(frame.attrs.get("excluded", []))
     return page([*sections, chart_section(figure, "Ranks that each model can have", caption)], frame)
 
@@ -243,18 +267,27 @@ def _questions(answers: pd.DataFrame) -> pd.DataFrame:
     return means
 
 
-def _pairs(means: pd.DataFrame, best: Best) -> Iterator[dict[str, Any]]:
-    for first, second in combinations(sorted(means.columns), 2):
-        both = means[[first, second]].dropna()
-        change = both[second].mean() - both[first].mean()
-        if change < 0 if best == "lowest" else change > 0:
-            first, second = second, first
-        events: list[Hashable] = [index[-2] for index in both.index]
-        difference = paired_difference(both[first], both[second], events)
+def _pairs(means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None = None) -> Iterator[dict[str, Any]]:
+    """Each pair of models on the questions of both; `bounds` is the range of the score, None if it has no ends."""
+    names = sorted(means.columns)
+    values = means[names].to_numpy(dtype=float)
+    events = np.array(cluster_codes(means.index.get_level_values(-2).tolist()))
+    read = np.isfinite(values)
+    whole = bounds and values[read].size and bounds[0] <= values[read].min() and values[read].max() <= bounds[1]
+    reach = bounds[1] - bounds[0] if bounds and whole else math.inf
+    for i, j in combinations(range(len(names)), 2):
+        both = read[:, i] & read[:, j]
+        change = (values[both, j] - values[both, i]).mean() if both.any() else math.nan
+        model, other = (j, i) if (change < 0 if best == "lowest" else change > 0) else (i, j)
+        one, two = values[both, model], values[both, other]
+        difference = paired_difference(one, two, events[both].tolist(), (-reach, reach) if reach < math.inf else None)
+        same = len(one) > 0 and bool(np.all(one == two))
         yield {
-            **{"model": first, "other": second, "value": both[first].mean(), "other_value": both[second].mean()},
+            **{"model": names[model], "other": names[other], "value": mean(one), "other_value": mean(two)},
             **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},
-            **{"p": p_value(difference), "n": difference.n, "clusters": difference.clusters},
+            **{"p": 1.0 if same else p_value(difference), "n": difference.n, "clusters": difference.clusters},
+            **{"effective_clusters": difference.effective_clusters, "stderr": difference.stderr},
+            **{"mde": difference.mde, "reach": reach},
         }
 
 
