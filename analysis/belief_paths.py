@@ -74,6 +74,7 @@ def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
     frame = frame[[name for name in frame.columns if name not in last] + last]
     single = [f"{run[1]} in {run[0]}" for run, part in frame.groupby(RUN) if part["epoch"].nunique() < 2]
     frame.attrs["notes"] = [
+        *evals.omissions,
         *by_reason(refused, "No martingale score"),
         *by_reason({ONE_EPOCH: single}, "Update against prior not drawn"),
     ]

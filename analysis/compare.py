@@ -78,7 +78,8 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
     if len(logs) < 2:
         raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
     first, *others = (_read(path) for path in logs)
-    rows, notes = [], []
+    rows: list[dict[str, Any]] = []
+    notes = [f"WARNING: {run.log.path}: {said}" for run in (first, *others) for said in run.log.reader.omissions]
     for path, run in zip(logs[1:], others, strict=True):
         tasks = [compared.log.header.eval.comparable.rsplit(" ", 1) for compared in (first, run)]
         (task, version), (other_task, other_version) = tasks
@@ -153,6 +154,7 @@ def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
         samples = [sample for _, sample in log.outcomes()]
         run = Run(LogFile(log, 0, 0.0), RunValues.of_samples(samples))
+        log.omissions  # noqa: B018  # read before a remote log's copy is removed
         for sample in samples:
             run.targets[str(sample.id)] = sample.target
             for name, score in (sample.scores or {}).items():

@@ -78,8 +78,9 @@ def load(logs: Places) -> pd.DataFrame:
         )
     frame = pd.DataFrame(points)
     frame.attrs["notes"] = [
+        *all_runs.omissions,
         "Tokens are those of the forecaster: curves compare under one forecaster only. An answer without information "
-        "is somewhat below 0, since the greatest of three placebos is above each of them."
+        "is somewhat below 0, since the greatest of three placebos is above each of them.",
     ]
     return frame
 

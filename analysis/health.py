@@ -82,7 +82,7 @@ def load(logs: Places) -> pd.DataFrame:
     order = frame.assign(worst=worst, fault=~read, size=-frame["share"])
     frame = frame.loc[order.sort_values(["worst", "eval_id", "scorer", "fault", "size"]).index].reset_index(drop=True)
     frame.attrs["left_out"] = dict(evals.left_out)
-    frame.attrs["notes"] = list(_notes(frame))
+    frame.attrs["notes"] = [*evals.omissions, *_notes(frame)]
     return frame
 
 

@@ -441,16 +441,14 @@ def _short(key: str) -> str:
 
 
 def _totals(frame: pd.DataFrame) -> str:
-    """What the runs cost, and which logs were left out."""
+    """What the runs cost."""
     runs = frame.drop_duplicates("log")
     answers = runs["answers"] + runs["failed"]
     read, written = ((runs[column] * answers).sum() / 1e6 for column in ("tokens_in", "tokens_out"))
     failed, models = runs["failed"].sum(), counted(frame["model"].nunique(), "model")
-    left_out = [f" Left out: {number} {reason}." for reason, number in frame.attrs.get("left_out", {}).items()]
     return (
         f"{counted(len(runs), 'eval')} of {models} read {read:.2f} and wrote {written:.2f} million "
-        f"tokens in {counted(int(answers.sum()), 'answer')}{f', of which {failed:,} failed' * bool(failed)}."
-        f"{''.join(left_out)}\n"
+        f"tokens in {counted(int(answers.sum()), 'answer')}{f', of which {failed:,} failed' * bool(failed)}.\n"
     )
 
 

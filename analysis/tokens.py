@@ -66,9 +66,10 @@ def load(logs: Places) -> pd.DataFrame:
     frame["contribution"] = frame["given"] - frame["control"]
     texts, words = frame.groupby(KEYS).ngroups, len(frame)
     frame.attrs["notes"] = [
+        *all_runs.omissions,
         f"{words:,} tokens of {texts:,} texts. A contribution is evidence of what the predictor reacts to, not of what "
         "is true; contributions of the tokens of a text add up to its uplift above the control (for a question's "
-        "outcome: before both outcomes are compared)."
+        "outcome: before both outcomes are compared).",
     ]
     if words == texts:
         frame.attrs["notes"].append("Every text has one token: answers in short form. Use -T form=text for more.")

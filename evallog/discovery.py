@@ -16,6 +16,8 @@ from truthgym.evallog.reader import LogReader
 
 LogState = tuple[str, int, float]
 """Path, size in bytes and time of the last change of a log. A remote log may have 0 for what is not known."""
+HOW = {"cancelled": ": they were cancelled", "error": ": they ended in an error"}
+"""By status, how a run came not to finish."""
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 """File name of a log that Inspect writes as .json. Other .json files in a folder are skipped."""
 
@@ -85,7 +87,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
         elif log.header.eval.task_id in completed:
             left_out["logs of runs that another log here completes"] += 1
         else:
-            left_out["logs of runs that did not finish"] += 1
+            left_out["logs of runs that did not finish" + HOW.get(log.header.status, "")] += 1
     if not used:
         statuses = ", ".join(f"{n} {status}" for status, n in Counter(log.header.status for log in logs).items())
         raise bad_input(

@@ -167,6 +167,8 @@ class Header(msgspec.Struct, kw_only=True):
     plan: Plan = msgspec.field(default_factory=Plan)
     stats: Stats = msgspec.field(default_factory=Stats)
     results: Results | None = None
+    invalidated: bool = False
+    """Whether samples were invalidated (`inspect_ai.log.invalidate_samples`)."""
 
     @property
     def completed_at(self) -> str:

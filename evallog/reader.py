@@ -6,6 +6,7 @@ then: importing it takes more memory than converting a log does.
 """
 
 import json
+import logging
 import re
 import tempfile
 from collections import Counter
@@ -19,7 +20,7 @@ import msgspec
 
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import MALFORMED, bad_input
-from truthgym.evallog.header import parse_header, with_newest
+from truthgym.evallog.header import Results, ScorerResults, parse_header, with_newest
 from truthgym.evallog.schema import (
     Attachments,
     Events,
@@ -40,6 +41,9 @@ SCHEMES, REFERENCES = ("attachment", "tc"), (b'"att', b'"tc:')
 CHUNKED = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
 """Name of the main member of a chunked sample. Its other members are in the same folder."""
 
+UNFINISHED = {"started": "did not finish", "cancelled": "was cancelled", "error": "ended in an error"}
+"""What became of a run that has another status than `success`."""
+
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
@@ -51,6 +55,7 @@ class LogReader:
             for member, sample in log.samples(good):
                 ...
 
+    Samples that were invalidated (`inspect_ai.log.invalidate_samples`) are left out, of the header's results too.
     If a scorer scored the log more than once with the same options and judges, its name stands for the newest of these
     scores. No file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
 
@@ -70,6 +75,8 @@ class LogReader:
         self.header = parse_header(self._local, self._archive, self.path)
         self._outcomes = msgspec.json.Decoder(Outcome)
         self._samples = msgspec.json.Decoder(LoggedSample)
+        if self.header.invalidated and self.header.results:
+            self.header.results.scores = self._valid_scores(self.header.results)
 
     @cached_property
     def members(self) -> list[str]:
@@ -115,6 +122,25 @@ class LogReader:
                 rescored[newer] = earlier
         return rescored
 
+    @cached_property
+    def invalidated(self) -> int:
+        """Number of samples that were invalidated."""
+        return len(self) - sum(1 for _ in self.outcomes()) if self.header.invalidated else 0
+
+    @cached_property
+    def omissions(self) -> list[str]:
+        """What of the run is not in its figures, in whole sentences: why it did not finish, and invalidated samples."""
+        spec, status = self.header.eval, self.header.status
+        asked = f"{spec.asked * (spec.config.epochs or 1):,}"
+        sentences = []
+        if status != "success":
+            sentences.append(f"The run {UNFINISHED[status]}: {len(self):,} of its {asked} samples are in the log.")
+        if self.invalidated:
+            sentences.append(f"{self.invalidated:,} of {len(self):,} samples were invalidated, and are left out.")
+            if self.header.results and not self.header.results.scores:
+                sentences[-1] += " The log's metrics count them and cannot be computed without them: none is shown."
+        return sentences
+
     def __len__(self) -> int:
         return len(self.members)
 
@@ -127,19 +153,25 @@ class LogReader:
         """Number of samples read so far that needed Inspect's own reader, by reason."""
         return Counter(self._fallbacks.values())
 
-    def outcomes(self) -> Iterator[tuple[str, Outcome]]:
-        """All samples without their messages, each with its member name."""
+    def outcomes(self, invalidated: bool = False) -> Iterator[tuple[str, Outcome]]:
+        """All samples without their messages, each with its member name; with `invalidated`, those too."""
         self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members:
-                yield member, self._with_newest_scores(self._read(member, self._outcomes)[0])
+                outcome = self._read(member, self._outcomes)[0]
+                if invalidated or outcome.invalidation is None:
+                    yield member, self._with_newest_scores(outcome)
 
-    def samples(self, members: Collection[str] | None = None) -> Iterator[tuple[str, LoggedSample]]:
-        """Samples with their messages, each with its member name: those named in `members`, or all."""
+    def samples(
+        self, members: Collection[str] | None = None, invalidated: bool = False
+    ) -> Iterator[tuple[str, LoggedSample]]:
+        """Samples with their messages, each with its member name: those named in `members`, or all as in `outcomes`."""
         self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
-                yield member, self._with_newest_scores(self._sample(*self._read(member, self._samples)))
+                sample, head, content = self._read(member, self._samples)
+                if invalidated or members is not None or sample.invalidation is None:
+                    yield member, self._with_newest_scores(self._sample(sample, head, content))
 
     def close(self) -> None:
         if self._copy:
@@ -189,6 +221,24 @@ class LogReader:
                 f"{self.path}: its member {member} has an unknown schema; remove the sample, or convert other logs"
             )
         return sample, head, content
+
+    def _valid_scores(self, results: Results) -> list[ScorerResults]:
+        """The metrics without the invalidated samples, computed by Inspect; none if it lacks a scorer's package."""
+        from inspect_ai.log import read_eval_log, recompute_metrics
+
+        log = read_eval_log(str(self._local), exclude_fields={"events", "attachments", "messages", "store"})
+        log.samples = [sample for sample in log.samples or [] if sample.invalidation is None]
+        disabled = logging.root.manager.disable
+        logging.disable(logging.WARNING)  # what a scorer says of a run stands in its own log
+        try:
+            recompute_metrics(log)
+        except Exception:  # whatever a registry or a metric of another project raises
+            return []
+        finally:
+            logging.disable(disabled)
+        scores = [score.model_dump(mode="json") for score in log.results.scores] if log.results else []
+        results.total_samples, results.completed_samples = len(log.samples), sum(not s.error for s in log.samples)
+        return msgspec.convert(scores, list[ScorerResults])
 
     def _with_newest_scores(self, sample: AnyOutcome) -> AnyOutcome:
         if self.rescored and sample.scores:

@@ -219,7 +219,7 @@ def attached(results: str) -> dict[str, Score]:
         )
     scores = {}
     for item in log.samples or []:
-        score = (item.scores or {}).get(NAME)
+        score = None if item.invalidation else (item.scores or {}).get(NAME)
         for uuid in (item.metadata or {}).get("uuids", []):
             if score:
                 metadata = {**(score.metadata or {}), "results": log.eval.eval_id}

@@ -136,7 +136,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
         question = Question.model_validate(sample.metadata)
     except ValidationError:
         return
-    if sample.error or value is None or not (recorded_answer(store) or "").strip():
+    if sample.error or sample.invalidation or value is None or not (recorded_answer(store) or "").strip():
         return
     # With a stated opinion, the best scores belong to trajectories that followed a correct opinion.
     if sample.metadata.get("arm", "neutral") != "neutral":

@@ -260,6 +260,8 @@ def _reply(sample: EvalSample) -> tuple[list[dict[str, str]], str | None, str]:
     generated = [i for i, message in enumerate(sample.messages) if message.role == "assistant"]
     if sample.error or sample.limit or sample.store.get(ENDED):
         return [], None, "that failed or were cut short"
+    if sample.invalidation:
+        return [], None, "that were invalidated"
     if len(generated) != 1 or generated[0] != len(sample.messages) - 1:
         return [], None, "of several turns"
     text = (split_thought(sample.messages[-1].text)[1] or "").strip()

@@ -155,6 +155,8 @@ def _sample(sample: EvalSample, answer: str, log: LogFile) -> Sample:
 def _problem(sample: EvalSample, answer: str, evidence: str | None) -> str | None:
     if sample.error:
         return "that failed"
+    if sample.invalidation:
+        return "that were invalidated"
     if not answer:
         return "without an answer"
     observable = has_observation(evidence, str(sample.id), bool(sample.metadata.get("posterior")))

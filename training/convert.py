@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -277,14 +278,14 @@ class Conversion:
 
     def single_pass(self) -> RowsOfSplit:
         """Filter each sample and emit its rows at once."""
-        for sample, candidate in self._candidates(LogReader.samples):
+        for sample, candidate in self._candidates(partial(LogReader.samples, invalidated=True)):
             if self.filter([candidate], self._passes):
                 yield from self.emit("train", candidate, sample)
 
     def two_pass(self) -> RowsOfSplit:
         """Read all scores first, then the text of the selected trajectories."""
         selection, validation_kind = self.samples.selection, self.config.validation
-        candidates = [candidate for _, candidate in self._candidates(LogReader.outcomes)]
+        candidates = [candidate for _, candidate in self._candidates(partial(LogReader.outcomes, invalidated=True))]
         # `gt` validates on correct trajectories, whatever their score.
         by_truth = validation_kind == "gt"
         candidates = self.filter(candidates, lambda c: self._passes(c) or (by_truth and bool(c.aligned)))

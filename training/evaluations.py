@@ -74,6 +74,7 @@ def _read(log: LogReader, card: ModelCard, folder: Path) -> tuple[dict[str, Any]
         "task_args": {key: value for key, value in run.task_args.items() if key != "split"},
         "split": ", ".join(sorted(set(values.splits.values()))),
         "figures": estimates,
+        **({"left_out": log.omissions} if log.omissions else {}),
     }
     record(
         "eval",
@@ -169,6 +170,7 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
         parts += [BOTH, markdown_table(head, rows)]
     if any("train" in entry["split"].split(", ") for entry in evals):
         parts.append("Questions of the train split may have been trained on: only the others tell what was learnt.")
+    parts += [f"`{entry['log']}`: {sentence}" for entry in evals for sentence in entry.get("left_out", [])]
     parts.append("Logs: " + ", ".join(f"`{entry['log']}` ({entry['sha256'][:12]})" for entry in evals) + ".")
     return "\n\n".join(parts)
 

@@ -19,7 +19,7 @@ from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis
 from truthgym.analysis.site.page import Page, html_of
 from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import EXTRA
-from truthgym.analysis.tables.setups import Places, Runs, runs
+from truthgym.analysis.tables.setups import Places, Runs, omissions, runs
 from truthgym.datasets.errors import BadInput, one_of
 
 SCRIPT = "charts.js"
@@ -119,7 +119,7 @@ def _find(name: str, logs: Places, out: Path, options: Mapping[str, Any]) -> Fin
     finding = Finding(name, module.QUESTION)
     try:
         frame = finding.frame = module.load(logs, **options)
-        finding.notes = list(dict.fromkeys(frame.attrs.get("notes", [])))
+        finding.notes = list(dict.fromkeys([*omissions(logs), *frame.attrs.get("notes", [])]))
         finding.files += _write_tables(name, frame, out)
         try:
             chart = module.chart(frame)
@@ -204,10 +204,10 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
     models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
     results = [run.log.header.results for run in evals]
     answers = sum(result.completed_samples for result in results if result)
-    left_out = "".join(f" Left out: {number} {reason}." for reason, number in evals.left_out.items())
     parts = [
         f"{counted(len(evals), 'run')} of {counted(len(models), 'model')} in {counted(len(setups), 'setup')}, "
-        f"with {counted(answers, 'answer')}.{left_out}\n",
+        f"with {counted(answers, 'answer')}.\n",
+        "".join(f"- {omission}\n" for omission in evals.omissions),
         *_leaders(findings),
         *_scores(findings),
         "## All questions\n",
@@ -222,9 +222,10 @@ def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
         parts.append("\n".join(["Nothing can be shown of:\n", *empty, ""]))
     parts.append("## What cannot be concluded\n")
     for finding in findings:
-        if finding.notes:
-            more = len(finding.notes) - NOTES_SHOWN
-            first = [f"- {note}" for note in finding.notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
+        notes = [note for note in finding.notes if note not in evals.omissions]
+        if notes:
+            more = len(notes) - NOTES_SHOWN
+            first = [f"- {note}" for note in notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
             parts.append("\n".join([f"[{finding.question}]({finding.name}.html)\n", *first, ""]))
     if bundle:
         parts.append(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from truthgym.analysis.tables.setups import omissions
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def main(
     options: dict[str, Any] = vars(parser.parse_args())
     logs, out = options.pop("logs"), options.pop("out")
     try:
-        save(load(logs, **options), chart, out, report)
+        frame = load(logs, **options)
+        frame.attrs["notes"] = list(dict.fromkeys([*omissions(logs), *frame.attrs.get("notes", [])]))
+        save(frame, chart, out, report)
     except (BadInput, FileNotFoundError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
         sys.exit(1)

@@ -9,6 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
 from truthgym.tasks.domain_task import SCORER_BY_NAME
@@ -119,10 +120,19 @@ class Runs:
         return ", ".join(self.places)
 
     @cached_property
+    def omissions(self) -> list[str]:
+        """What the tables leave out: logs, and samples of logs."""
+        left_out = [f"Left out: {number} {reason}." for reason, number in self.left_out.items()]
+        return left_out + [
+            f"{run.model} in {run.setup}: {sentence}" for run in self.runs for sentence in run.log.reader.omissions
+        ]
+
+    @cached_property
     def notes(self) -> list[str]:
-        """What the tables take together."""
+        """What the tables leave out, and what they take together."""
         again = Counter((run.model, run.setup) for run in repeated(self.runs))
-        return [f"{n + 1} runs of {model} in {setup} are taken together." for (model, setup), n in again.items()]
+        together = [f"{n + 1} runs of {model} in {setup} are taken together." for (model, setup), n in again.items()]
+        return self.omissions + together
 
     def tracked(self) -> Iterable[Run]:
         """The runs, with progress on the terminal while their samples are read."""
@@ -142,6 +152,14 @@ def runs(logs: Places, among: Places = ()) -> Runs:
     states = tuple(log_states([*places, *others]))
     find = _find if all(size for _, size, _ in states) else _find.__wrapped__  # of an unknown size: may have changed
     return find(places, others, states)
+
+
+def omissions(logs: Places) -> list[str]:
+    """What tables of these logs leave out, in whole sentences; nothing where no log is of a finished eval."""
+    try:
+        return runs(logs).omissions
+    except BadInput:
+        return []
 
 
 @lru_cache(maxsize=4)

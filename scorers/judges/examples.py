@@ -100,7 +100,7 @@ def _read_file(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
 
 
 def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> RatedTrajectory | None:
-    if (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
+    if sample.invalidation or (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
         return None
     state = TaskState(
         model=log.eval.model,  # type: ignore[arg-type]

@@ -221,6 +221,8 @@ def _unusable(item: EvalSample) -> str:
         return "samples without a Truthgym question"
     if item.metadata.get("arm", "neutral") != "neutral":
         return "answers to a question with an opinion"
+    if item.invalidation:
+        return "samples that were invalidated"
     return "samples that failed" if item.error else ""
 
 

@@ -161,7 +161,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     # A repair must not hide what a refusal would show: a repaired belief counts as not read.
     x_read, y_read = (np.where(table.repaired[..., end], np.nan, beliefs) for end, beliefs in enumerate((x, y)))
     effect = halves(replace(reports, prior=x_read, posterior=y_read)) if table.repaired.any() else parts
-    flags = report_figures(x, y, effect.selective_refusal, table.repaired)
+    flags = report_figures(x, y, effect.selective_refusal, table.repaired, table.questions.has_score)
     if first == "token":  # nobody rounds these numbers, and epochs agree
         flags = {name: value for name, value in flags.items() if name not in FLAGS_OF_STATED}
     moved = movement(x, y)

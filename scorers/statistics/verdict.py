@@ -261,18 +261,28 @@ FLAGS = {
 
 
 def report_figures(
-    prior: Floats, posterior: Floats, refusal_effect: tuple[float, float], repaired: Bools | None = None
+    prior: Floats,
+    posterior: Floats,
+    refusal_effect: tuple[float, float],
+    repaired: Bools | None = None,
+    has_score: Bools | None = None,
 ) -> dict[str, float]:
     """Statistics of the reports, and `flag_NAME` = 1 for each of `FLAGS` that they raise.
 
     `share_fifties`, `share_tens` and `share_fives`, the shares of priors that are exactly 50, a multiple of 10, a
     multiple of 5; `share_fifties_posterior`; `distinct_priors`, their number; `read_priors` and `read_posteriors`, the
-    shares that could be read, where what was read only after a repair (`repaired`: of prior and posterior, along the
-    last axis) counts as unread; `same_priors`, the share of questions with the same prior in all epochs;
-    `selective_refusal`, the first of `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
+    shares that could be read of the samples with a score (`has_score`: the others failed, which is no refusal), where
+    what was read only after a repair (`repaired`: of prior and posterior, along the last axis) counts as unread;
+    `same_priors`, the share of questions with the same prior in all epochs; `selective_refusal`, the first of
+    `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)
+
+    def share_read(readable: Bools, end: int) -> float:
+        at_first = readable if repaired is None else readable & ~repaired[..., end]
+        return share_true(at_first if has_score is None else at_first[has_score])
+
     spread = prior.max(axis=1, where=read, initial=0) - prior.min(axis=1, where=read, initial=1)
     figures = {
         "share_fifties": share_true(before == 50),
@@ -280,8 +290,8 @@ def report_figures(
         "share_tens": share_true(before % 10 == 0),
         "share_fives": share_true(before % 5 == 0),
         "distinct_priors": float(np.unique(before).size),
-        "read_priors": share_true(read if repaired is None else read & ~repaired[..., 0]),
-        "read_posteriors": share_true(np.isfinite(posterior) & (True if repaired is None else ~repaired[..., 1])),
+        "read_priors": share_read(read, 0),
+        "read_posteriors": share_read(np.isfinite(posterior), 1),
         "same_priors": share_true(spread[read.sum(axis=1) > 1] < 1e-6),
         "selective_refusal": refusal_effect[0],
     }

@@ -2,18 +2,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from inspect_ai.log import EvalLog, EvalMetric, EvalPlanStep, EvalScore, read_eval_log, write_eval_log
+from inspect_ai.log import (
+    EvalLog,
+    EvalMetric,
+    EvalPlanStep,
+    EvalScore,
+    ProvenanceData,
+    invalidate_samples,
+    read_eval_log,
+    write_eval_log,
+)
 from inspect_ai.model import GenerateConfig, ModelConfig
 from inspect_ai.scorer import Score
 
+from tests.fixtures import Run as RunTask
+from tests.fixtures import score_of
 from truthgym.analysis import catalog, performance
 from truthgym.analysis.batches import load as compare_batches
+from truthgym.analysis.compare import compare
+from truthgym.analysis.site import build as building
+from truthgym.analysis.site.build import build
 from truthgym.analysis.tables import setups
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.setups import Run, repeated, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import find_logs
+from truthgym.evallog.reader import LogReader
+from truthgym.tasks.worlds import urns
 
 Write = Callable[..., Path]
 
@@ -237,3 +254,39 @@ def test_repeated_runs_are_noted_and_unfinished_ones_name_nothing(write: Write) 
     frame = catalog.load([*paths, started])
     assert frame["counts"].tolist() == ["unfinished", "yes", "repeated"]
     assert set(frame["setup"]) == {"plain, generate"}
+
+
+ONLY = ["performance", "calibration", "health", "cost"]
+
+
+def test_invalidated_samples_count_nowhere_and_unfinished_runs_are_named(
+    run: RunTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "find_spec", lambda name: None)  # no pictures, which take half of the time
+    log = run(urns(n=40, paradigms="brier"), epochs=1)
+    samples = log.samples or []
+    samples[0].scores, gone = {}, samples[:10]
+    log = invalidate_samples(log, [str(sample.uuid) for sample in gone], ProvenanceData(author="me", reason="broken"))
+    path = tmp_path / "logs/edited.eval"
+    Path(log.location).unlink()
+    log.location = str(path)
+    write_eval_log(log, log.location)
+    cancelled = log.model_copy(deep=True)
+    cancelled.status, cancelled.eval.task_id, cancelled.eval.eval_id = "cancelled", "other", "other"
+    write_eval_log(cancelled, str(tmp_path / "logs/cancelled.eval"))
+    kept = [score_of(sample, "brier").value["brier_score"] for sample in samples[10:]]  # type: ignore[index]
+    frame = performance.load(path.parent)
+    assert frame["score"].tolist() == [pytest.approx(np.mean(kept), abs=1e-4)]
+    assert (frame["n"].iloc[0], frame["answers"].iloc[0]) == (30, 30)
+    assert len(answers(path.parent)["sample_id"].unique()) == 30
+    evals = runs(path.parent)
+    unfinished, invalidated = evals.omissions
+    assert "cancelled" in unfinished
+    assert "10 of 40 samples were invalidated" in invalidated
+    findings = {page.name: page.notes for page in build(path.parent, tmp_path / "site", ONLY, say=print)}
+    assert all(evals.omissions == found[:2] for found in findings.values()), findings
+    compared = compare([path, path])
+    assert compared["n"].tolist() == [30] * len(compared)
+    assert sum("10 of 40" in note for note in compared.attrs["notes"]) == 2
+    with LogReader(tmp_path / "logs/cancelled.eval") as reader:
+        assert "was cancelled" in reader.omissions[0]

@@ -18,8 +18,8 @@ Samples = dict[tuple[str, int], dict[str, Any]]
 def ours(path: str | Path) -> tuple[Samples, LogReader]:
     """All samples of a log by id and epoch; outcomes must say the same as samples."""
     with LogReader(path) as log:
-        light = dict(log.outcomes())
-        full = dict(log.samples())
+        light = dict(log.outcomes(invalidated=True))
+        full = dict(log.samples(invalidated=True))
     assert list(light) == list(full) == log.members
     assert len(log) == len(full)
     found = {}

@@ -115,6 +115,8 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
     for sample in read_eval_log_samples(
         log.location, all_samples_required=False, resolve_attachments=True, exclude_fields=skipped
     ):
+        if sample.invalidation:
+            continue
         scores = {key: value for name, score in (sample.scores or {}).items() for key, value in _directed(name, score)}
         if scores and not task.primary:
             task.primary = BRIER if BRIER in scores else next(iter(scores))
