@@ -169,7 +169,9 @@ def _rows(
 def _logged(run: Run, name: str) -> tuple[float, ...]:
     """The estimate of a scorer in a log, with its interval."""
     results = run.log.header.results
-    figures = {run.scorer_label(score): score.metrics for score in results.scores if score.metrics} if results else {}
+    figures = (
+        {run.scorer_label(score): score.metrics for score in results.estimates if score.metrics} if results else {}
+    )
     estimate = next(iter(figures.get(name, {})), "")
     values = [figures[name].get(f"{estimate}{side}") if estimate else None for side in ("", "_lower", "_upper")]
     return tuple(np.nan if value is None or value.value is None else value.value for value in values)

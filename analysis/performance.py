@@ -48,7 +48,7 @@ from truthgym.analysis.tables.panels import (
 )
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import best_end, score_name
-from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.declaration import FEW_QUESTIONS, FLAG, LEAST_SHARE_SCORED, REASON, ScorerDeclaration
@@ -155,7 +155,7 @@ def load(
         x=x,
         y=y,
         correlations=correlations,
-        notes=[*evals.notes, *notes, *_notes(frame, y)],
+        notes=[*evals.notes, *_foreign(evals), *notes, *_notes(frame, y)],
     )
     return frame
 
@@ -316,8 +316,13 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "log": run.log.path,
         "eval_id": header.eval.eval_id,
     }
-    estimates = (_figures(score, _label(run, score)) for score in results.scores)
-    newest = {figures["scorer"]: figures for figures in estimates if figures}
+    newest: dict[str, dict[str, Any]] = {}
+    for score in results.estimates:
+        label = _label(run, score)
+        figures = _figures(score, label)
+        if figures and newest.get(label, figures)["figure"] != figures["figure"]:  # a pass by another metric
+            figures["scorer"] = label = f"{label} metric={figures['figure']}"
+        newest |= {label: figures} if figures else {}
     for name, figures in newest.items():
         if only and bare_name(name) != only:
             continue
@@ -329,11 +334,24 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         yield row | figures
 
 
+def _foreign(evals: Runs) -> Iterator[str]:
+    for run in evals:
+        for score in run.log.header.results.foreign if run.log.header.results else ():
+            yield (
+                f"{run.model} in {run.setup}: {', '.join(score.metrics)} of {score.name} is not shown. A metric of "
+                "Inspect knows nothing of this scorer's values; its own metrics are used without --metric."
+            )
+
+
 def _label(run: Run, results: ScorerResults) -> str:
-    """The scorer with its options; of a scorer of another project that reports several numbers also their names."""
+    """The scorer with its options, and how a question's epochs became one value if that is not by their mean.
+
+    Of a scorer of another project that reports several numbers also their names.
+    """
     label, name = run.scorer_label(results), bare_name(results.scorer)
     single = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
-    return label if single else score_name(label, results.name)
+    label = label if single else score_name(label, results.name)
+    return f"{label} reducer={results.reducer}" if results.reducer not in (None, "mean") else label
 
 
 def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:

@@ -131,6 +131,8 @@ class ScorerResults(msgspec.Struct):
     scorer: str
     params: dict[str, Any] = {}
     """The arguments that the scorer was made with."""
+    reducer: str | None = None
+    """How Inspect made one value of a question's epochs. None: there is one epoch, or the metrics take each."""
     metrics: dict[str, Figure] = {}
     """Estimate first."""
     scored_samples: int | None = None
@@ -154,6 +156,18 @@ class Results(msgspec.Struct):
     """Questions times epochs."""
     completed_samples: int = 0
     scores: list[ScorerResults] = []
+
+    @property
+    def estimates(self) -> list[ScorerResults]:
+        """The scorers' results, without `foreign` ones."""
+        return [score for score in self.scores if score not in self.foreign]
+
+    @property
+    def foreign(self) -> list[ScorerResults]:
+        """Passes of Truthgym's scorers by a metric of Inspect (`inspect score --metric`), which knows no dict."""
+        names = {id(score): score.scorer.rpartition("/")[2].rstrip("0123456789") for score in self.scores}
+        own = {names[id(score)] for score in self.scores if "share_scored" in score.metrics}
+        return [score for score in self.scores if names[id(score)] in own and "share_scored" not in score.metrics]
 
 
 class Header(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 from truthgym.datasets.digests import file_digest
 from truthgym.evallog.discovery import find_logs
 from truthgym.evallog.errors import bad_input
-from truthgym.evallog.header import with_newest
+from truthgym.evallog.header import ScorerResults, with_newest
 from truthgym.evallog.reader import LogReader
 from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.interval import decimals, interval_text
@@ -114,8 +114,12 @@ def _same_path(path: str, other: str) -> bool:
 
 def figures(log: LogReader) -> Iterator[dict[str, Any]]:
     """The estimate of each scorer's newest pass: its first metric, with its interval if it has one."""
-    scores = {score.name: score for score in log.header.results.scores} if log.header.results else {}
-    for scorer, score in with_newest(scores, log.rescored).items():
+    scores: dict[str, ScorerResults] = {}
+    for score in log.header.results.estimates if log.header.results else ():
+        scores.setdefault(score.name, score)  # of several reducers of epochs the first
+    first = {name: next(iter(score.metrics), "") for name, score in scores.items()}
+    again = {newer: name for newer, name in log.rescored.items() if first.get(newer) == first.get(name)}
+    for scorer, score in with_newest(scores, again).items():
         metrics = {name: metric.value for name, metric in score.metrics.items()}
         if not metrics:
             continue

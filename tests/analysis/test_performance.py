@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from inspect_ai import score
-from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.log import EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 from scipy import stats
 
@@ -22,6 +22,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.worlds import urns
+from truthgym.training.evaluations import figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +64,31 @@ def test_the_newest_pass_counts_and_other_options_have_a_row(run: Run, tmp_path:
     assert frame.loc["brier", "score"] == 0.123
 
 
+def test_each_reducer_has_a_row_and_a_metric_of_inspect_hides_none(run: Run, tmp_path: Path) -> None:
+    reducers = [("mean", 0.75), ("at_least_4", 0.0), ("max", 1.0)]
+    log = run(urns(n=4, paradigms="brier"), epochs=1)
+    assert log.results
+    (own,) = log.results.scores
+    others = [
+        own.model_copy(update={"name": "match", "scorer": "match", "reducer": name, "metrics": accuracy_of(value)})
+        for name, value in reducers
+    ]
+    log.results.scores += [*others, own.model_copy(update={"name": "brier1", "metrics": accuracy_of(0.0)})]
+    write_eval_log(log, log.location)
+    frame = load(tmp_path / "logs").set_index("scorer")
+    assert frame.loc["brier", "score"] == own.metrics["brier"].value
+    assert frame["score"].drop("brier").to_dict() == {
+        "match": 0.75, "match reducer=at_least_4": 0.0, "match reducer=max": 1.0
+    }  # fmt: skip
+    assert any("accuracy of brier1" in note for note in frame.attrs["notes"])
+    listed = {entry["scorer"]: (entry["metric"], entry["value"]) for entry in figures(LogReader(log.location))}
+    assert listed == {"brier": ("brier", own.metrics["brier"].value), "match": ("accuracy", 0.75)}
+
+
+def accuracy_of(value: float) -> dict[str, EvalMetric]:
+    return {"accuracy": EvalMetric(name="accuracy", value=value)}
+
+
 def test_evals_that_differ_in_the_task_are_told_apart(run: Run, tmp_path: Path) -> None:
     run(urns(n=3, draws=2, paradigms="brier"), epochs=1)
     run(urns(n=4, draws=6, paradigms="brier"), epochs=1)
@@ -101,8 +127,6 @@ def test_logs_of_earlier_versions_are_read_by_the_names_and_codes_of_today(run: 
     (results,) = log.results.scores if log.results else []
     results.metrics["unidentified_one_epoch"] = results.metrics.pop("reason_one_epoch")
     write_eval_log(log, str(old))
-    figures = {name: metric.value for name, metric in LogReader(old).header.results.scores[0].metrics.items()}
-    assert "reason_one_epoch" in figures
     frame = load(tmp_path / "logs")
     assert set(frame["reason"]) == {"reason_one_epoch"}
     assert len(frame) == 2
