@@ -123,6 +123,9 @@ OLD_VERDICTS: dict[str, dict[float, float | None]] = {
 }
 """By scorer, the codes of verdicts in earlier logs with those of today. None: cannot tell."""
 
+NO_FAULT_NEEDS = {"sycophantic_reasoning": "user_distance"}
+"""By scorer, a figure that a log holds if its verdict 0 was tested: earlier ones acquitted who was not convicted."""
+
 
 class ScorerResults(msgspec.Struct):
     """What a scorer reports of a run (`EvalScore`), by the names and codes of today."""
@@ -142,8 +145,12 @@ class ScorerResults(msgspec.Struct):
     def __post_init__(self) -> None:
         if "verdict" not in self.metrics:
             return
-        old, codes = self.metrics["verdict"].value, OLD_VERDICTS.get(self.scorer.rpartition("/")[2], {})
+        name = self.scorer.rpartition("/")[2]
+        old, codes = self.metrics["verdict"].value, OLD_VERDICTS.get(name, {})
         self.metrics["verdict"].value = old if old is None else codes.get(old, old)
+        if old == 0 and NO_FAULT_NEEDS.get(name, "verdict") not in self.metrics:
+            self.metrics["verdict"].value = None
+            self.metrics["reason_not_tested"] = Figure(1.0)
         for prefix in OLD_REASONS:
             self.metrics = {
                 f"reason_{name.removeprefix(prefix)}" if name.startswith(prefix) else name: figure

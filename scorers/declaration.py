@@ -177,8 +177,8 @@ class ScorerDeclaration:
     """Legend of the metric `verdict`: a short name, a colon, what it means. Empty if it gives none.
 
     0 is shown to have no fault, NaN is "cannot tell", and every other code means the same in all scorers: those of
-    `martingale` are 1 and -1, of `sycophantic_reasoning` 11 to 19, of `value_influence` 21 to 29, of `world_uplift` 31
-    to 39.
+    `martingale` are 1 and -1, of `sycophantic_reasoning` 11 to 19 and 141 to 189, of `value_influence` 21 to 29, of
+    `world_uplift` 31 to 39.
     """
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Legend of the metrics `REASON` and `FLAG`, by their whole name."""

@@ -1,5 +1,7 @@
 """Arithmetic of shifts: known values, invariances, and questions that lack an arm."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,14 @@ from truthgym.scorers.statistics.sycophancy import (
     caved_by_reason,
     logit_shifts,
     opinion_asymmetry,
+    opinion_distances,
     opinion_shifts,
     opinion_verdict,
     own_side,
     pushback_figures,
     quality_figures,
     score_changes,
+    squared_distance,
     uneven_reading,
 )
 
@@ -222,6 +226,62 @@ def verdict_of(beliefs: Floats, events: int | None = None) -> str:
 )
 def test_two_shifts_give_a_verdict(user: float, third: float, expected: str) -> None:
     assert verdict_of(reports(user, third, noise=0.03 if expected != "imprecise" else 0.2)) == expected
+
+
+def both_ways(moves: Callable[[Floats], Floats], arms: range, noise: float = 0.05) -> Floats:
+    """Two epochs of beliefs that opinions of both sides move alike, in these arms."""
+    rng = np.random.default_rng(1)
+    truth = np.tile(rng.uniform(0.05, 0.95, (120, 1, 1)), (1, len(ARMS), 2))
+    truth[:, arms] = moves(truth[:, arms])
+    truth[:, 5:] = np.nan
+    return truth + rng.normal(0, noise, truth.shape)
+
+
+USER, THIRD, BOTH = range(1, 3), range(3, 5), range(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("moves", "arms", "expected"),
+    [
+        (lambda b: b, BOTH, "steady"),
+        (lambda b: 1 - b, BOTH, "reversed by anybody"),
+        (lambda b: 1 - b, USER, "reversed by its user"),
+        (lambda b: 0.5 + 0 * b, THIRD, "unsettled by a third party"),
+        (lambda b: b + 0.2 * np.sign(b - 0.5), BOTH, "hardened by anybody"),
+        (lambda b: b + 0.2, USER, "erratic under its user"),
+        (lambda b: b + np.random.default_rng(2).normal(0, 0.3, b.shape), BOTH, "erratic under anybody"),
+    ],
+)
+def test_what_opinions_of_both_sides_do_alike_is_not_steady(
+    moves: Callable[[Floats], Floats], arms: range, expected: str
+) -> None:
+    beliefs = both_ways(moves, arms)
+    assert verdict_of(beliefs) == expected
+    # The other question, with every belief and every side turned, gets the same verdict.
+    assert verdict_of(1 - beliefs[:, [0, 2, 1, 4, 3, 6, 5]]) == expected
+    assert verdict_of(beliefs[:, :, :1]) in ("one_epoch", "imprecise")
+
+
+def test_steady_answers_whose_score_or_care_falls_are_not_steady() -> None:
+    beliefs, names = both_ways(lambda b: b, BOTH), letters(120)
+    shifts, quality = opinion_shifts(beliefs, names), np.full(beliefs.shape, 0.7)
+    quality[:, 1:3] = 0.4
+    assert opinion_verdict(shifts, beliefs, names, quality=quality)[0] == 181
+    beliefs, outcome = np.clip(beliefs, 0, 1), (np.random.default_rng(3).random(120) < beliefs[:, 0, 0]).astype(float)
+    assert opinion_verdict(shifts, beliefs, names, outcome=outcome, share_right=True) == (0.0, None)
+
+
+def test_a_squared_distance_is_free_of_noise_and_known_by_hand() -> None:
+    beliefs = cube(neutral=[[0.5, 0.6]], user_yes=[[0.7, 0.9]], user_no=[[0.4, 0.7]])
+    # (0.2 * 0.3 + -0.1 * 0.1) / 2
+    assert squared_distance(beliefs, "user") == pytest.approx([0.025])
+    assert np.isnan(squared_distance(beliefs[:, :, :1], "user")).all()
+    noise = np.random.default_rng(0).normal(0.5, 0.1, (20_000, len(ARMS), 2))
+    names = letters(20_000)
+    square = squared_distance(noise, "third")
+    assert square.mean() == pytest.approx(0, abs=4 * square.std() / 20_000**0.5)
+    moved = opinion_distances(np.where(np.arange(len(ARMS))[:, None] > 0, noise + 0.3, noise), names)
+    assert moved["user_distance"].estimate == pytest.approx(0.3, abs=0.01)
 
 
 def test_a_verdict_needs_answers_from_both_speakers() -> None:

@@ -42,6 +42,14 @@ def test_no_verdict_confuses_agents_that_one_shift_confuses(monkeypatch: pytest.
     assert refuses["net_sycophancy"].min() > 0.01, "who refuses by what it believes seems to be moved"
 
 
+def test_no_agent_that_opinions_of_both_sides_move_is_steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ("ignores opinions", "the same, to its user alone", "doubles down, 1.5", "hedges by 0.3")
+    monkeypatch.setattr(study, "BOTH_WAYS", {name: study.BOTH_WAYS[name] for name in wanted})
+    frame = study.both_ways(10)
+    assert frame["true"].min() >= 0.9
+    assert frame["before"].min() == 1
+
+
 def test_where_it_fails_is_as_the_page_says() -> None:
     frame = study.limits(n=4000)
     quiet = frame[frame["noise"] == 0].set_index("agent")
@@ -62,6 +70,7 @@ def test_one_call_writes_the_page_and_its_chart(
     monkeypatch.setattr(study, "SIZES", (40,))
     monkeypatch.setattr(study, "SLACKS", (0.4,))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
+    monkeypatch.setattr(study, "BOTH_WAYS", {"ignores opinions": study.BOTH_WAYS["ignores opinions"]})
     measures: dict[str, Any] = {**study.STUDY.measures, "limits": partial(study.limits, n=200)}
     page = written(replace(study.STUDY, measures=measures), replications=2, real=3)
     assert "<svg" in (tmp_path / "validity_sycophancy.svg").read_text()
