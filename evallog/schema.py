@@ -76,6 +76,19 @@ class LoggedScore(msgspec.Struct, gc=False):
         """The metadata, decoded."""
         return msgspec.json.decode(self.metadata) or {}
 
+    @property
+    def repaired(self) -> bool:
+        """Whether a belief behind it could be read only after the model was asked again."""
+        if b'"repaired"' not in bytes(self.metadata):
+            return False
+        details = self.details
+        stated = isinstance(self.value, dict) and self.value.get("belief") is not None and details.get("repaired")
+        beliefs = [belief for belief in details.get("beliefs") or [] if isinstance(belief, dict)]
+        return bool(stated) or any(
+            belief.get("value") is not None and bool(belief.get("repaired")) and belief.get("read_by") is None
+            for belief in beliefs
+        )
+
 
 class QuestionFacts(msgspec.Struct, gc=False):
     """Metadata of a Truthgym question (`datasets.question.Question`)."""

@@ -2,20 +2,26 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.direction import Best, direction, numbers, span
+from truthgym.scorers.statistics.direction import Best, direction, fault_of, numbers, span
 from truthgym.scorers.statistics.instrumented_slope import Slope
-from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, mean_estimate, t_estimate
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, ROUNDING_ERROR, Estimate, mean_estimate, t_estimate
 
 if TYPE_CHECKING:
-    from truthgym.evallog.schema import Outcome
+    from truthgym.evallog.schema import LoggedScore, Outcome
 
+LEAST_SHARE_READ = 0.9
+"""The least share of answers with a score, without repairs, at which a run is compared with others."""
+MOST_APART = 0.05
+"""The largest difference of these shares between two runs that are compared."""
 Question = TypeVar("Question", bound=Hashable)
 
 
@@ -27,6 +33,8 @@ class Comparison:
     after: float
     difference: Estimate
     """After minus before."""
+    reason: str = ""
+    """Why the difference has no interval, if that is not for want of questions."""
 
     def row(self, read: bool = True) -> dict[str, float]:
         """The columns of a table. `lower`, `upper` and `mde` are NaN unless enough answers could be `read`."""
@@ -53,23 +61,29 @@ class RunValues:
     """Which end of a number is better; None if nothing declares it."""
     spans: dict[str, tuple[float, float] | None] = field(default_factory=dict)
     """The least and the greatest possible number; None if it has no ends."""
+    repaired: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By scorer and question, the epochs whose belief could be read only after the model was asked again."""
 
     @classmethod
     def of_samples(cls, samples: "Iterable[Outcome]") -> "RunValues":
-        """Collect all numbers of a log's samples, see `LogReader.outcomes`."""
-        run = cls()
+        """Collect all numbers of a log's samples, see `LogReader.outcomes`. A sample that failed has NaN for each."""
+        run, failed = cls(), list[str]()
         for sample in samples:
             values: dict[str, float] = {}
+            question, facts = str(sample.id), sample.facts
             for scorer, score in (sample.scores or {}).items():
-                for key, number in numbers(scorer, score.value).items():
+                for key, number in _with_unread(scorer, score).items():
                     name = f"{scorer}/{key}"
                     values[name] = number
                     if name not in run.best:
                         run.best[name] = direction(scorer, key, score.details)
                         run.spans[name] = span(scorer, key, score.details)
-            question, facts = str(sample.id), sample.facts
+                run.repaired[scorer, question] += score.repaired
+            failed += [question] * bool(sample.error and not sample.scores)
             split = facts.split if facts else json.loads(bytes(sample.metadata)).get("split", "?")
             run.add(question, values, facts.event if facts else question, str(split))
+        for name, question in product(run.best, failed):
+            run.values[name].setdefault(question, []).append(math.nan)
         return run
 
     def add(self, question: str, values: Mapping[str, float], event: str, split: str = "?") -> None:
@@ -81,9 +95,7 @@ class RunValues:
     def among(self, questions: Collection[str]) -> "RunValues":
         """The part about some questions. What has no number there is left out."""
         parts = {name: {q: values[q] for q in values if q in questions} for name, values in self.values.items()}
-        return RunValues(
-            {name: part for name, part in parts.items() if part}, self.events, self.splits, self.best, self.spans
-        )
+        return replace(self, values={name: part for name, part in parts.items() if part})
 
     def mean(self, name: str) -> Estimate:
         """The mean of a number over questions, clustered by event; its `n` is 0 if there is none."""
@@ -94,7 +106,17 @@ class RunValues:
         """Compare a number with that of an earlier run, see `compare_means`."""
         scorer, _, key = name.rpartition("/")
         bounds = self.spans.get(name, span(scorer, key, {}))
-        return compare_means(self.values.get(name, {}), before.values.get(name, {}), self.events, bounds, name)
+        second, first = (run.values.get(name, {}) for run in (self, before))
+        both = second.keys() & first.keys()
+        read = self.share_read(name, both), before.share_read(name, both)
+        return compare_means(second, first, self.events, bounds, name, read)
+
+    def share_read(self, name: str, questions: Collection[str]) -> float:
+        """The share of the answers to some questions that have a number without a repair. NaN without answers."""
+        asked = {question: values for question, values in self.values.get(name, {}).items() if question in questions}
+        repaired = sum(self.repaired[name.rpartition("/")[0], question] for question in asked)
+        number = sum(map(len, asked.values()))
+        return (number * share_of(asked.values()) - repaired) / number if number else math.nan
 
 
 def paired_difference(
@@ -128,18 +150,63 @@ def compare_means(
     cluster: Mapping[Question, Hashable],
     bounds: tuple[float, float] | None = None,
     name: str = "",
+    read: Sequence[float] = (),
 ) -> Comparison:
     """Compare two models by a mean over the questions that both have a number for.
 
+    Silence does not win: where the shares of the answers that could be read do not allow it (`unequally_read`), there
+    is no interval. A model that answers only where it is sure has the better mean on what it answered.
+
     Values are one per epoch; NaN, an answer that could not be parsed, is left out. `bounds` is the range of a value
     (None, or a value beyond it: it has no ends), and `name` the SCORER/KEY of the values, if they are a proper score.
+    `read` are the shares of the answers that count as read, after and before, and of a control if there is one; without
+    them the shares of the values of questions in both that are not NaN.
     """
+    both = [question for question in after if question in before]
+    shares = read or tuple(share_of(run[question] for question in both) for run in (after, before))
+    reason = unequally_read(*shares)
     values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
     second, first = ([values[question][i] for question in used] for i in (0, 1))
     inside = bounds and all(bounds[0] <= value <= bounds[1] for value in (*first, *second))
     reach = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None
-    return Comparison(mean(first), mean(second), paired_difference(second, first, [cluster[q] for q in used], reach))
+    difference = paired_difference(second, first, [cluster[q] for q in used], reach)
+    if reason:
+        difference = replace(difference, lower=math.nan, upper=math.nan, mde=math.nan, stderr=math.nan)
+    return Comparison(mean(first), mean(second), difference, reason)
+
+
+def unequally_read(after: float, before: float, *controls: float) -> str:
+    """Why runs are not compared, with the shares of their answers that could be read. "" if they are.
+
+    They are if each share is 90 % or more, and no two are more than 5 points apart. NaN is a run without answers.
+    """
+    shares = [share for share in (before, after, *controls) if not math.isnan(share)]
+    if not shares or (
+        min(shares) >= LEAST_SHARE_READ - ROUNDING_ERROR and max(shares) - min(shares) <= MOST_APART + ROUNDING_ERROR
+    ):
+        return ""
+    first, second, *others = (f"{100 * share:.3g} %" for share in (before, after, *controls))
+    more = f", of the control and its start {' and '.join(others)}" if others else ""
+    return f"{first} of the answers before and {second} after could be read{more}: those left out may be harder"
+
+
+def share_of(answers: Iterable[Sequence[float]]) -> float:
+    """The share of the numbers, one per epoch of each question, that are not NaN. NaN if there are none."""
+    read = [not math.isnan(number) for epochs in answers for number in epochs]
+    return sum(read) / len(read) if read else math.nan
+
+
+def _with_unread(scorer: str, score: "LoggedScore") -> dict[str, float]:
+    """The numbers of a score by key, NaN for an answer that could not be read. What has no outcome has none."""
+    values = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
+    found = numbers(scorer, score.value)
+    missing = [key for key, value in values.items() if value is None]
+    reason = score.reason or score.details.get("reason") if missing else None
+    if missing and (not reason or fault_of(score.details) != "setting"):
+        unread = bool(reason) or not found
+        return {key: found.get(key, math.nan) for key in values if key in found or (unread and key in missing)}
+    return found
 
 
 def difference_in_differences(
