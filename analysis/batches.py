@@ -16,6 +16,7 @@ from truthgym.analysis.tables.panels import interval_panel, labels
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.declaration import FEW_QUESTIONS
+from truthgym.scorers.statistics.direction import span
 from truthgym.scorers.statistics.paired import compare_means
 
 QUESTION = "What changed between the batches?"
@@ -119,8 +120,9 @@ def _compared(before: pd.DataFrame, after: pd.DataFrame, facts: Mapping[str, Any
     if same.empty:
         return
     events = dict(zip(before["sample_id"], before["event"], strict=True))
-    comparison = compare_means(epochs_by_question(same), epochs_by_question(before), events)
     scorer, key = before[["scorer", "key"]].iloc[0]
+    now, then = epochs_by_question(same), epochs_by_question(before)
+    comparison = compare_means(now, then, events, span(scorer, key, {}), f"{scorer}/{key}")
     read = all(read_enough(part, SETUP).all() for part in (before, after))
     better = BETTER.get(ends(before)[scorer, key] or "", "")
     yield {**facts, "better": better, **comparison.row(read), "read": read}

@@ -4,6 +4,7 @@ python -m truthgym.analysis.calibration LOGS OUT.md      (tables, with the chart
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import altair as alt
 import numpy as np
@@ -75,12 +76,13 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
         _, values, event, target = by_question(answered)
         read = np.isfinite(values).any(axis=1)
         p, y = values[read], np.array([binary_outcome(target[i]) for i in np.flatnonzero(read)], dtype=float)
+        events = [event[i] for i in np.flatnonzero(read)]
         share = float(answered["value"].notna().mean())
         if reason := _reason(len(y), share, y):
             refused[reason].append(name)
             continue
-        figures = run | {"n": len(y), "epochs": p.shape[1], "share_read": share} | _figures(p, y)
-        for point in reliability_diagram(p, y, events=[event[i] for i in np.flatnonzero(read)]):
+        figures = run | {"n": len(y), "epochs": p.shape[1], "share_read": share} | _figures(p, y, events)
+        for point in reliability_diagram(p, y, events=events):
             band = INSIDE if point.lower <= point.frequency <= point.upper else OUTSIDE
             rows.append(point._asdict() | {"questions": point.n, "band": band} | figures)
         if len(set(event)) < len(event):
@@ -150,14 +152,16 @@ def _reason(n: int, share: float, y: NDArray[np.float64]) -> str:
     return "all outcomes are equal" if y.min() == y.max() else ""
 
 
-def _figures(p: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, float]:
+def _figures(p: NDArray[np.float64], y: NDArray[np.float64], events: Sequence[str]) -> dict[str, float]:
     """The calibration figures of `brier`: epochs one at a time, then averaged."""
     epochs = range(p.shape[1])
-    murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs])
-    error = np.array([expected_calibration_error(p[:, k], y) for k in epochs])
-    line = recalibration(p, y[:, None], CLIP)
+    murphy = np.array([murphy_decomposition(p[:, k], y, events=events) for k in epochs])
+    error = np.array([expected_calibration_error(p[:, k], y, events=events) for k in epochs])
+    line = recalibration(p, y[:, None], CLIP, events)
     means = {"reliability": murphy[:, 0], "resolution": murphy[:, 1], "ece": error[:, 0], "ece_null": error[:, 1]}
-    return line._asdict() | {name: finite_mean(values) for name, values in means.items()}
+    means["ece_null_upper"] = error[:, 2]
+    slope = {"slope": line.slope, "slope_lower": line.lower, "slope_upper": line.upper, "intercept": line.intercept}
+    return slope | {name: finite_mean(values) for name, values in means.items()}
 
 
 if __name__ == "__main__":

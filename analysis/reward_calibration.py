@@ -113,7 +113,7 @@ def figures(
     right = _right(margin, truth)
     claim = (margin != 0) & log_odds
     implied = _implied(np.abs(margin[claim]))
-    error = expected_calibration_error(implied, right[claim])
+    error = expected_calibration_error(implied, right[claim], events=list(np.array(event)[claim]))
     excess = mean_estimate(implied - right[claim], list(np.array(event)[claim]))
     accuracy = mean_estimate(right, event).metrics("accuracy") | {"ece": error.ece, "ece_null": error.null}
     return {"pairs": len(right)} | accuracy | excess.metrics("excess")

@@ -18,14 +18,15 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.direction import span
 from truthgym.scorers.statistics.martingale import ELICITORS
 from truthgym.scorers.statistics.martingale_score import brier_gain, movement
 from truthgym.scorers.statistics.paired import Comparison, compare_means, difference_in_differences
 
 QUESTION = "What did training change, beyond what a control changed?"
-FORM = {"characters": "length", "steps": "length"} | dict.fromkeys(
-    ("hedges", "numbers", "confidence", "cut off"), "form"
-)
+CUT_OFF, READ_BY = "cut off", "read by "
+"""Measures that are shares of answers, the second before the name of a scorer."""
+FORM = {"characters": "length", "steps": "length"} | dict.fromkeys(("hedges", "numbers", "confidence", CUT_OFF), "form")
 """Side effects that are read from every answer, and what they are of."""
 CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
 COLORS = {CHANGE: BLUE, CONTROL: GRAY, BEYOND: ORANGE}
@@ -94,7 +95,7 @@ def load(logs: Places, before: str = "", after: str = "", control: str = "", con
             enough = [bool(arm["enough"].all()) for arm in arms]
             whole = {CHANGE: all(enough[:2]), CONTROL: all(enough[2:]), BEYOND: all(enough)}
             unread += [f"{key[3]} of {arm['model'].iloc[0]} in {key[0]}" for arm in arms if not arm["enough"].all()]
-            for name, comparison in _compared(values, events):
+            for name, comparison in _compared(values, events, str(key[3])):
                 row = comparison.row(whole[name])
                 means = {"first": row.pop("before"), "last": row.pop("after")}
                 rows.append(facts | {"model": model, "comparison": name} | means | row | {"read": whole[name]})
@@ -111,11 +112,15 @@ def load(logs: Places, before: str = "", after: str = "", control: str = "", con
     return frame
 
 
-def _compared(values: Sequence[dict[str, list[float]]], events: dict[str, str]) -> Iterator[tuple[str, Comparison]]:
+def _compared(
+    values: Sequence[dict[str, list[float]]], events: dict[str, str], measure: str
+) -> Iterator[tuple[str, Comparison]]:
     """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
-    yield CHANGE, compare_means(values[0], values[1], events)
+    scorer, _, key = measure.rpartition("/")
+    bounds = (0.0, 1.0) if measure == CUT_OFF or measure.startswith(READ_BY) else span(scorer, key, {})
+    yield CHANGE, compare_means(values[0], values[1], events, bounds, measure)
     if len(values) == 4:
-        yield CONTROL, compare_means(values[2], values[3], events)
+        yield CONTROL, compare_means(values[2], values[3], events, bounds, measure)
         yield BEYOND, difference_in_differences(values[0], values[1], values[2], values[3], events)
 
 
@@ -161,7 +166,7 @@ def _belief_changes(logs: Places, answer_rows: pd.DataFrame) -> tuple[pd.DataFra
 def _side_effects(answer_rows: pd.DataFrame) -> pd.DataFrame:
     """What every answer shows besides its scores. What is the same in all answers is left out."""
     first = answer_rows.drop_duplicates(["eval_id", "sample_id", "epoch"])
-    first = first.assign(**{"cut off": first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
+    first = first.assign(**{CUT_OFF: first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
     parts = [first.assign(measure=name, of=of, value=first[name].astype(float), better="") for name, of in FORM.items()]
     read, _ = main_scores(answer_rows)
     share = read["value"].notna().astype(float)
@@ -179,7 +184,8 @@ def _remarks(frame: pd.DataFrame, control: bool) -> list[str]:
         *["Without a control, a change may be due to training of any kind, not to what was learnt."] * (not control),
         *["Questions of the train split may have been trained on: only the others show what was learnt."]
         * ("train" in set(frame["split"])),
-        *[f"No interval for {', '.join(without)} somewhere: fewer than three independent events."] * bool(len(without)),
+        *[f"No interval for {', '.join(without)} somewhere: fewer than three independent events, or no change."]
+        * bool(len(without)),
         f"{clear} of {drawn} intervals exclude 0; without any effect, about {drawn / 20:.1f} would.",
         "A martingale score is a slope over all questions: `truthgym compare` has its difference.",
     ]

@@ -11,6 +11,7 @@ from typing import Literal, cast
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
+from numpy.typing import NDArray
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
@@ -29,7 +30,7 @@ from truthgym.scorers.declaration import (
 )
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, no_outcome
-from truthgym.scorers.statistics.interval import mean_estimate, metrics_of
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate, metrics_of
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 
@@ -37,32 +38,43 @@ from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 def summarise(table: Table) -> dict[str, float]:
     """Compute the metrics from beliefs (questions x epochs), the estimate first. NaN if there are too few."""
     p, y = table.values, table.outcome
-    per_epoch = brier_score(p, y[:, None])
-    squared = row_mean(per_epoch)
+    squared = row_mean(brier_score(p, y[:, None]))
     share_yes = finite_mean(np.where(np.isfinite(squared), y, np.nan))
     base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
     # The share among all questions, so that it does not depend on which of them were answered.
-    unread = brier_score(np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate), y)[:, None]
-    imputed = np.where(table.has_score & np.isnan(per_epoch), unread, per_epoch)
+    known = np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate)
+
+    def by(rule: str, beliefs: NDArray[np.float64], ends: tuple[float, float] = (0.0, 1.0)) -> Estimate:
+        """The mean of a rule, which also knows what each belief would score if its question had ended otherwise."""
+        both = [row_mean(RULES[rule](beliefs, outcome[:, None])) for outcome in (y, 1 - y)]
+        return mean_estimate(both[0], table.cluster, ends, both[1])
+
+    def skill(reference: NDArray[np.float64]) -> Estimate:
+        others = row_mean(brier_score(p, 1 - y[:, None])), brier_score(reference, 1 - y)
+        return skill_score(squared, brier_score(reference, y), table.cluster, others)
+
+    estimate = by("brier_score", p)
     means = {
-        "brier_imputed": table.mean(imputed),
-        "accuracy": table.mean(RULES["accuracy"](p, y[:, None])),
-        "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
-        "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
-        "brier_of_mean": mean_estimate(brier_score(row_mean(p), y), table.cluster, table.bounds),
-        "log_score": mean_estimate(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
-        "spherical_score": table.mean(RULES["spherical_score"](p, y[:, None])),
+        "brier_imputed": by("brier_score", np.where(table.has_score & np.isnan(p), known[:, None], p)),
+        "accuracy": by("accuracy", p),
+        "skill_base_rate": skill(base_rate),
+        "skill_crowd": skill(table.crowd),
+        "brier_of_mean": by("brier_score", row_mean(p)[:, None]),
+        "log_score": by("log_score", p, (-np.log(1 - CLIP), -np.log(CLIP))),
+        "spherical_score": by("spherical_score", p),
     }
     epochs = range(p.shape[1])
-    murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
-    ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
-    line = recalibration(p, y[:, None], CLIP)
-    estimate = table.mean(per_epoch)
+    events = table.cluster
+    murphy = np.array([murphy_decomposition(p[:, k], y, events=events) for k in epochs]).reshape(-1, 3)
+    ece = np.array([expected_calibration_error(p[:, k], y, events=events) for k in epochs]).reshape(-1, 3)
+    line = recalibration(p, y[:, None], CLIP, events)
     return {
         **estimate.main_metrics("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
-        "skill_base_rate": means["skill_base_rate"].estimate,
+        **means["skill_base_rate"].metrics("skill_base_rate"),
         "calibration_slope": line.slope,
+        "calibration_slope_lower": line.lower,
+        "calibration_slope_upper": line.upper,
         "calibration_intercept": line.intercept,
         "epochs": p.shape[1],
         **metrics_of(means),
@@ -71,6 +83,7 @@ def summarise(table: Table) -> dict[str, float]:
         "uncertainty": finite_mean(murphy[:, 2]),
         "ece": finite_mean(ece[:, 0]),
         "ece_null": finite_mean(ece[:, 1]),
+        "ece_null_upper": finite_mean(ece[:, 2]),
         **estimate.cluster_metrics(),
     }
 

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 
 from truthgym.scorers.statistics.direction import Best, direction, fault_of, numbers, span
 from truthgym.scorers.statistics.instrumented_slope import Slope
-from truthgym.scorers.statistics.interval import MIN_CLUSTERS, ROUNDING_ERROR, Estimate, mean_estimate, t_estimate
+from truthgym.scorers.statistics.interval import (
+    MIN_CLUSTERS,
+    ROUNDING_ERROR,
+    Estimate,
+    mean_estimate,
+    t_estimate,
+    turned,
+)
+from truthgym.scorers.statistics.proper_scores import OTHER
 
 if TYPE_CHECKING:
     from truthgym.evallog.schema import LoggedScore, Outcome
@@ -22,6 +30,10 @@ LEAST_SHARE_READ = 0.9
 """The least share of answers with a score, without repairs, at which a run is compared with others."""
 MOST_APART = 0.05
 """The largest difference of these shares between two runs that are compared."""
+FORECASTS = ("brier", "sycophantic_reasoning")
+"""Scorers whose proper scores are of a belief about an outcome that is the same for every model."""
+ROUNDED = 1e-4
+"""How far the rounding of a score may carry it beyond its bounds."""
 Question = TypeVar("Question", bound=Hashable)
 
 
@@ -124,13 +136,19 @@ def paired_difference(
     before: ArrayLike,
     cluster: Sequence[Hashable] | None = None,
     bounds: tuple[float, float] | None = None,
+    others: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Estimate:
     """Mean of `after` minus `before` over questions, with a cluster-robust 95 % interval.
 
-    Pairing by question removes the variance between questions, which two separate intervals would include.
+    Pairing by question removes the variance between questions, which two separate intervals would include. Where few
+    questions ended against the forecasts, the interval allows for one more that does (see `mean_estimate`): a model
+    that is too sure of itself is a little better on every other question.
 
-    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out. Without
-    bounds, pairs that are all equal have no interval: nothing limits the difference of the pairs that were not seen.
+    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out. If no
+    pair differs, there is no interval without bounds: nothing limits the difference of the pairs that were not seen.
+
+    `others` are both values if each question had ended otherwise. None: as in `mean_estimate`, if both are within the
+    length of the bounds from 0.
 
     >>> round(paired_difference([0.1, 0.2, float("nan")], [0.2, 0.1, 0.3]).estimate, 6)
     0.0
@@ -138,8 +156,17 @@ def paired_difference(
     first, second = (np.asarray(values, dtype=float).ravel() for values in (after, before))
     if first.size != second.size:
         raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
-    difference = mean_estimate(first - second, cluster, bounds)
-    if difference.stderr == 0 and not bounds:
+    both = np.concatenate([first, second])
+    read = np.isfinite(both)
+    if others is None and bounds and read.any() and both[read].min() >= 0 and both[read].max() <= bounds[1] < np.inf:
+        both[read] = turned(both[read], (0.0, bounds[1]))
+        others = both[: first.size], both[first.size :]
+    if others is None:
+        difference = mean_estimate(first - second, cluster, bounds)
+    else:
+        one, two = (np.asarray(values, dtype=float).ravel() for values in others)
+        difference = mean_estimate(first - second, cluster, bounds, one - two, first + second > one + two)
+    if difference.stderr == difference.estimate == 0 and not bounds:
         return replace(difference, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
     return difference
 
@@ -168,9 +195,13 @@ def compare_means(
     values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
     second, first = ([values[question][i] for question in used] for i in (0, 1))
-    inside = bounds and all(bounds[0] <= value <= bounds[1] for value in (*first, *second))
-    reach = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None
-    difference = paired_difference(second, first, [cluster[q] for q in used], reach)
+    inside = bounds and all(bounds[0] - ROUNDED <= value <= bounds[1] + ROUNDED for value in (*first, *second))
+    reach, others = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None, None
+    scorer, _, key = name.rpartition("/")
+    if inside and key in OTHER and scorer.rsplit("/", 1)[-1] in FORECASTS:
+        sides = [[OTHER[key](np.array(run[question])) for question in used] for run in (after, before)]
+        others = tuple([mean(numbers.tolist()) for numbers in side] for side in sides)
+    difference = paired_difference(second, first, [cluster[q] for q in used], reach, others)
     if reason:
         difference = replace(difference, lower=math.nan, upper=math.nan, mde=math.nan, stderr=math.nan)
     return Comparison(mean(first), mean(second), difference, reason)

@@ -1,6 +1,7 @@
 """Proper scores of a stated probability: pure functions of arrays."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +59,10 @@ def accuracy_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     return np.where(p == 0.5, 0.5 + 0 * y, np.where(np.isnan(p + y), np.nan, (p > 0.5) == (y == 1)))
 
 
+EDGE = 1e-6
+"""Precision of a bound of a skill."""
+LEAST_SKILL = 1e3
+"""Skill below which a bound is not looked for: the reference may be 0."""
 RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
     "brier_score": brier_score,
     "accuracy": accuracy_score,
@@ -67,20 +72,62 @@ RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
 """Keys of a sample's score besides the belief, rounded to four decimals. Metrics use the unrounded belief."""
 
 
-def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> Estimate:
-    r"""Skill against a reference, $1-\bar s/\bar r$, with a delta-method interval clustered as in `mean_estimate`.
+OTHER: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "brier_score": lambda score: (1 - np.sqrt(score)) ** 2,
+    "accuracy": lambda score: 1 - score,
+    "log_score": lambda score: -np.log(np.clip(1 - np.exp(-score), CLIP, 1 - CLIP)),
+    "spherical_score": lambda score: np.sqrt(np.clip(1 - score**2, 0, 1)),
+}
+"""What each score of a belief would be if the question had ended otherwise."""
 
-    1 is perfect, 0 equals the reference, below 0 is worse. Pairs with NaN are left out.
 
-    Both are negatively oriented, one per question.
+def skill_score(
+    score: ArrayLike, reference: ArrayLike, cluster: list[str], others: tuple[ArrayLike, ArrayLike] | None = None
+) -> Estimate:
+    r"""Skill against a reference, $1-\bar s/\bar r$, with Fieller's interval, clustered as in `mean_estimate`.
+
+    1 is perfect, 0 equals the reference, below 0 is worse. The interval holds each c for which that of the mean of
+    $s-(1-c)\,r$ holds 0; it ends at 1, and has no lower end (NaN) where the reference may be 0. The standard error is
+    that of the delta method. Pairs with NaN are left out.
+
+    Both are negatively oriented, one per question. `others` are both, if the questions had ended otherwise.
+
+    References:
+        Fieller (1954). Some problems in interval estimation. JRSS B 16.
     """
     s, r = np.broadcast_arrays(np.asarray(score, dtype=float), np.asarray(reference, dtype=float))
     kept = np.isfinite(s) & np.isfinite(r)
     if not kept.any() or r[kept].mean() == 0:
         return UNKNOWN
-    ratio = s[kept].mean() / r[kept].mean()
-    linear = 1 - ratio - (s - ratio * r) / r[kept].mean()
-    return mean_estimate(np.where(kept, linear, np.nan), cluster)
+    names = [name for name, keep in zip(cluster, kept, strict=True) if keep]
+    s, r = s[kept], r[kept]
+    t, u = (s, r) if others is None else (np.asarray(each, dtype=float)[kept] for each in others)
+    ratio = s.mean() / r.mean()
+    linear = mean_estimate(1 - ratio - (s - ratio * r) / r.mean(), names)
+    if not np.isfinite(linear.lower):
+        return linear
+
+    def excess(skill: float) -> tuple[float, float]:
+        left = 1 - skill
+        at = mean_estimate(s - left * r, names, None, None if others is None else t - left * u, s > t)
+        return at.lower, at.upper
+
+    step = max(linear.estimate - linear.lower, EDGE)
+    lower = _crossing(lambda skill: excess(skill)[1], linear.estimate, -step, -LEAST_SKILL)
+    upper = _crossing(lambda skill: excess(skill)[0], linear.estimate, step, 1.0)
+    return replace(linear, lower=lower, upper=1.0 if np.isnan(upper) else upper)
+
+
+def _crossing(bound: Callable[[float], float], start: float, step: float, last: float) -> float:
+    """Where a function changes its sign on the way from a start to the last point. NaN: nowhere."""
+    from scipy.optimize import brentq
+
+    near, far = start, start
+    while (far - last) * step < 0:
+        near, far, step = far, (min if step > 0 else max)(far + step, last), 2 * step
+        if bound(far) * step > 0:
+            return float(brentq(bound, near, far, xtol=EDGE))
+    return np.nan
 
 
 def clipped_logit(p: NDArray[np.float64], clip: float = CLIP) -> NDArray[np.float64]:

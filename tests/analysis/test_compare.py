@@ -56,8 +56,8 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
 
 
 def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Path) -> None:
-    first = run(urns(n=40, paradigms="brier"), agent("bayesian"), epochs=1)
-    second = run(urns(n=40, paradigms="brier"), agent("random"), epochs=1)
+    first = run(urns(n=60, paradigms="brier"), agent("bayesian"), epochs=1)
+    second = run(urns(n=60, paradigms="brier"), agent("random"), epochs=1)
     logs = first.location, second.location
     for (before, after), verdict in ((logs, "worse"), (logs[::-1], "better"), (logs[:1] * 2, "no difference found")):
         frame = regressions(before, after)

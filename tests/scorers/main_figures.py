@@ -7,7 +7,7 @@ def _estimate(name: str, *others: str) -> tuple[str, ...]:
 
 MAIN_FIGURES = {
     "agent_answer": _estimate("answer", "process", "answer_imputed", "calls"),
-    "brier": _estimate("brier", "brier_imputed", "skill_base_rate", "calibration_slope"),
+    "brier": _estimate("brier", "brier_imputed", "skill_base_rate", "skill_base_rate_lower"),
     "fact_chain": _estimate("chain", "hop_error", "hop_error_lower", "hop_error_upper"),
     "graded": _estimate("grade", "higher_is_better", "low", "high"),
     "judge_score": _estimate("judge_score", "clusters", "effective_clusters"),

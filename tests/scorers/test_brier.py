@@ -119,12 +119,12 @@ def test_calibration_is_the_mean_over_all_epochs() -> None:
     rng = np.random.default_rng(4)
     p, y = rng.random((50, 2)), rng.integers(0, 2, 50).astype(float)
     result = summarise(tabulate(scores(p.tolist(), y.tolist()), "belief"))
-    parts = [murphy_decomposition(p[:, k], y) for k in range(2)]
-    errors = [expected_calibration_error(p[:, k], y) for k in range(2)]
+    parts = [murphy_decomposition(p[:, k], y, events=range(50)) for k in range(2)]
+    errors = [expected_calibration_error(p[:, k], y, events=range(50)) for k in range(2)]
     assert result["epochs"] == 2
     assert result["murphy_reliability"] == pytest.approx(np.mean([part.reliability for part in parts]))
     assert result["resolution"] == pytest.approx(np.mean([entry.resolution for entry in parts]))
-    assert (result["ece"], result["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
+    assert (result["ece"], result["ece_null"], result["ece_null_upper"]) == pytest.approx(np.mean(errors, axis=0))
 
 
 def test_reference_forecasts() -> None:

@@ -86,7 +86,7 @@ class TaskMetrics:
     @property
     def from_constant(self) -> Estimate:
         """The paired difference of the Brier score from the best constant answer's."""
-        return compare_means(self.run.values.get(BRIER, {}), self.constant, self.run.events).difference
+        return compare_means(self.run.values.get(BRIER, {}), self.constant, self.run.events, (0, 1), BRIER).difference
 
     def unread_as_wrong(self) -> dict[str, list[float]]:
         """The Brier scores of each question, 1 for an answer that could not be parsed."""

@@ -161,7 +161,7 @@ def warnings(now: TaskMetrics, start: TaskMetrics) -> list[str]:
     change = now.change(start, BRIER)
     total = len(now.run.values.get(BRIER, {}).keys() | start.run.values.get(BRIER, {}).keys())
     if now.primary == BRIER and 0 < change.n < total:
-        everything = compare_means(now.unread_as_wrong(), start.unread_as_wrong(), now.run.events).difference
+        everything = compare_means(now.unread_as_wrong(), start.unread_as_wrong(), now.run.events, (0, 1)).difference
         reasons.append(
             f"{total - change.n} of {total} questions are left out of the change, since one of the two models gave no "
             f"answer that could be parsed; with unread answers as wrong, the change is {_signed(everything)}"

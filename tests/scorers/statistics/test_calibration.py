@@ -1,14 +1,21 @@
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.calibration import (
-    expected_calibration_error,
-    murphy_decomposition,
-    recalibration,
-    reliability_diagram,
-)
+from truthgym.scorers.statistics import calibration
+from truthgym.scorers.statistics.calibration import recalibration, reliability_diagram
 from truthgym.scorers.statistics.direction import CLIP
+from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
+
+
+def murphy_decomposition(p: ArrayLike, y: ArrayLike) -> calibration.Murphy:
+    """Of questions that are events of their own."""
+    return calibration.murphy_decomposition(p, y, events=range(np.size(p)))
+
+
+def expected_calibration_error(p: ArrayLike, y: ArrayLike) -> calibration.ECE:
+    return calibration.expected_calibration_error(p, y, events=range(np.size(p)))
 
 
 def test_murphy_known_value() -> None:
@@ -48,11 +55,11 @@ def test_order_and_missing_pairs_do_not_matter() -> None:
     order = rng.permutation(60)
     assert murphy_decomposition(p[order], y[order]) == pytest.approx(murphy_decomposition(p, y))
     ece, turned = expected_calibration_error(p, y), expected_calibration_error(p[order], y[order])
-    assert (turned.ece, turned.null) == pytest.approx(ece, abs=1e-12)
+    assert tuple(turned) == pytest.approx(tuple(ece), abs=1e-12)
     more = np.append(p, [0.5, np.nan]), np.append(y, [np.nan, 1])
     assert murphy_decomposition(*more) == murphy_decomposition(p, y)
     assert expected_calibration_error(*more) == expected_calibration_error(p, y)
-    assert recalibration(*more, CLIP) == recalibration(p, y, CLIP)
+    assert recalibration(*more, CLIP, range(62)) == recalibration(p, y, CLIP, range(60))
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 8])
@@ -90,10 +97,12 @@ def test_ece_stands_beside_its_null() -> None:
     for _ in range(200):
         p = rng.random(100)
         result.append(expected_calibration_error(p, rng.random(100) < p))
-    ece, null = np.mean(result, axis=0)
+    ece, null, upper = np.mean(result, axis=0)
     # ten bins of ten: E|mean error| of a bin is about sqrt(2/pi) sqrt(p(1-p)/10), and E sqrt(p(1-p)) = pi/8
     assert ece == pytest.approx(np.sqrt(2 / np.pi / 10) * np.pi / 8, abs=0.008)
     assert null == pytest.approx(ece, abs=0.004)
+    assert np.mean([each.ece <= each.null_upper for each in result]) >= 0.93
+    assert upper > null
 
 
 def test_few_questions_have_bins_of_two() -> None:
@@ -166,3 +175,66 @@ def test_epochs_do_not_narrow_the_band() -> None:
     entry, many = reliability_diagram(p, y), reliability_diagram(np.repeat(p[:, None], 5, axis=1), y)
     assert np.array(many) == pytest.approx(np.array(entry))
     assert reliability_diagram([0.5], [1]) == []
+
+
+def events_of_ten(seed: int, events: int = 30) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int]]:
+    """Calibrated forecasts of ten questions about each event, which resolve together."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(events)
+    happened = rng.random(events) < p
+    return p.repeat(10), happened.repeat(10).astype(float), np.repeat(np.arange(events), 10).tolist()
+
+
+def test_calibrated_forecasts_of_events_are_within_their_null() -> None:
+    found = [events_of_ten(seed) for seed in range(120)]
+    errors = [calibration.expected_calibration_error(p, y, events=of) for p, y, of in found]
+    assert np.mean([each.ece <= each.null_upper for each in errors]) >= 0.9
+    assert np.mean([each.ece for each in errors]) == pytest.approx(np.mean([each.null for each in errors]), rel=0.06)
+    alone = [expected_calibration_error(p, y) for p, y, _ in found]
+    assert np.mean([each.ece <= each.null_upper for each in alone]) < 0.2, "as if each question were an event"
+    parts = np.mean([calibration.murphy_decomposition(p, y, events=of) for p, y, of in found], axis=0)
+    assert parts[0] == pytest.approx(0, abs=0.007)
+    assert np.mean([murphy_decomposition(p, y).reliability for p, y, _ in found]) > 0.02
+
+
+def test_the_noise_of_a_bin_is_the_standard_error_of_its_mean() -> None:
+    p, y, events = events_of_ten(1)
+    p = np.where(p < 0.5, 0.3, 0.7)
+    parts = calibration.murphy_decomposition(p, y, 2, events)
+    expected = 0.0
+    for forecast in (0.3, 0.7):
+        here = p == forecast
+        share = mean_estimate(y[here], [event for event, inside in zip(events, here, strict=True) if inside])
+        expected += here.mean() * ((share.estimate - forecast) ** 2 - share.stderr**2)
+    assert parts.reliability == pytest.approx(expected)
+    total = mean_estimate(y, events)
+    assert parts.uncertainty == pytest.approx(total.estimate * (1 - total.estimate) + total.stderr**2)
+
+
+def test_without_events_what_depends_on_them_is_nan() -> None:
+    p, y, events = events_of_ten(2)
+    error = calibration.expected_calibration_error(p, y)
+    assert error.ece == calibration.expected_calibration_error(p, y, events=events).ece
+    assert np.isnan([error.null, error.null_upper, *calibration.murphy_decomposition(p, y)]).all()
+    assert np.isnan(recalibration(p, y, CLIP).lower)
+    with pytest.raises(ValueError, match="299 events for 300 questions"):
+        calibration.murphy_decomposition(p, y, events=events[1:])
+
+
+def test_the_slopes_interval_is_that_of_a_clustered_regression_and_needs_ten_events_with_a_miss() -> None:
+    import statsmodels.api as sm
+    from scipy import stats
+
+    rng = np.random.default_rng(3)
+    events = np.repeat(np.arange(60), 2)
+    p = np.clip(rng.random(60).repeat(2), 0.05, 0.95)
+    y = (rng.random(60).repeat(2) < p).astype(float)
+    line = recalibration(p, y, CLIP, events.tolist())
+    design = sm.add_constant(np.log(p / (1 - p)))
+    fit = sm.GLM(y, design, family=sm.families.Binomial()).fit(cov_type="cluster", cov_kwds={"groups": events})
+    half = stats.t.ppf(0.975, 59) * fit.bse[1]
+    assert (line.lower, line.upper) == pytest.approx((fit.params[1] - half, fit.params[1] + half), rel=1e-4)
+    epochs = recalibration(np.column_stack([p, p]), y[:, None], CLIP, events.tolist())
+    assert (epochs.lower, epochs.upper) == pytest.approx((line.lower, line.upper), rel=0.02)
+    sure = recalibration(np.where(y == 1, 0.9, 0.1) + rng.uniform(-0.05, 0.05, 120) * 0, y, CLIP, events.tolist())
+    assert np.isnan(sure.lower)

@@ -129,8 +129,8 @@ def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: 
     values = [1.0] * hits + [0.0] * (n - hits)
     result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
     assert (result.lower, result.upper) == pytest.approx((exact.low, exact.high))
-    reach = [exact.high - result.estimate, result.estimate - exact.low]
-    assert result.mde == pytest.approx(max(plain.mde, *reach) if 0 < hits < n else sum(reach))
+    reach = max(exact.high - result.estimate, result.estimate - exact.low)
+    assert result.mde >= max(reach, plain.mde if 0 < hits < n else 0) - 1e-9
     assert (result.estimate, result.stderr) == (plain.estimate, plain.stderr)
 
 
@@ -159,8 +159,59 @@ def test_coverage_of_right_and_wrong_answers(p: float) -> None:
 def test_an_interval_does_not_leave_the_range() -> None:
     values = [1.0] * 30 + [0.5]
     result, plain = mean_estimate(values, bounds=(0, 1)), mean_estimate(values)
-    assert plain.upper > 1
-    assert (result.lower, result.upper, result.mde) == (plain.lower, 1, plain.mde)
+    assert plain.upper > 1 == result.upper
+    assert (result.estimate, result.stderr) == (plain.estimate, plain.stderr)
+    assert result.lower < plain.lower < result.estimate
+
+
+@pytest.mark.parametrize("n", [20, 30, 100])
+def test_few_misses_have_nearly_the_interval_of_clopper_and_pearson(n: int) -> None:
+    """Everybody says 0.98: the Brier score is 0.0004 or 0.9604, and its mean is the share of misses, scaled."""
+    for missed in range(5):
+        values = np.where(np.arange(n) < missed, 0.9604, 0.0004)
+        exact = stats.binomtest(missed, n).proportion_ci(0.95, "exact")
+        other = np.where(np.arange(n) < missed, 0.0004, 0.9604)
+        if missed:  # else all values are equal, and the end of the range is the bound
+            result = mean_estimate(values, bounds=(0, 1), other=other)
+            lower, upper = ((end - 0.0004) / 0.96 for end in (result.lower, result.upper))
+            assert exact.low - 0.5 / n <= lower <= exact.low + 1e-3
+            assert 0.99 * exact.high <= upper <= (1 + 3 / n) * exact.high
+        guessed = mean_estimate(values + 1e-6 * np.arange(n), bounds=(0, 1))
+        assert guessed.upper == pytest.approx(exact.high, rel=0.12)
+
+
+def test_a_miss_counts_once_for_each_cluster_and_the_end_against_which_it_counts_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    values, events = np.repeat(rng.uniform(0, 0.001, 30), 4), [i // 4 for i in range(120)]
+    clustered, alone = mean_estimate(values, events, (0, 1)), mean_estimate(values, None, (0, 1))
+    assert clustered.upper == pytest.approx(mean_estimate(values[::4], None, (0, 1)).upper, rel=0.01)
+    assert clustered.upper > 3 * alone.upper
+    turned = mean_estimate(1 - values, events, (0, 1))
+    assert (turned.lower, turned.upper, turned.mde) == pytest.approx(
+        (1 - clustered.upper, 1 - clustered.lower, clustered.mde)
+    )
+
+
+def test_many_misses_leave_the_interval_as_it_was_but_for_its_skewness() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 2, 100)
+    values = (p - (rng.random(100) < p)) ** 2
+    result, plain = mean_estimate(values, None, (0, 1), (1 - np.sqrt(values)) ** 2), mean_estimate(values)
+    assert result.upper - result.lower == pytest.approx(plain.upper - plain.lower, rel=0.02)
+    assert result.upper > plain.upper > plain.estimate > result.lower > plain.lower
+    quality = 0.7 + 0.05 * rng.standard_normal(20)
+    assert mean_estimate(quality, None, (0, 1)).lower > mean_estimate(quality).lower - 0.002
+
+
+@pytest.mark.parametrize("p", [0.7, 0.9])
+def test_the_mde_of_a_share_is_found_in_four_fifths_of_runs(p: float) -> None:
+    """Exactly: a reference that far below the truth, and a truth that far from a reference where it was."""
+    hits = np.arange(101)
+    runs = [mean_estimate(np.arange(100) < k, bounds=(0, 1)) for k in hits]
+    mde = runs[round(100 * p)].mde
+    for truth, reference in ((p, p - mde), (p - mde, p)):
+        found = np.array([not run.lower <= reference <= run.upper for run in runs])
+        assert 0.77 <= stats.binom.pmf(hits, 100, truth) @ found <= 0.9
 
 
 def test_the_interval_of_equal_values_between_the_ends_has_no_less_than_its_coverage() -> None:
