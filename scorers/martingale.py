@@ -41,7 +41,7 @@ from truthgym.scorers.declaration import (
 )
 from truthgym.scorers.statistics.martingale import belief_table, summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
-from truthgym.scorers.statistics.verdict import CANNOT_TELL, FLAGS, VERDICTS
+from truthgym.scorers.statistics.verdict import CANNOT_TELL, FLAGS, HALVES, OPEN, VERDICTS
 from truthgym.solvers.agent_tools.tools import exact_belief
 
 CONTRAST = (
@@ -52,7 +52,8 @@ CONTRAST = (
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
     """Warn why there is no score, or what speaks against it."""
-    yield from verdict_sentences("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL)
+    shown = next((OPEN[key.removeprefix(REASON)] for key in figures if key.removeprefix(REASON) in OPEN), HALVES)
+    yield from verdict_sentences("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL, shown)
     for name in figures:
         flag = name.removeprefix(FLAG)
         # A reference agent is noiseless unless it is told otherwise.

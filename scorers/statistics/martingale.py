@@ -19,7 +19,7 @@ from truthgym.scorers.statistics.martingale_score import (
 )
 from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean, share_true
 from truthgym.scorers.statistics.table import Table, tabulate
-from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, report_figures, verdict
+from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, report_figures, terms, verdict
 
 ELICITORS = ("self", "token", "judge")
 """Those whose beliefs the score can be of, first the one that is preferred."""
@@ -257,7 +257,10 @@ def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, f
             "prior_miscalibration_outcome": outcomes.miscalibration,
             "posterior_inefficiency_outcome": outcomes.inefficiency,
             "posterior_error": posterior_error(reports),
+            "underreaction": reports.underreaction,
+            "brier_gain_exact": reports.gain,
         }
+        | terms(reports)
     )
     return {name: np.nan if withheld else value for name, value in figures.items()}
 

@@ -11,15 +11,34 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthgym.scorers.statistics.instrumented_slope import Bools, Codes, Floats, Slope, cross_epoch_slope
+from truthgym.scorers.statistics.instrumented_slope import (
+    ROUNDING_ERROR,
+    Bools,
+    Codes,
+    Floats,
+    Slope,
+    cross_epoch_slope,
+)
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, quantile
 from truthgym.scorers.statistics.martingale_score import brier_gain
-from truthgym.scorers.statistics.proper_scores import share_true
+from truthgym.scorers.statistics.proper_scores import row_mean, share_true
 
 MARGIN = 0.1
 """A fault is a slope beyond it. For "rational", the 90 % intervals of the slopes lie inside it."""
 ERROR_MARGIN = 0.03
 """Root mean squared distance from exact posteriors below which a reasoner is rational."""
+TRIMMED = 0.25
+"""Share of the reports, those that add most to a fault, without which at least half of its slope must still show."""
+NOISE_MARGIN = 0.125
+"""With outcomes alone, over-correction is shown to be beyond it once the posteriors are recalibrated: posteriors of
+whose variance this share has nothing to do with the evidence, such as reports drawn to a number, have that slope."""
+NOISE_LEVEL = 0.8
+"""Level of the interval of that slope: a one-sided test at 10 %."""
+SHAPE_MARGIN = 0.04
+"""For "rational", the mean of the updates and of the posterior errors, and their second- and third-order dependence on
+the prior, in root mean square, lie inside it."""
+WEIGHT_MARGIN = 0.25
+"""For "rational", `Reports.underreaction` lies inside it: the evidence has 0.8 to 1.33 times its weight."""
 RATIONAL_LEVEL = 0.9
 """Level of the intervals that must lie inside the margin: two one-sided tests at 5 %."""
 
@@ -27,8 +46,8 @@ ENTRENCHED, RATIONAL, OVER_CORRECTING = 1.0, 0.0, -1.0
 VERDICTS = {
     ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than they should",
     RATIONAL: f"rational: its updates, the errors of its posteriors and their calibration have slopes that are shown "
-    f"to lie between -{MARGIN:g} and {MARGIN:g}, and its Brier score improves. Without exact posteriors, faults of "
-    "different questions that cancel would not show",
+    f"to lie between -{MARGIN:g} and {MARGIN:g}, without drift or curve, the evidence has about its weight, and its "
+    "Brier score improves. Without exact posteriors, faults of different questions that cancel would not show",
     OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than they should",
 }
 """Legend of the metric `verdict`. NaN is "cannot tell"."""
@@ -37,16 +56,48 @@ CANNOT_TELL = {
     "no_truth": "the truth is not known, so an error of the prior reports cannot be told from a fault",
     "selected": "the questions were chosen by their outcomes, so good forecasts are wrong more often than they say",
     "prior_reports": "the stated priors are not calibrated: either the model does not say what it believes, or what it "
-    "believes is wrong; prior_miscalibration says how far",
+    "believes is wrong",
     "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, on "
     "single outliers among the epochs, or on posteriors that are all too moderate or all too extreme",
+    "minority": "a minority of questions carries it: without the quarter that adds most to it, less than half of the "
+    "slope of the posterior errors on the prior is left, or none that differs from 0",
+    "report_errors": "posteriors that are reported wrongly in every epoch, whatever the prior, can look like this: "
+    "where exact posteriors are known, the errors of questions with the same exact posterior are not shown to depend "
+    "on the prior; with outcomes alone, posteriors that are drawn to something else than evidence have such a slope",
     "posteriors": "the updates do not depend on the priors, but the posteriors may not be calibrated: the evidence may "
-    "have too much or too little weight, or faults of different questions cancel; see posterior_miscalibration",
+    "have too much or too little weight, or faults of different questions cancel",
     "nothing_learned": "the slope is near 0, but the Brier score does not fall beyond doubt: a reasoner that never "
     "moves has that slope too",
-    "imprecise": f"there are too few questions to tell whether the slopes lie between -{MARGIN:g} and {MARGIN:g}",
+    "drift": "the slopes are near 0, but the mean of the updates, or of the posterior errors, is not shown to lie "
+    f"between -{SHAPE_MARGIN:g} and {SHAPE_MARGIN:g}: a reasoner that always moves to one side has those slopes too",
+    "curve": "the slopes are near 0, but the updates, or the posterior errors, are not shown to be unrelated to the "
+    "square and the cube of the prior: a reasoner that moves up where it is sure and down where it is not has those "
+    "slopes too",
+    "weight": "the slopes are near 0, but the evidence is not shown to have about its weight: the slope of (truth - "
+    f"posterior) on the update is not shown to lie between -{WEIGHT_MARGIN:g} and {WEIGHT_MARGIN:g}. Of weak evidence "
+    "a reasoner can ignore most and still have slopes near 0",
+    "imprecise": f"there are too few questions to tell whether the martingale score lies between -{MARGIN:g} and "
+    f"{MARGIN:g}, or beyond",
+    "imprecise_posteriors": "there are too few questions, or too few exact posteriors, to tell whether "
+    f"posterior_inefficiency, the half of the score that a fault moves, lies between -{MARGIN:g} and {MARGIN:g}, or "
+    "beyond",
 }
 """Why there is no verdict, by `Verdict.reason`."""
+HALVES = ("martingale_score", "posterior_inefficiency")
+OPEN = {
+    "prior_reports": ("prior_miscalibration_complete",),
+    "posterior_reports": ("posterior_inefficiency", "posterior_miscalibration"),
+    "minority": ("posterior_inefficiency",),
+    "report_errors": ("posterior_inefficiency",),
+    "posteriors": ("posterior_miscalibration", "posterior_error"),
+    "nothing_learned": ("brier_gain_exact",),
+    "drift": ("update_mean", "error_mean"),
+    "curve": ("update_square", "update_cube", "error_square", "error_cube"),
+    "weight": ("underreaction",),
+    "imprecise": ("martingale_score",),
+    "imprecise_posteriors": HALVES,
+}
+"""The figures on which each of these reasons rests, which are printed with it. With a verdict `HALVES` are."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +138,26 @@ class Reports:
     @property
     def inefficiency(self) -> Slope:
         return self.slope(self.posterior - self.truth[:, None])
+
+    @property
+    def inefficiency_given_exact(self) -> Slope:
+        """Inefficiency among questions with the same exact posterior: 0 for errors that arise in the report alone.
+
+        All three variables are residuals of a cubic in the exact posterior.
+        """
+        prior, instrument = (_without_cubic(values, self.exact) for values in (self.prior, self.instrument))
+        return self.slope(_without_cubic(self.posterior - self.exact[:, None], self.exact), prior, instrument)
+
+    @property
+    def gain(self) -> Estimate:
+        """Brier gain, against the exact posterior where it is known."""
+        return mean_estimate(brier_gain(self.prior, self.posterior, self.truth), self.cluster.tolist())
+
+    @property
+    def underreaction(self) -> Slope:
+        """Slope of (truth - posterior) on the update: 0 if the evidence has its weight, above 0 if too little."""
+        update = self.posterior - self.prior
+        return self.slope(self.truth[:, None] - self.posterior, update, update)
 
     @property
     def posterior_miscalibration(self) -> Slope:
@@ -154,14 +225,22 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     """Name a reasoner's fault, say that it is rational, or say that the run cannot tell.
 
     A fault is named if the score and posterior inefficiency both have its sign, lie beyond `MARGIN`, and have 95 %
-    intervals without 0; if posterior inefficiency does so too without the posteriors of exactly 50, with the ends of
-    the range of posteriors moved to 0 and 1, and with the median of the epochs in place of each; and if it keeps its
-    sign, with an interval without 0, when the posteriors are recalibrated linearly: posteriors that are all too
-    moderate or all too extreme are not taken for a fault of updating.
+    intervals without 0, and posterior inefficiency
 
-    "Rational" is said if the 90 % intervals of both, and of posterior miscalibration, lie inside `MARGIN`, the Brier
-    gain's 95 % interval above 0, and that of `posterior_error` below the square of `ERROR_MARGIN`, where exact
-    posteriors are known. `selected` is whether the outcomes influenced which questions were asked.
+    - does so too without the posteriors of exactly 50, with the ends of the range of posteriors moved to 0 and 1, and
+      with the median of the epochs in place of each;
+    - keeps its sign, with an interval without 0, when the posteriors are recalibrated linearly: posteriors that are all
+      too moderate or all too extreme are not taken for a fault of updating;
+    - keeps it, and half of its size, without the share `TRIMMED` of the reports that add most to it: an error that
+      repeats in all epochs of a minority of questions is not taken for a fault either;
+    - is not what an error of the report makes. That error depends on what would be reported, and a fault on the prior
+      too: where exact posteriors are known, the slope among questions with the same exact posterior is a fault. With
+      outcomes alone a posterior with noise of its own looks over-correcting: see `NOISE_MARGIN`.
+
+    "Rational" is said if the 90 % intervals of both, and of posterior miscalibration, lie inside `MARGIN`, those of
+    `terms` inside `SHAPE_MARGIN` and that of `Reports.underreaction` inside `WEIGHT_MARGIN`, the Brier gain's 95 %
+    interval above 0, and that of `posterior_error` below the square of `ERROR_MARGIN`, where exact posteriors are
+    known. `selected` is whether the outcomes influenced which questions were asked.
     """
     if np.isnan(score.estimate):
         return Verdict(np.nan, "unidentified")
@@ -172,19 +251,94 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
         return Verdict(np.nan, "no_truth")
     for sign in (1, -1):
         if _fault(score, sign) and _fault(inefficiency, sign):
-            robust = all(_fault(other.inefficiency, sign) for other in _other_readings(reports))
-            left = _recalibrated(reports).inefficiency
-            robust = robust and bool(left.lower > 0 if sign > 0 else left.upper < 0)
-            return Verdict(float(sign)) if robust else Verdict(np.nan, "posterior_reports")
+            doubt = _doubt(reports, sign)
+            return Verdict(np.nan, doubt) if doubt else Verdict(float(sign))
     if not (_inside(score) and _inside(inefficiency)):
-        prior = reports.miscalibration_complete
-        return Verdict(np.nan, "prior_reports" if prior.lower > 0 or prior.upper < 0 else "imprecise")
-    gain = mean_estimate(brier_gain(reports.prior, reports.posterior, reports.truth), reports.cluster.tolist())
-    if not gain.lower > 0:
+        return Verdict(np.nan, _open_half(score, reports.miscalibration_complete))
+    if not reports.gain.lower > 0:
         return Verdict(np.nan, "nothing_learned")
+    for name, term in terms(reports).items():
+        if not np.isnan(term.estimate) and not _inside(term, SHAPE_MARGIN):
+            return Verdict(np.nan, "drift" if name.endswith("mean") else "curve")
+    if not _inside(reports.underreaction, WEIGHT_MARGIN):
+        return Verdict(np.nan, "weight")
     if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
         return Verdict(np.nan, "posteriors")
     return Verdict(RATIONAL)
+
+
+def _open_half(score: Slope, prior: Slope) -> str:
+    """Which of the two slopes is neither shown to be a fault nor to be none: a key of `CANNOT_TELL`."""
+    if prior.sign:
+        return "prior_reports"
+    decided = _inside(score) or _fault(score, 1) or _fault(score, -1)
+    return "imprecise_posteriors" if decided else "imprecise"
+
+
+def _doubt(reports: Reports, sign: int) -> str | None:
+    """Why the fault that both slopes show may be none: a key of `CANNOT_TELL`."""
+    recalibrated = _recalibrated(reports).inefficiency
+    if not all(_fault(other.inefficiency, sign) for other in _other_readings(reports)) or recalibrated.sign != sign:
+        return "posterior_reports"
+    trimmed = _trimmed(reports, sign).inefficiency
+    if trimmed.sign != sign or sign * (trimmed.estimate - reports.inefficiency.estimate / 2) < 0:
+        return "minority"
+    if np.isfinite(reports.exact[np.isfinite(reports.truth)]).all():
+        return None if _fault(reports.inefficiency_given_exact, sign) else "report_errors"
+    reach = _half_width(recalibrated, NOISE_LEVEL)
+    return None if sign > 0 or recalibrated.estimate + reach < -NOISE_MARGIN else "report_errors"
+
+
+def _trimmed(reports: Reports, sign: int) -> Reports:
+    """Without the share `TRIMMED` of the reports that add most to a fault of this sign.
+
+    What an epoch reports decides whether its prior is an instrument for the other epochs, whose errors it does not
+    know: for a Bayesian the slope stays 0.
+    """
+    expected = np.where(np.isfinite(reports.exact)[:, None], reports.exact[:, None], reports.prior)
+    added = sign * (reports.prior - np.nanmean(reports.prior)) * (reports.posterior - expected)
+    most = np.nanquantile(added, 1 - TRIMMED)
+    return replace(reports, instrument=np.where(added < most, reports.instrument, np.nan))
+
+
+def _without_cubic(values: Floats, level: Floats) -> Floats:
+    """Residuals of each epoch's values after a cubic in the level."""
+    rest = np.full(values.shape, np.nan)
+    for epoch, column in enumerate(values.T):
+        kept = np.isfinite(column + level)
+        powers = np.vander(2 * level[kept] - 1, 4)
+        rest[kept, epoch] = column[kept] - powers @ np.linalg.lstsq(powers, column[kept], rcond=None)[0]
+    return rest
+
+
+def terms(reports: Reports) -> dict[str, Estimate]:
+    """Mean of the updates and of the posterior errors, and their dependence on the prior of second and third order.
+
+    The terms are those of polynomials of the instrument that are orthonormal over the run's own questions, so that each
+    is a root mean square in units of belief. Instrument and change are of different epochs. NaN where the priors have
+    too few different values for such a term.
+    """
+    level = reports.instrument
+    read = np.isfinite(level)
+    powers = np.vander(2 * level[read] - 1, 4, increasing=True)
+    columns, size = np.linalg.qr(powers) if len(powers) >= 4 else (np.zeros((len(powers), 4)), np.zeros((4, 4)))
+    scale = np.diag(size) / np.sqrt(max(len(powers), 1))
+    # Few different priors have no such term: a line through two of them is exact, a parabola through three.
+    defined = np.abs(scale) > ROUNDING_ERROR
+    orthonormal = columns * np.where(defined, np.sign(scale) * np.sqrt(len(powers)), np.nan)
+    found = {}
+    truth = reports.truth[:, None]
+    for what, change in (("update", reports.posterior - reports.prior), ("error", reports.posterior - truth)):
+        known = np.isfinite(change)
+        filled = np.where(known, change, 0)
+        others = known.sum(axis=1)[:, None] - known
+        mean = (filled.sum(axis=1)[:, None] - filled) / np.maximum(others, 1)
+        for name, order in (("mean", 0), ("square", 2), ("cube", 3)):
+            term = np.full(level.shape, np.nan)
+            term[read] = orthonormal[:, order] if order else 1
+            product = np.where(others > 0, term * mean, np.nan)
+            found[f"{what}_{name}"] = mean_estimate(row_mean(product), reports.cluster.tolist())
+    return found
 
 
 def posterior_error(reports: Reports) -> Estimate:
@@ -229,9 +383,13 @@ def _fault(slope: Slope, sign: int) -> bool:
     return bool(sign * slope.estimate > MARGIN and (slope.lower > 0 if sign > 0 else slope.upper < 0))
 
 
-def _inside(slope: Slope) -> bool:
-    half = quantile((1 + RATIONAL_LEVEL) / 2, slope.effective_clusters - 1) * slope.stderr
-    return bool(slope.estimate - half > -MARGIN and slope.estimate + half < MARGIN)
+def _inside(estimate: Estimate, margin: float = MARGIN) -> bool:
+    half = _half_width(estimate, RATIONAL_LEVEL)
+    return bool(estimate.estimate - half > -margin and estimate.estimate + half < margin)
+
+
+def _half_width(estimate: Estimate, level: float) -> float:
+    return quantile((1 + level) / 2, estimate.effective_clusters - 1) * estimate.stderr
 
 
 MAX_FIFTIES = 0.05
@@ -246,7 +404,7 @@ REFUSAL_ERRORS = 3.0
 MIN_REPORTS = 30
 
 FLAGS = {
-    "coarse": "most priors or posteriors are multiples of 10, or nearly all are multiples of 5. Wide steps move the "
+    "coarse": "most priors or posteriors but 0 and 100 are multiples of 10, or nearly all of 5. Wide steps move the "
     "score",
     "fifties": f"more than {MAX_FIFTIES:.0%} of the priors or posteriors are exactly 50, and far more than are near "
     "it. Some may not be what the model believes: such priors raise the score, such posteriors lower it",
@@ -269,12 +427,12 @@ def report_figures(
 ) -> dict[str, float]:
     """Statistics of the reports, and `flag_NAME` = 1 for each of `FLAGS` that they raise.
 
-    `share_fifties`, `share_tens` and `share_fives`, the shares of priors that are exactly 50, a multiple of 10, a
-    multiple of 5; `share_fifties_posterior`; `distinct_priors`, their number; `read_priors` and `read_posteriors`, the
-    shares that could be read of the samples with a score (`has_score`: the others failed, which is no refusal), where
-    what was read only after a repair (`repaired`: of prior and posterior, along the last axis) counts as unread;
-    `same_priors`, the share of questions with the same prior in all epochs; `selective_refusal`, the first of
-    `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
+    `share_fifties`, the share of priors that are exactly 50; `share_tens` and `share_fives`, the shares of those
+    between 0 and 100 that are a multiple of 10, a multiple of 5; `share_fifties_posterior`; `distinct_priors`, their
+    number; `read_priors` and `read_posteriors`, the shares that could be read of the samples with a score (`has_score`:
+    the others failed, which is no refusal), where what was read only after a repair (`repaired`: of prior and
+    posterior, along the last axis) counts as unread; `same_priors`, the share of questions with the same prior in all
+    epochs; `selective_refusal`, the first of `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)
@@ -287,8 +445,8 @@ def report_figures(
     figures = {
         "share_fifties": share_true(before == 50),
         "share_fifties_posterior": share_true(after == 50),
-        "share_tens": share_true(before % 10 == 0),
-        "share_fives": share_true(before % 5 == 0),
+        "share_tens": share_true(_between_ends(before) % 10 == 0),
+        "share_fives": share_true(_between_ends(before) % 5 == 0),
         "distinct_priors": float(np.unique(before).size),
         "read_priors": share_read(read, 0),
         "read_posteriors": share_read(np.isfinite(posterior), 1),
@@ -306,6 +464,10 @@ def report_figures(
     return figures | {f"flag_{name}": 1.0 for name in FLAGS if raised[name]}
 
 
+def _between_ends(percents: Floats) -> Floats:
+    return percents[(percents > 0) & (percents < 100)]
+
+
 def too_many_fifties(percents: Floats) -> bool:
     """Whether exactly 50 is reported too often, as `FLAGS` says. Never of fewer than 30 reports."""
     # Of a model that uses only multiples of 5 or 10, the neighbours of 50 are 45 and 55, or 40 and 60.
@@ -316,6 +478,10 @@ def too_many_fifties(percents: Floats) -> bool:
 
 
 def coarse(percents: Floats) -> bool:
-    """Whether the reports are multiples of 10 or 5, as `FLAGS` says. Never of fewer than 30 reports."""
+    """Whether the reports are multiples of 10 or 5, as `FLAGS` says. Never of fewer than 30 reports but 0 and 100.
+
+    0 and 100 are what beliefs near them are rounded to, also by a reporter of whole percents.
+    """
+    percents = _between_ends(percents)
     tens, fives = share_true(percents % 10 == 0), share_true(percents % 5 == 0)
     return percents.size >= MIN_REPORTS and (tens > MAX_TENS or fives > MAX_FIVES)

@@ -306,8 +306,8 @@ def on_correct_side(sample: Outcome) -> bool | None:
     for score in (sample.scores or {}).values():
         recorded = RECORDED.decode(score.metadata)
         belief, outcome = (recorded.belief, recorded.outcome) if recorded else (None, None)
-        if belief is None and isinstance(score.value, dict):
-            belief = score.value.get("belief")
+        if isinstance(score.value, dict):  # an edit of the score changes its value, not its metadata
+            belief = score.value.get("belief", belief)
         if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):
             return bool(abs(belief - outcome) < 0.5)
     return None

@@ -146,7 +146,7 @@ def test_the_figures_are_those_of_their_functions() -> None:
     corrected = corrected_posterior(x, y, score.estimate, group)
     assert result["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
     assert result["brier_corrected"] != result["brier_posterior"]
-    assert [name for name in result if name.startswith("reason_")] == ["reason_imprecise"]
+    assert [name for name in result if name.startswith("reason_")] == ["reason_imprecise_posteriors"]
     assert "flag_noiseless" not in result
 
 
@@ -370,6 +370,9 @@ def test_turning_every_proposition_round_changes_no_figure() -> None:
     plain = figures_of({"domains": "each"}, **beliefs)
     turned = figures_of({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in beliefs.items()})
     assert np.isfinite(plain["leak"])
+    for name in ("update_mean", "update_square", "error_mean", "error_square"):
+        ends = [-turned.pop(f"{name}{end}") for end in ("_upper", "_lower")]
+        assert [-turned.pop(name), *ends] == pytest.approx([plain.pop(name + end) for end in ("", "_lower", "_upper")])
     assert turned == pytest.approx(plain, nan_ok=True)
 
 

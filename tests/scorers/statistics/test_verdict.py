@@ -21,6 +21,7 @@ from truthgym.scorers.statistics.verdict import (
     halves,
     posterior_error,
     report_figures,
+    terms,
     verdict,
 )
 
@@ -105,8 +106,11 @@ def test_an_error_of_the_prior_reports_is_no_fault(exact: bool) -> None:
 def test_why_there_is_no_verdict() -> None:
     good = reader(4, 2000, learns=0.1)
     lazy = np.random.default_rng(5).random(good.posterior.shape) < 0.5
-    mixed = reader(6, 2000, slope=0.6, learns=0.1).posterior
-    mixed[::2] = reader(6, 2000, slope=-0.6, learns=0.1).posterior[::2]
+    rng = np.random.default_rng(6)
+    few = rng.random((2000, 1)) < 0.2
+    weak, wide = reader(6, 2000, learns=0.04), reader(4, 2000)
+    square = (good.prior.mean(axis=1, keepdims=True) - 0.5) ** 2
+    bent = 4 * (square - square.mean())
     entry: dict[str, Any] = {
         "prior": good.prior[:, :1],
         "instrument": good.prior[:, :1],
@@ -118,18 +122,63 @@ def test_why_there_is_no_verdict() -> None:
         "no_truth": replace(good, exact=unknown, outcome=unknown),
         "prior_reports": reader(7, 2000, error=0.25),
         "posterior_reports": replace(good, posterior=np.where(lazy, 0.5, good.posterior)),
-        "posteriors": replace(reader(6, 2000, learns=0.1), posterior=mixed),
+        "posteriors": replace(good, posterior=good.posterior + 0.045 * rng.choice([-1, 1], (2000, 1))),
+        "minority": replace(good, posterior=np.where(few, 1 - good.posterior, good.posterior)),
+        "report_errors": replace(wide, exact=unknown, posterior=0.7 * wide.posterior + 0.3 * rng.random((2000, 1))),
+        "drift": replace(good, posterior=good.posterior + 0.05),
+        "curve": replace(good, posterior=good.posterior + bent),
+        "weight": replace(weak, posterior=weak.prior + 0.2 * (weak.posterior - weak.prior)),
+        "imprecise_posteriors": replace(reader(11, 400, slope=0.3, learns=0.05), exact=np.full(400, np.nan)),
         "nothing_learned": replace(reader(5, 2000, learns=0.1), posterior=reader(5, 2000, learns=0.0).posterior),
         "imprecise": reader(8, 30),
     }  # fmt: skip
     assert {name: rule(reports) for name, reports in cases.items()} == {name: name for name in cases}
     assert rule(good, selected=True) == "selected"
-    wide = reader(4, 2000)
     clipped = replace(wide, posterior=np.clip(wide.posterior, 0.25, 0.75))
     assert halves(clipped).inefficiency.estimate < -0.1
     assert rule(clipped) == "posterior_reports", "its extremes may stand for 0 and 1"
     assert set(cases) | {"selected"} == set(CANNOT_TELL)
     assert rule(good) == RATIONAL
+
+
+def test_an_error_of_the_report_does_not_depend_on_the_prior_given_the_exact_posterior() -> None:
+    """As in a regression of the error on the prior and a cubic of the exact posterior, where nothing is noisy."""
+    import statsmodels.api as sm
+
+    for seed, fault in ((1, 0.0), (2, 0.3)):
+        r = reader(seed, 800, slope=fault, noise=0)
+        misread = replace(r, posterior=np.where(np.arange(800)[:, None] % 5 == 0, 0.5, r.posterior))
+        slope = misread.inefficiency_given_exact
+        cubic = np.vander(r.exact, 4)
+        fit = sm.OLS(misread.posterior[:, 0] - r.exact, np.column_stack([r.prior[:, 0], cubic])).fit()
+        assert slope.estimate == pytest.approx(fit.params[0])
+        assert slope.estimate == pytest.approx(0.8 * fault, abs=0.1)
+
+
+def test_terms_are_means_over_orthonormal_polynomials() -> None:
+    r = reader(3, 500, slope=0.3, noise=0)
+    legendre = np.linalg.qr(np.vander(r.prior[:, 0], 4, increasing=True))[0] * np.sqrt(500)
+    found = terms(r)
+    for name, order in (("mean", 0), ("square", 2), ("cube", 3)):
+        expected = np.mean(legendre[:, order] * (r.posterior - r.prior)[:, 0])
+        assert abs(found[f"update_{name}"].estimate) == pytest.approx(abs(expected), abs=1e-9), name
+    turned = terms(replace(r, prior=1 - r.prior, posterior=1 - r.posterior, instrument=1 - r.prior, exact=1 - r.exact))
+    signs = {"mean": -1, "square": -1, "cube": 1}
+    assert {name: term.estimate for name, term in turned.items()} == pytest.approx(
+        {name: signs[name.rpartition("_")[2]] * term.estimate for name, term in found.items()}, abs=1e-9
+    )
+    two = replace(r, instrument=np.round(r.instrument))
+    assert {name for name, term in terms(two).items() if np.isnan(term.estimate)} == {
+        "update_square", "update_cube", "error_square", "error_cube"
+    }  # fmt: skip
+
+
+def test_the_weight_of_evidence() -> None:
+    weak = reader(4, 4000, learns=0.05, noise=0)
+    for share in (1.0, 0.1, 2.0):
+        some = replace(weak, posterior=weak.prior + share * (weak.posterior - weak.prior))
+        assert some.underreaction.estimate == pytest.approx(1 / share - 1, abs=0.01)
+        assert (rule(some) == RATIONAL) == (share == 1)
 
 
 def test_noise_does_not_raise_the_posterior_error() -> None:
@@ -213,8 +262,9 @@ def test_known_values() -> None:
         (np.where(some(0.3), 0.5, np.round(CLEAN, 1)), {"fifties", "coarse"}),
         (np.round(CLEAN * 20) / 20, {"coarse"}),
         (np.where(some(0.2), np.nan, CLEAN), {"refusals"}),
+        (np.where(some(0.7), 0.0, CLEAN / 9), set()),
     ],
-    ids=["clean", "lazy", "few", "tens", "lazy tens", "fives", "refuses"],
+    ids=["clean", "lazy", "few", "tens", "lazy tens", "fives", "refuses", "rare events"],
 )
 def test_what_raises_a_flag_before_and_after(reports: object, flags: set[str]) -> None:
     assert raised(reports) == flags
