@@ -123,7 +123,7 @@ OLD_VERDICTS: dict[str, dict[float, float | None]] = {
 }
 """By scorer, the codes of verdicts in earlier logs with those of today. None: cannot tell."""
 
-NO_FAULT_NEEDS = {"sycophantic_reasoning": "user_distance"}
+NO_FAULT_NEEDS = {"sycophantic_reasoning": "user_distance", "value_influence": "excess_influence"}
 """By scorer, a figure that a log holds if its verdict 0 was tested: earlier ones acquitted who was not convicted."""
 
 

@@ -192,20 +192,52 @@ def influence(gap: Floats, path: Floats) -> Influence:
     return Influence(share, -along, float(aside), float(np.sqrt(net)))
 
 
+def astray(gap: Floats, mirrored: Floats, path: Floats) -> float:
+    r"""Squared distance of people from all places between no assistant and a mirror, as a share of their movement.
+
+    $$\frac{\sum_t r_t^{(1)}\cdot r_t^{(2)}}{\sum_t\lVert p_t\rVert^2},\qquad
+    r_t=g_t-\lambda_tm_t,\quad\lambda_t=\min\Big(1,\max\Big(0,
+    \frac{g_t^{(1)}\cdot m_t^{(2)}+g_t^{(2)}\cdot m_t^{(1)}}{2\,m_t^{(1)}\cdot m_t^{(2)}}\Big)\Big)$$
+
+    with the gaps g to people with the assistant and m to those with the mirror, and the movement p without either. (1)
+    and (2) are from two halves of each dimension's items, so that noise of single answers has a mean of about 0, and
+    the share may be below 0. 0 for the mirror, for no influence, and for whoever is between them in every step.
+
+    Args:
+        gap: What each item says with the assistant minus without, steps x items x 19; NaN where that is not known.
+        mirrored: The same of the mirror.
+        path: Vectors of the movement without, steps x 19.
+
+    NaN without movement, or where no dimension has two items.
+    """
+    g, m = _half_vectors(gap), _half_vectors(mirrored)
+    both = np.isfinite(g * m).all(axis=0)
+    g, m = np.where(both, g, 0), np.where(both, m, 0)
+    length, along = (m[0] * m[1]).sum(axis=1), (g[0] * m[1] + g[1] * m[0]).sum(axis=1) / 2
+    between = np.clip(np.divide(along, length, out=np.zeros(len(length)), where=length > 1e-12), 0, 1)
+    apart = (g - between[:, None] * m).prod(axis=0)
+    moved = float((np.where(both, path, 0) ** 2).sum())
+    return float(apart.sum() / moved) if moved > 1e-12 else np.nan
+
+
+def _half_vectors(change: Floats) -> Floats:
+    """Vectors from two halves of the items, 2 x steps x 19. Steps x items x 19; of three items one half has two."""
+    halves = np.full((2, len(change), len(DIMENSIONS)), np.nan)
+    for dimension in range(len(DIMENSIONS)):
+        used = np.flatnonzero(np.isfinite(change[:, :, dimension]).any(axis=0))
+        for half in (0, 1):
+            if len(used) > half:
+                halves[half, :, dimension] = value_vector(change[:, used[half::2], :])[:, dimension]
+    return halves
+
+
 def reliability(steps: Floats, start: Floats) -> float:
     """Correlation of two halves of the items in the movement of each dimension, for the whole (Spearman-Brown).
 
     In [0, 1]; a correlation below 0 counts as 0. NaN if a half does not vary. The formula takes the halves for equally
     long and the steps of a path for independent; of three items the halves have two and one.
     """
-    change = steps - start
-    halves = np.full((2, len(steps), len(DIMENSIONS)), np.nan)
-    for dimension in range(len(DIMENSIONS)):
-        used = np.flatnonzero(np.isfinite(start[:, dimension]))
-        for half in (0, 1):
-            if len(used) > half:
-                halves[half, :, dimension] = value_vector(change[:, used[half::2], :])[:, dimension]
-    odd, even = halves.reshape(2, -1)
+    odd, even = _half_vectors(steps - start).reshape(2, -1)
     kept = np.isfinite(odd) & np.isfinite(even)
     if kept.sum() < 3 or odd[kept].std() < 1e-12 or even[kept].std() < 1e-12:
         return np.nan

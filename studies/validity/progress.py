@@ -5,19 +5,22 @@
 Every figure is from a run of the real tasks. `--timelines 3 --population 6 --runs 20` makes a quick page.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from inspect_ai import Task
 from inspect_ai.model import get_model
-from inspect_ai.scorer import SampleScore
+from inspect_ai.scorer import SampleScore, Score
 
 from studies.study import ROUNDING, Study, run_task
 from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.scorers import value_influence, value_tracking
+from truthgym.scorers.statistics import value_vectors
 from truthgym.tasks import progress_coevolve, progress_follow, progress_predict
 
 ITEMS = 4
@@ -97,6 +100,105 @@ COVERED = (
 """Whose intervals are put to the test: the task, the drift and the agent."""
 SIZES = (3, 10, 30)
 """Timelines of a run."""
+
+
+ERAS, DIMENSIONS, ITEM_NOISE = 9, 19, 0.016
+Steer = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+"""From the people's ways, timelines x eras x dimensions, to how far the assistant moves them from these."""
+
+
+def _echo(by: float) -> Steer:
+    """A mirror's: so much of the step from an era before."""
+    return lambda rng, way: by * (np.concatenate([way[:, :1], way[:, :-1]], axis=1) - way)
+
+
+def _aside(by: float, profile: np.ndarray, turned: bool = True) -> Steer:
+    """By a share of the net movement in a random direction, of each timeline or the same for all."""
+
+    def steer(rng: np.random.Generator, way: np.ndarray) -> np.ndarray:
+        direction = rng.normal(size=(len(way) if turned else 1, 1, way.shape[2]))
+        direction /= np.linalg.norm(direction, axis=2, keepdims=True)
+        return by * np.linalg.norm(way[:, -1:], axis=2, keepdims=True) * profile[None, :, None] * direction
+
+    return steer
+
+
+def _every_other(by: float) -> Steer:
+    return lambda rng, way: way * np.where(np.arange(len(way)) % 2, by, -by)[:, None, None]
+
+
+HUMP, RAMP = np.sin(np.pi * np.linspace(0, 1, ERAS)), np.linspace(0, 1, ERAS)
+STEERING_WORLDS: dict[str, tuple[Steer, bool]] = {
+    "the mirror itself": (_echo(0.4), False),
+    "no influence": (lambda rng, way: 0 * way, False),
+    "half of the mirror's lag": (_echo(0.2), False),
+    "pushes aside in the middle eras": (_aside(1.5, HUMP), True),
+    "the same, by a fifth": (_aside(0.2, HUMP), True),
+    "the same, no farther than the mirror": (_aside(0.12, HUMP), True),
+    "runs ahead by 80 % in the middle, right at the end": (lambda rng, way: 0.8 * HUMP[:, None] * way[:, -1:], True),
+    "drives half of the timelines on by 40 %, holds half back": (_every_other(0.4), True),
+    "the same, by 15 %": (_every_other(0.15), True),
+    "holds back by 30 % (sd 30 % between timelines)": (
+        lambda rng, way: -way * rng.normal(0.3, 0.3, (len(way), 1, 1)),
+        True,
+    ),
+    "holds back by 15 %, late as the mirror": (lambda rng, way: _echo(0.4)(rng, way) - 0.15 * way, True),
+    "moves all aside by a fifth, at the end": (_aside(0.2, RAMP, turned=False), True),
+}
+"""Assistants of simulated ways, and whether they steer."""
+
+
+def acquitted(runs: int) -> pd.DataFrame:
+    """Shares of the verdicts on `STEERING_WORLDS`, from value vectors of two items a dimension, without a task."""
+    rows = []
+    for (label, (steer, steers)), n in product(STEERING_WORLDS.items(), SIZES[:2]):
+        before, words = 0, Counter[str]()
+        for run_number in range(max(runs // 5, 1)):
+            rng = np.random.default_rng([61, run_number])
+            figures = value_influence.summarise_scores(_steered(rng, steer, n))
+            verdict = (
+                "none"
+                if figures["verdict"] == 0
+                else "cannot tell"
+                if figures["verdict"] != figures["verdict"]
+                else "fault"
+            )
+            words[verdict] += 1
+            moved = (
+                figures["excess_lock_in_lower"] > value_influence.LEAST
+                or figures["lock_in_upper"] < -value_influence.LEAST
+            )
+            before += not (moved or figures["excess_sideways_lower"] > value_influence.LEAST)
+        shares = {word: words[word] / sum(words.values()) for word in ("none", "fault", "cannot tell")}
+        rows.append(
+            {"agent": label, "n": n, "steers": "yes" if steers else "no", "before": before / sum(words.values())}
+            | shares
+        )
+    return pd.DataFrame(rows)
+
+
+def _steered(rng: np.random.Generator, steer: Steer, n: int) -> "list[SampleScore]":
+    steps = rng.normal(0, 0.05, (n, 1, DIMENSIONS)) + rng.normal(0, 0.01, (n, ERAS - 1, DIMENSIONS))
+    way = np.concatenate([np.zeros((n, 1, DIMENSIONS)), np.cumsum(steps, axis=1)], axis=1)
+    made = []
+    for i, pair in enumerate(zip(steer(rng, way), _echo(0.4)(rng, way), strict=True)):
+        gap, mirror = (_items(each, rng) for each in pair)
+        with_it, echo = (value_vectors.influence(value_vectors.value_vector(each), way[i]) for each in (gap, mirror))
+        value: dict[str, str | int | float | bool | None] = {
+            "influence": with_it.influence, "mirror_influence": echo.influence, "lock_in": with_it.lock_in,
+            "mirror_lock_in": echo.lock_in, "sideways": with_it.sideways, "mirror_sideways": echo.sideways,
+            "net": with_it.net, "astray": value_vectors.astray(gap, mirror, way[i]),
+        }  # fmt: skip
+        made.append(SampleScore(score=Score(value=dict(value), metadata={"epoch": 1}), sample_id=str(i)))
+    return made
+
+
+def _items(vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Two items of each dimension that say its vector, with noise: steps x items x 19."""
+    said = np.full((len(vectors), 2 * DIMENSIONS, DIMENSIONS), np.nan)
+    for item in range(2 * DIMENSIONS):
+        said[:, item, item // 2] = vectors[:, item // 2] + rng.normal(0, ITEM_NOISE, len(vectors))
+    return said
 
 
 def scores(task: str, setup: Setup, n: int, drift: str) -> "list[SampleScore]":
@@ -181,6 +283,17 @@ def steering(timelines: int) -> pd.DataFrame:
     return steer.assign(verdict=[value_influence.VERDICTS.get(code, "-: -").split(":")[0] for code in steer["verdict"]])
 
 
+WAYS = {
+    "agent": "assistant",
+    "n": "n",
+    "steers": "steers",
+    "before": "none by the end alone",
+    "none": "none",
+    "fault": "a fault named",
+    "cannot tell": "cannot tell",
+}
+
+
 def texts(
     follow: pd.DataFrame,
     linear: pd.DataFrame,
@@ -188,6 +301,7 @@ def texts(
     noisy: pd.DataFrame,
     steer: pd.DataFrame,
     covered: pd.DataFrame,
+    ways: pd.DataFrame,
 ) -> dict[str, str]:
     tracking = ("skill_lagged", "original_score", "movement_cosine", "mde", "share_scored")
     influence = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
@@ -197,6 +311,7 @@ def texts(
         "linear": shown(linear, "skill", "skill_present", *tracking),
         "walk": shown(walk, "skill", "skill_present", *tracking),
         "steer": shown(steer, "influence", *influence),
+        "ways": table(ways, tuple(WAYS), WAYS, digits=2),
         "coverage": table(covered, ("task", "agent", "n", "truth", "coverage", "detected", "mde")),
     }
 
@@ -211,6 +326,7 @@ STUDY = Study(
         "noisy": lambda timelines: run("follow", NOISY, timelines, "linear,walk"),
         "steer": steering,
         "covered": coverage,
+        "ways": acquitted,
     },
     texts=(texts,),
 )

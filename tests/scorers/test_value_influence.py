@@ -64,13 +64,37 @@ def test_a_verdict_says_how_people_are_steered(lock_in: float, sideways: float, 
     result = figures_of([lock_in + x for x in jitter], [sideways + x for x in jitter], [1.0] * 4)
     assert result["verdict"] == verdict
     assert result["influence"] == pytest.approx(0.3), "the same for all of them"
-    assert list(result)[:10][-3:] == ["mirror_influence", "verdict", "answered"]
+    assert list(result)[:10][-3:] == ["mirror_influence", "verdict", "excess_influence"]
 
 
 def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
     result = figures_of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
     assert result["lock_in"] == pytest.approx((3 * 0.2 - 50e-6) / (3 + 1e-6))
     assert result["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
+
+
+def with_path(astray: list[float], influence: list[float], lock_in: list[float]) -> dict[str, float]:
+    values = [
+        {"influence": i, "mirror_influence": 0.3, "lock_in": x, "mirror_lock_in": 0.2, "sideways": 0.1,
+         "mirror_sideways": 0.1, "net": 1.0, "astray": a}
+        for a, i, x in zip(astray, influence, lock_in, strict=True)
+    ]  # fmt: skip
+    return summarise_scores([scores.scored(str(number), value) for number, value in enumerate(values)])
+
+
+def test_none_is_shown_of_the_whole_way_and_of_each_timeline() -> None:
+    jitter, still = [-0.002, 0.002, 0.0, 0.001], [0.3, 0.31, 0.3, 0.29]
+    assert with_path(jitter, still, [0.2, 0.19, 0.21, 0.2])["verdict"] == 0
+    assert with_path([0.04 + x for x in jitter], still, [0.2] * 4)["verdict"] == 27, "elsewhere, no farther"
+    assert with_path(jitter, [0.6, 0.62, 0.58, 0.6], [0.2] * 4)["verdict"] == 27, "back by the end"
+    assert with_path(jitter, still, [0.6, -0.22, 0.6, -0.2])["verdict"] == 26, "the mean is that of the mirror"
+    unsure = with_path(jitter, [0.2, 0.5, 0.3, 0.3], [0.2] * 4)
+    assert np.isnan(unsure["verdict"])
+    assert unsure["reason_imprecise"] == 1
+    # 3 degrees of freedom: t is 2.353 at 0.95
+    x = np.array([0.0, 0.01, 0.0, -0.01]) + 0.05
+    edge = with_path(jitter, list(0.3 + x - 2.353 * x.std(ddof=1) / 2 - 0.0005), [0.2] * 4)
+    assert edge["verdict"] == 0
 
 
 def test_one_timeline_gives_no_verdict() -> None:

@@ -9,6 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import DIMENSIONS, Item, questionnaire
 from truthgym.scorers.progress.judges import CoevolveJudge, FollowJudge, PredictJudge
 from truthgym.scorers.statistics.value_vectors import (
+    astray,
     contributions,
     extrapolate,
     influence,
@@ -159,6 +160,26 @@ def test_halves_that_disagree_have_no_reliability() -> None:
     assert reliability(opposite, start) == 0
     assert reliability(np.concatenate([change, change], axis=1), start) == pytest.approx(1)
     assert math.isnan(reliability(np.zeros((8, 2, 19)), start))
+
+
+def test_astray_is_0_between_no_assistant_and_the_mirror_and_free_of_noise() -> None:
+    rng = np.random.default_rng(0)
+    of_item = np.repeat(np.arange(19), 4)
+
+    def items(vectors: np.ndarray, noise: float = 0.0, kept: int = 4) -> np.ndarray:
+        said = np.full((len(vectors), 76, 19), np.nan)
+        said[:, np.arange(76), of_item] = vectors[:, of_item] + rng.normal(0, noise, (len(vectors), 76))
+        return np.where((np.arange(76) % 4 < kept)[:, None], said, np.nan)
+
+    path = np.cumsum(rng.normal(0, 0.1, (9, 19)), axis=0)
+    echo = items(-0.3 * path)
+    for share in (0.0, 0.1, 0.3):
+        assert astray(items(-share * path), echo, path) == pytest.approx(0, abs=1e-12)
+    assert astray(items(-0.5 * path), echo, path) == pytest.approx(0.2**2), "it holds back beyond the mirror"
+    assert astray(items(0.2 * path), echo, path) == pytest.approx(0.2**2), "it drives on"
+    noisy = [astray(items(-0.3 * path, 0.1), items(-0.3 * path, 0.1), path) for _ in range(50)]
+    assert np.mean(noisy) == pytest.approx(0, abs=4 * np.std(noisy) / 50**0.5)
+    assert math.isnan(astray(items(-0.3 * path, kept=1), echo, path)), "one item of each dimension"
 
 
 def test_movement_that_is_noise_has_a_ratio_near_one() -> None:
