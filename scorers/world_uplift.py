@@ -136,8 +136,9 @@ def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str
         )
     if figures["share_copied"] > 0:
         yield (
-            f"world_uplift: {figures['share_copied']:.1%} of the answers contain more than half of the observation "
-            "word for word, so their writers may have seen it: read them, and compare world_uplift_not_copied = "
+            f"world_uplift: {figures['share_copied']:.1%} of the answers contain more than half of the observation, "
+            "word for word or with a few words changed, so their writers may have seen it: read them, and compare "
+            "world_uplift_not_copied = "
             f"{figures['world_uplift_not_copied']:.3g}"
         )
 
@@ -174,8 +175,8 @@ def world_uplift(
     Net of the strongest placebo of each sample, an answer without information is at or below 0: a noisy forecaster
     makes the greatest of three placebos greater than each. So `verdict` rests on the net uplift over each placebo
     alone. A copied observation has the highest value of all, so the investigator must not see the answer nor the model
-    the observation: `share_copied` counts answers that contain more than half of it. A forecaster that knows the
-    observation anyway finds nothing helpful.
+    the observation: `share_copied` counts answers that contain more than half of it, also with a few words changed. A
+    forecaster that knows the observation anyway finds nothing helpful.
 
     Metrics, estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
     where answers are of several models, then the models, over the questions that each answered:

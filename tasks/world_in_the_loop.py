@@ -35,7 +35,7 @@ from truthgym.tasks.domain_task import DomainTask, domain_task, viewer
 
 logger = getLogger(__name__)
 NO_OBSERVATION = "without an observation in the evidence"
-VERSION = "1-A"
+VERSION = "2-A"
 
 
 @task

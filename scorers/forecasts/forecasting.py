@@ -100,9 +100,11 @@ KEYS = (
 )  # fmt: skip
 """The keys of a sample's value. Those of budgets follow: `uplift_at_B`."""
 COPIED = 0.5
-"""An answer with a larger share of the observation's runs of four words counts as copied."""
+"""An answer with a larger `copied_share` of the observation counts as copied."""
 COPIED_WORDS = 4
 """Words in a row that count as copied."""
+OVERLAP_WORDS = 6
+"""Words that an observation needs for its single words to count: those of "Yes, it is so." stand in any text."""
 WORD = re.compile(r"\w+")
 Floats = NDArray[np.float64]
 
@@ -169,20 +171,43 @@ def mean_of_models(models: Sequence[Answers]) -> Answers:
 
 
 def copied_share(text: str, observation: str, context: str) -> float:
-    """Share of an observation's runs of four words that stand in a text and not in the context, which it could know.
+    """Share of an observation that stands in a text and not in the context, which the text's writer could know.
 
-    A text with a large share saw the observation, or repeats a phrase that it could not know. Case and punctuation do
-    not count. NaN where the observation has no run of four words that is new.
+    The larger of two: of its runs of four words; and, of six words or more, of its words in any order within a stretch
+    of the text half as long again, or of those that are new, whichever is less. So a copy in which some words were
+    changed, added or moved still counts. A text with a large share saw the observation, knows what it says, or has the
+    same sentence with another number. Case and punctuation do not count. NaN where the observation has no run of four
+    words that is new.
 
     >>> copied_share("He says the turnout was 84.6 percent.", "The turnout was 84.6 percent.", "")
     1.0
+    >>> copied_share("Turnout reportedly reached 84.6 percent.", "The turnout was 84.6 percent.", "")
+    0.6666666666666666
     """
+    share = copied_runs(text, observation, context)
+    of_it, of_text = _words(observation), _words(text)
+    every, new = set(of_it), set(of_it) - set(_words(context))
+    if len(of_it) < OVERLAP_WORDS or not new or np.isnan(share):
+        return share
+    stretch = len(of_it) + len(of_it) // 2
+    for start in range(max(1, len(of_text) - stretch + 1)):
+        found = every.intersection(of_text[start : start + stretch])
+        share = max(share, min(len(found) / len(every), len(found & new) / len(new)))
+    return share
+
+
+def copied_runs(text: str, observation: str, context: str) -> float:
+    """Share of an observation's runs of four words that stand in a text and not in the context. NaN without one."""
     new = _runs(observation) - _runs(context)
     return len(new & _runs(text)) / len(new) if new else np.nan
 
 
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in WORD.findall(text)]
+
+
 def _runs(text: str) -> set[tuple[str, ...]]:
-    words = [word.casefold() for word in WORD.findall(text)]
+    words = _words(text)
     return {tuple(words[i : i + COPIED_WORDS]) for i in range(len(words) - COPIED_WORDS + 1)}
 
 

@@ -4,6 +4,7 @@ Questions are those of generated worlds, so what a text can say about the outcom
 and the forecaster is `reference/forecaster`: no model is run.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +20,12 @@ from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.loading.generated import probability as logistic
 from truthgym.datasets.question import ask_about
+from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.forecasts.forecasting import PLACEBOS, messages, placebo_text
+from truthgym.scorers.forecasts.forecasting import COPIED, PLACEBOS, copied_runs, copied_share, messages, placebo_text
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.world_uplift import HELPS, MISLEADS, VERDICTS, verdict_of
 
@@ -48,6 +50,7 @@ FILLED = 300
 """Words of the padded """
 SIZES = (30, 100, 300)
 """Questions of a simulated run."""
+FILLERS = ("reportedly", "about", "then", "overall", "indeed", "roughly", "also", "finally")
 VAGUE = "There is something to be said on both sides, and it is hard to tell."
 
 
@@ -199,6 +202,66 @@ def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[s
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}, events, float(np.mean(expected))
 
 
+COPIES: dict[str, Callable[[str, str, np.random.Generator], str]] = {
+    "the observation": lambda observation, question, rng: observation,
+    "every fifth word replaced": lambda observation, question, rng: _every(5, observation),
+    "every fourth word replaced": lambda observation, question, rng: _every(4, observation),
+    "every third word replaced": lambda observation, question, rng: _every(3, observation),
+    "a word added after every second": lambda observation, question, rng: " ".join(
+        word + " indeed" * (place % 2) for place, word in enumerate(observation.split())
+    ),
+    "its halves exchanged": lambda observation, question, rng: _exchanged(observation.rstrip(".").split()),
+    "every fourth word replaced, within a long text": lambda observation, question, rng: " ".join(
+        [_trajectory(rng), _every(4, observation), _trajectory(rng)]
+    ),
+    "other figures in its sentence": lambda observation, question, rng: re.sub(
+        r"\d+", lambda number: str(round(1.15 * int(number[0])) + 1), observation
+    ),
+    "the question, and a guess": lambda observation, question, rng: f"{question} {VAGUE} I would say about 40 percent.",
+    "a long text about something else": lambda observation, question, rng: _trajectory(rng),
+    "all other observations": lambda observation, question, rng: " ".join(
+        piece.observation for pieces in evidence().values() for piece in pieces if piece.observation != observation
+    ),
+}
+"""Texts made from an observation and its question: copies that were edited, then texts that did not see it."""
+
+
+def _every(k: int, text: str) -> str:
+    """A text with another word for each k-th, but for figures."""
+    words = enumerate(text.split(), start=1)
+    return " ".join(word if n % k or word[0].isdigit() else FILLERS[n % len(FILLERS)] for n, word in words)
+
+
+def _exchanged(words: list[str]) -> str:
+    return " ".join(words[len(words) // 2 :] + words[: len(words) // 2])
+
+
+def _trajectory(rng: np.random.Generator) -> str:
+    rows = rated_trajectories()
+    return rows[rng.integers(len(rows))].trajectory
+
+
+def copies(seed: int = 0) -> pd.DataFrame:
+    """Share of the bundled observations of which each text counts as a copy, and which runs of words alone would."""
+    rng = np.random.default_rng(seed)
+    items = [*DOMAINS["forecasting"](part="all"), *DOMAINS["research"]()]
+    known = [(str(item.input), evidence()[str(item.id)][0]) for item in items if str(item.id) in evidence()]
+    rows = []
+    for name, write in COPIES.items():
+        texts = [(write(piece.observation, question, rng), question, piece) for question, piece in known]
+        shares = {
+            by.__name__: [by(text, piece.observation, f"{question} {piece.task}") for text, question, piece in texts]
+            for by in (copied_runs, copied_share)
+        }
+        rows.append({"text": name} | {by: float(np.mean(np.array(share) > COPIED)) for by, share in shares.items()})
+    return pd.DataFrame(rows)
+
+
+def copies_texts(copied: pd.DataFrame) -> dict[str, str]:
+    columns = {"text": "text", "copied_runs": "by runs of four words alone", "copied_share": "counted as copied"}
+    return {"copies": table(copied, tuple(columns), columns, digits=2)}
+
+
 def replicate(
     values: Floats, truth: float, n: int, runs: int, seed: int = 0, over: Sequence[Floats] = ()
 ) -> dict[str, float]:
@@ -342,8 +405,8 @@ def _by_size(power: pd.DataFrame, first: Mapping[str, str], cells: Mapping[str, 
 STUDY = Study(
     page="validity_uplift.md",
     sizes={"n": 200, "runs": 1000},
-    measures={"frames": study},
-    texts=(uplift_texts, power_texts),
+    measures={"frames": study, "copied": copies},
+    texts=(uplift_texts, power_texts, copies_texts),
 )
 
 

@@ -387,7 +387,9 @@ def test_of_several_models_n_counts_questions() -> None:
 @pytest.mark.parametrize(
     ("text", "known", "share"),
     [
-        ("It was 84.6 percent of the voters, I read.", "", 4 / 6),
+        ("It was 84.6 percent of the voters, I read.", "", 7 / 8),
+        ("Voters: of them 84.6 percent, that was the turnout.", "", 1.0),
+        ("It was 80 percent of the voters.", "The turnout of the voters was high.", 1 / 3),
         ("THE TURNOUT WAS 84.6 PERCENT OF THE VOTERS!", "", 1.0),
         ("I would say it is about 80.", "", 0.0),
         ("The turnout was 84.6 percent of the voters.", "The turnout was 84.6 percent of the voters.", np.nan),

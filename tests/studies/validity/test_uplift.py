@@ -118,3 +118,10 @@ def test_the_page_names_every_writer(monkeypatch: pytest.MonkeyPatch, written: C
     page = written(study.STUDY, n=6, runs=3)
     for writer in study.WRITERS:
         assert page.count(f"\n| {writer} |") >= (2 if writer == "naive" else 5), writer
+
+
+def test_edited_copies_are_counted_and_texts_that_saw_nothing_are_not() -> None:
+    counted = study.copies().set_index("text")["copied_share"]
+    edited = ["the observation", "every third word replaced", "a word added after every second", "its halves exchanged"]
+    assert counted[edited].min() > 0.9
+    assert counted[["the question, and a guess", "a long text about something else"]].max() < 0.03
