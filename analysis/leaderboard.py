@@ -33,11 +33,10 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import Best, span
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, cluster_codes
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges, simultaneous
-from truthgym.scorers.statistics.paired import mean, paired_difference
+from truthgym.scorers.statistics.paired import FEW_EVENTS, mean, paired_difference
 
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
-FEW_EVENTS = "fewer than three independent events"
 ALL_EQUAL = "all their differences are equal, of a score without a range, so that nothing shows how they vary"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""

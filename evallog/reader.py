@@ -10,13 +10,14 @@ import logging
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import MALFORMED, bad_input
@@ -27,6 +28,7 @@ from truthgym.evallog.schema import (
     LoggedSample,
     LoggedScore,
     Outcome,
+    RawAttachments,
     SampleList,
     SampleName,
     decode_json,
@@ -158,7 +160,13 @@ class LogReader:
         self.rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members:
-                outcome = self._read(member, self._outcomes)[0]
+                outcome, _, content = self._read(member, self._outcomes)
+                if b"://" in bytes(outcome.input):
+                    content = self._content(member, with_messages=True) if CHUNKED.match(member) else content
+                    texts = decode_json(content, msgspec.json.Decoder(RawAttachments)).attachments
+                    outcome.input = Raw(
+                        msgspec.json.encode(_with_attachments(msgspec.json.decode(outcome.input), texts))
+                    )
                 if invalidated or outcome.invalidation is None:
                     yield member, self._with_newest_scores(outcome)
 
@@ -317,7 +325,7 @@ def _without_events(content: bytes) -> bytes:
     return content[: start + len(EVENTS)] + content[end:] if 0 <= start < end else content
 
 
-def _with_attachments(value: Any, attachments: dict[str, str]) -> Any:  # noqa: ANN401
+def _with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """A value with references replaced by their attachments. A reference without an attachment stays."""
     if isinstance(value, str):
         scheme, _, key = value.partition("://")

@@ -3,6 +3,7 @@
 A `msgspec.Raw` is JSON that is decoded when it is needed. Most texts never are: they are copied into rows as they are.
 """
 
+import hashlib
 import json
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ class Part(msgspec.Struct, gc=False):
     audio: str | None = None
 
 
+PART_FIELDS = ("type", "text", "reasoning", "image", "audio", "video", "document", "data")
+"""Fields of a part of a content that are what was written."""
 CONTENT = msgspec.json.Decoder(str | list[Part])
 QUOTE = ord('"')
 
@@ -148,6 +151,9 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     epoch: int
     uuid: str | None = None
     """Identifies the sample in every log that holds it. None if Inspect before 0.3.70 wrote the log."""
+    input: Raw = Raw(b'""')
+    """A text, or a list of `Message`."""
+    choices: Raw = Raw(b"null")
     target: str | list[str] = ""
     metadata: Raw = Raw(b"{}")
     scores: dict[str, LoggedScore] | None = None
@@ -168,6 +174,18 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
             return None
 
     @property
+    def asked(self) -> str:
+        """A digest of the input and the choices: the same for the same question, whatever its id.
+
+        The ids of messages are left out, which Inspect makes anew for each run.
+        """
+        asked = msgspec.json.decode(self.input)
+        if isinstance(asked, list):
+            asked = [[message.get("role"), _written(message.get("content"))] for message in asked]
+        parts = msgspec.json.encode([asked, msgspec.json.decode(self.choices) or []], order="sorted")
+        return hashlib.sha256(parts).hexdigest()[:12]
+
+    @property
     def stop_reason(self) -> str | None:
         """Stop reason of the model's last reply."""
         return self.output.choices[0].stop_reason if self.output.choices else None
@@ -186,8 +204,6 @@ class LoggedSample(Outcome, kw_only=True, gc=False):
 
     store: TrajectoryStore = msgspec.field(default_factory=TrajectoryStore)
     """Without steps if the solver is not a Truthgym solver."""
-    input: Raw = Raw(b'""')
-    """A text, or a list of `Message`."""
     messages: list[Message] = []
     tools: list[dict[str, Any]] | None = None
     """Tools of the evaluated model, as JSON schemas of functions. None if it called none."""
@@ -219,6 +235,12 @@ class Attachments(msgspec.Struct):
     attachments: dict[str, str] = {}
 
 
+class RawAttachments(msgspec.Struct):
+    """The same, each as JSON that is copied and not decoded."""
+
+    attachments: dict[str, Raw] = {}
+
+
 class Events(Attachments):
     """Attachments and events of a sample. Only the events record its tools."""
 
@@ -234,6 +256,14 @@ class Events(Attachments):
                     function = {key: tool[key] for key in ("name", "description", "parameters") if key in tool}
                     tools.setdefault(tool["name"], {"type": "function", "function": function})
         return list(tools.values()) or None
+
+
+def _written(content: Any) -> Any:  # noqa: ANN401
+    """What a message's content says: its text, or its parts without what Inspect adds to them."""
+    if not isinstance(content, list):
+        return content
+    parts = [{name: part[name] for name in PART_FIELDS if part.get(name) is not None} for part in content]
+    return parts[0].get("text") if len(parts) == 1 and parts[0].get("type") == "text" else parts
 
 
 def decode_json(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:

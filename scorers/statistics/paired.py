@@ -26,6 +26,7 @@ from truthgym.scorers.statistics.proper_scores import OTHER
 if TYPE_CHECKING:
     from truthgym.evallog.schema import LoggedScore, Outcome
 
+FEW_EVENTS = "fewer than three independent events"
 LEAST_SHARE_READ = 0.9
 """The least share of answers with a score, without repairs, at which a run is compared with others."""
 MOST_APART = 0.05
@@ -46,14 +47,20 @@ class Comparison:
     difference: Estimate
     """After minus before."""
     reason: str = ""
-    """Why the difference has no interval, if that is not for want of questions."""
+    """Why the difference has no interval. "" if it has one."""
+    n_before: int = 0
+    """The questions that the first model has a number for."""
+    n_after: int = 0
+    reach: float = math.inf
+    """The greatest possible difference."""
 
     def row(self, read: bool = True) -> dict[str, float]:
         """The columns of a table. `lower`, `upper` and `mde` are NaN unless enough answers could be `read`."""
         difference = self.difference
         bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
         values = {"before": self.before, "after": self.after, "difference": difference.estimate}
-        return values | (bounds if read else dict.fromkeys(bounds, math.nan)) | {"n": difference.n}
+        numbers = {"n_before": self.n_before, "n_after": self.n_after, "n": difference.n}
+        return values | (bounds if read else dict.fromkeys(bounds, math.nan)) | numbers
 
 
 @dataclass
@@ -73,6 +80,8 @@ class RunValues:
     """Which end of a number is better; None if nothing declares it."""
     spans: dict[str, tuple[float, float] | None] = field(default_factory=dict)
     """The least and the greatest possible number; None if it has no ends."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """The digest of each question's input, see `Outcome.asked`; numbers of other questions are not compared."""
     repaired: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By scorer and question, the epochs whose belief could be read only after the model was asked again."""
 
@@ -91,6 +100,7 @@ class RunValues:
                         run.best[name] = direction(scorer, key, score.details)
                         run.spans[name] = span(scorer, key, score.details)
                 run.repaired[scorer, question] += score.repaired
+            run.asked[question] = sample.asked
             failed += [question] * bool(sample.error and not sample.scores)
             split = facts.split if facts else json.loads(bytes(sample.metadata)).get("split", "?")
             run.add(question, values, facts.event if facts else question, str(split))
@@ -119,7 +129,8 @@ class RunValues:
         scorer, _, key = name.rpartition("/")
         bounds = self.spans.get(name, span(scorer, key, {}))
         second, first = (run.values.get(name, {}) for run in (self, before))
-        both = second.keys() & first.keys()
+        both = {q for q in second.keys() & first.keys() if self.asked.get(q) == before.asked.get(q)}
+        second = {question: values for question, values in second.items() if question in both}
         read = self.share_read(name, both), before.share_read(name, both)
         return compare_means(second, first, self.events, bounds, name, read)
 
@@ -203,8 +214,25 @@ def compare_means(
         others = tuple([mean(numbers.tolist()) for numbers in side] for side in sides)
     difference = paired_difference(second, first, [cluster[q] for q in used], reach, others)
     if reason:
-        difference = replace(difference, lower=math.nan, upper=math.nan, mde=math.nan, stderr=math.nan)
-    return Comparison(mean(first), mean(second), difference, reason)
+        difference = without_interval(difference)
+    n_before, n_after = (sum(not math.isnan(mean(values)) for values in run.values()) for run in (before, after))
+    reason = reason or _why_none(difference)
+    return Comparison(mean(first), mean(second), difference, reason, n_before, n_after, reach[1] if reach else math.inf)
+
+
+def without_interval(difference: Estimate) -> Estimate:
+    """The same without an interval, as where silence may have made it."""
+    return replace(difference, lower=math.nan, upper=math.nan, mde=math.nan, stderr=math.nan)
+
+
+def _why_none(difference: Estimate) -> str:
+    """Why a difference has no interval, if its answers could be read."""
+    if not difference.n or not math.isnan(difference.lower):
+        return ""
+    if difference.effective_clusters < MIN_CLUSTERS:
+        return FEW_EVENTS
+    by = f"a difference of {difference.estimate:.3g}" if difference.estimate else "no difference"
+    return f"{by} seen in {difference.n} pairs, which are all equal: the score has no ends that limit the others"
 
 
 def unequally_read(after: float, before: float, *controls: float) -> str:
@@ -273,11 +301,13 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
     Both number the same clusters alike.
     """
     estimate = after.estimate - before.estimate
+    sizes = {"n_before": before.n, "n_after": after.n}
     degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)
     if not degrees + 1 >= MIN_CLUSTERS or not after.influence.size or not before.influence.size:
-        return Comparison(before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n))
+        return Comparison(before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n), **sizes)
     error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
-    return Comparison(before.estimate, after.estimate, t_estimate(estimate, error, degrees, n))
+    difference = replace(t_estimate(estimate, error, degrees, n), effective_clusters=degrees + 1)
+    return Comparison(before.estimate, after.estimate, difference, **sizes)
 
 
 def mean(numbers: Sequence[float]) -> float:

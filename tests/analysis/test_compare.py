@@ -1,15 +1,18 @@
 """Comparisons of runs whose true difference is known."""
 
+import math
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, write_eval_log
-from inspect_ai.model import Model, get_model
+from inspect_ai.log import EvalLog, recompute_metrics, write_eval_log
+from inspect_ai.model import ChatMessageUser, Model, get_model
 from inspect_ai.scorer import match
+from scipy import stats
 
 from studies.validity.true_values import true_values
 from tests.fixtures import Run, Says
@@ -73,12 +76,96 @@ def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Pa
         write_eval_log(second, paths[version])
     same, other = paths.values()
     assert "worse" in set(regressions(first.location, same)["verdict"])
-    assert compare([first.location, same]).attrs["notes"] == []
+    (note,) = compare([first.location, same]).attrs["notes"]
+    assert note.startswith(f"NOTE: {same} is of version {number}-Z of truthgym/urns")
     with pytest.raises(BadInput, match=f"urns {int(number) + 1}; compare runs of one version"):
         regressions(first.location, other)
     text = report(compare([first.location, other]))
     assert text.startswith(f"WARNING: {other} is of version {int(number) + 1} of truthgym/urns, and {first.location}")
     assert "CHANGELOG.md" in text
+
+
+def silent(log: EvalLog, path: Path, unread: int, repaired: int = 0) -> str:
+    """The log with beliefs of its first questions unread, and of the next repaired."""
+    for place, sample in enumerate(log.samples or []):
+        score = (sample.scores or {})["brier"]
+        if place < unread:
+            score.value = dict.fromkeys(cast(dict[str, Any], score.value), math.nan)
+            score.metadata = {**(score.metadata or {}), "belief": None, "reason": "no probability"}
+        elif place < unread + repaired:
+            score.metadata = {**(score.metadata or {}), "beliefs": [{"value": 0.5, "repaired": "50", "read_by": None}]}
+    recompute_metrics(log)
+    write_eval_log(log, str(path))
+    return str(path)
+
+
+@pytest.mark.parametrize(("unread", "repaired", "shares"), [(8, 0, "100 %.* 80 %"), (1, 2, "100 %.* 92.5 %")])
+def test_silence_does_not_win(run: Run, tmp_path: Path, unread: int, repaired: int, shares: str) -> None:
+    first = run(urns(n=40, paradigms="brier"), agent("random"), epochs=1)
+    log = run(urns(n=40, paradigms="brier"), agent("bayesian"), epochs=1)
+    path = silent(log, tmp_path / "silent.eval", unread, repaired)
+    row = by_score(first.location, path)["brier/brier_score"]
+    assert math.isnan(row["lower"])
+    assert (row["n_before"], row["n_after"], row["n"], row["shared"]) == (40, 40 - unread, 40 - unread, 40)
+    assert re.search(shares, row["note"])
+    imputed = by_score(first.location, path)["brier/brier_imputed"]
+    assert (imputed["n"], imputed["better"]) == (40, "lower")
+    assert imputed["after"] == pytest.approx(metrics_of(log)["brier_imputed"], abs=1e-4)
+    assert imputed["upper"] < 0, "with its unread answers it is still better than chance"
+    frame = regressions(first.location, path).set_index("score")
+    assert frame.loc["brier/brier_score", "verdict"] == "not compared"
+    assert frame.loc["brier/brier_imputed", "verdict"] == "better"
+    assert "no interval for" in report(compare([first.location, path]))
+
+
+def test_other_questions_behind_an_id_are_left_out_and_named(run: Run, tmp_path: Path, says: Says) -> None:
+    def numbered(start: int, words: str = "Is {} odd?") -> EvalLog:
+        samples = [
+            Sample(id=i, input=words.format(i if i < start else i + 1000), choices=["yes", "no"], target="A")
+            for i in range(20)
+        ]
+        return run(Task(dataset=samples, scorer=match(), name="numbers"), says("A"), epochs=1)
+
+    first, some, other = numbered(20), numbered(15), numbered(20, "Is the number {} odd, as you see it?")
+    frame = compare([first.location, some.location])
+    assert set(frame["shared"]) == {15}
+    assert "15, 16, 17 and each of 2 more is another question" in " ".join(frame.attrs["notes"])
+    with pytest.raises(BadInput, match="share no question .0, 1, 10 and each of 17 more"):
+        compare([first.location, other.location])
+    first.samples = [
+        sample.model_copy(update={"input": [ChatMessageUser(content=str(sample.input))]})
+        for sample in first.samples or []
+    ]
+    paths = [str(tmp_path / f"{name}.eval") for name in ("one", "two")]
+    for path in paths:  # the ids of messages differ
+        for sample in first.samples:
+            assert not isinstance(sample.input, str)
+            sample.input[0].id = f"{path}{sample.id}"
+        write_eval_log(first, path)
+    assert set(compare(paths)["shared"]) == {20}
+
+
+def test_other_task_arguments_are_said(run: Run) -> None:
+    logs = [run(urns(n=12, paradigms="brier", draws=4), agent("bayesian")) for _ in range(2)]
+    logs[1].eval.task_args = logs[1].eval.task_args | {"draws": 9}
+    write_eval_log(logs[1], logs[1].location)
+    notes = compare([log.location for log in logs]).attrs["notes"]
+    assert any("draws is 9" in note for note in notes)
+
+
+def test_the_intervals_of_several_runs_hold_at_once(run: Run) -> None:
+    logs = [
+        run(urns(n=30, paradigms="brier"), agent("bayesian", noise=0.1, seed=seed), epochs=1).location
+        for seed in range(3)
+    ]
+    alone, both = compare(logs[:2]).set_index("score"), compare(logs).drop_duplicates("score").set_index("score")
+    name = "brier/log_score"
+    width = both["upper"] - both["lower"]
+    assert width[name] / (alone["upper"] - alone["lower"])[name] == pytest.approx(
+        stats.t.ppf(1 - 0.025 / 2, 29) / stats.t.ppf(0.975, 29), rel=0.05
+    )
+    assert both["mde"][name] > alone["mde"][name]
+    assert "The 2 intervals of a score hold at once" in report(compare(logs))
 
 
 def test_a_run_does_not_differ_from_itself(run: Run) -> None:
