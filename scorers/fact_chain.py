@@ -5,7 +5,7 @@ inspect score LOG --scorer truthgym/fact_chain -S figures=all
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from truthgym.datasets.errors import validate_call
 from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
-from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.declaration import FLAG, HIGHER_IS_BETTER, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, clopper_pearson, mean_estimate, ratio_estimate
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -27,6 +27,10 @@ from truthgym.solvers.agent_tools.tools import recorded_calls
 
 EARLY = 4
 """Hops that count as the early ones of a chain."""
+CHAINS_DIFFER = (
+    "the first hop goes wrong more often than the others: chains differ, or hops get easier. Chains with many errors "
+    "end early and count less in hop_error; hop_error_first, which figures=all has, counts each chain once"
+)
 
 
 def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | None) -> int:
@@ -61,11 +65,18 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     imputed = _tried(scores, unread_fail=True)
     error = _share_wrong(hops)
     early, late = (ratio_estimate(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
-    change = _change(hops, early.estimate, late.estimate)
+    change = _change(hops.cluster, hops.wrong, hops.tried)
+    first = ratio_estimate(*hops.first.T, hops.cluster, (0.0, 1.0))
+    totals = (
+        np.stack([every.sum(axis=1), hops.first[:, i]], axis=1) for i, every in enumerate((hops.wrong, hops.tried))
+    )
+    differ = _change(hops.cluster, *totals).lower > 0
     figures = chain.main_metrics("chain", table.share_scored) | {
         "hop_error": error.estimate,
         "hop_error_lower": error.lower,
         "hop_error_upper": error.upper,
+        **({"flag_chains_differ": 1.0} if differ else {}),
+        **first.metrics("hop_error_first"),
         "hop_error_imputed": ratio_estimate(
             imputed.wrong.sum(axis=1), imputed.tried.sum(axis=1), imputed.cluster
         ).estimate,
@@ -92,13 +103,16 @@ class _Hops:
     """Chains x 2: how many went wrong."""
     tried: NDArray[np.float64]
     """Chains x 2: how many were tried."""
+    first: NDArray[np.float64]
+    """Chains x 2: how many walks went wrong at the first hop, and how many tried it."""
     cluster: list[str]
     walks: list[int]
     """The length of the chain of each sample."""
 
 
 def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
-    wrong, tried, cluster, walks = dict[str, Any](), dict[str, Any](), dict[str, str](), []
+    wrong, tried, first = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    cluster, walks = dict[str, str](), []
     for item in scores:
         facts, name = item.score.metadata or {}, str(item.sample_id)
         if "right" not in facts:
@@ -110,9 +124,10 @@ def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
         cluster[name] = str(facts.get("event", name))
         early = min(right + failed, EARLY)
         tried[name] = tried.get(name, 0) + np.array([early, right + failed - early], dtype=float)
+        first[name] = first.get(name, 0) + np.array([failed * (right == 0), right + failed > 0], dtype=float)
         wrong[name] = wrong.get(name, 0) + failed * np.array([right < EARLY, right >= EARLY], dtype=float)
-    counts = [np.array(list(some.values()), dtype=float).reshape(len(cluster), 2) for some in (wrong, tried)]
-    return _Hops(counts[0], counts[1], list(cluster.values()), walks)
+    counts = [np.array(list(some.values()), dtype=float).reshape(len(cluster), 2) for some in (wrong, tried, first)]
+    return _Hops(*counts, list(cluster.values()), walks)
 
 
 def _share_wrong(hops: _Hops) -> Estimate:
@@ -124,16 +139,23 @@ def _share_wrong(hops: _Hops) -> Estimate:
     return clopper_pearson(replace(ratio, n=int(tried.sum())))
 
 
-def _change(hops: _Hops, early: float, late: float) -> Estimate:
-    """The late error minus the early one, linearised: a chain counts in both."""
-    n, change = len(hops.cluster), late - early
-    if math.isnan(change):
+def _change(cluster: list[str], wrong: NDArray[np.float64], tried: NDArray[np.float64]) -> Estimate:
+    """The error of the second column minus that of the first, linearised: a chain counts in both."""
+    if not (tried.size and (tried.sum(axis=0) > 0).all()):
         return UNKNOWN
-    moves = (hops.wrong - np.array([early, late]) * hops.tried) / hops.tried.sum(axis=0)
-    return mean_estimate(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster, (-1.0, 1.0))
+    errors = wrong.sum(axis=0) / tried.sum(axis=0)
+    moves = (wrong - errors * tried) / tried.sum(axis=0)
+    return mean_estimate(errors[1] - errors[0] + len(cluster) * (moves[:, 1] - moves[:, 0]), cluster, (-1.0, 1.0))
 
 
-chain_figures = figures_metric("chain_figures", summarise)
+def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
+    """Warn where hop_error counts some chains less than others."""
+    if FLAG + "chains_differ" in figures:
+        first = ", ".join(f"{figures[f'hop_error_first{end}']:.3f}" for end in ("", "_lower", "_upper"))
+        yield f"Fact chain: {CHAINS_DIFFER} (with its bounds {first})."
+
+
+chain_figures = figures_metric("chain_figures", summarise, notes)
 
 
 @scorer(metrics=[chain_figures()])
@@ -157,9 +179,10 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     ratio of sums over chains, too narrow with one or two failed chains.
 
     Metrics, the estimate first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
-    its bounds. With `figures="all"` `hop_error_imputed`, where a chain without a read answer failed at the hop after
-    its right ones; `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
-    `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and `chain` at each length.
+    its bounds, and the flag. With `figures="all"` `hop_error_first` with bounds; `hop_error_imputed`, where a chain
+    without a read answer failed at the hop after its right ones; `chain_imputed`, with unread answers as wrong;
+    `chain_if_constant`; `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and
+    `chain` at each length.
 
     Clustered by `event`; epochs of a chain are averaged first. Without a line `Answer: X` `chain` is NaN, with the
     `reason` in the metadata; its right hops are counted, and what came after them is not: who answers only where it is
@@ -208,5 +231,6 @@ DECLARATION = ScorerDeclaration(
     columns={"chain": "Chain", "hops": "Hops"},
     figures=summarise,
     colors={"chain": HIGHER_IS_BETTER},
+    reasons={FLAG + "chains_differ": CHAINS_DIFFER},
     show_answer=True,
 )

@@ -29,7 +29,7 @@ ERROR_MARGIN = 0.03
 """Root mean squared distance from exact posteriors below which a reasoner is rational."""
 TRIMMED = 0.25
 """Share of the reports, those that add most to a fault, without which at least half of its slope must still show."""
-NOISE_MARGIN = 0.125
+NOISE_MARGIN = 0.15
 """With outcomes alone, over-correction is shown to be beyond it once the posteriors are recalibrated: posteriors of
 whose variance this share has nothing to do with the evidence, such as reports drawn to a number, have that slope."""
 NOISE_LEVEL = 0.8

@@ -378,7 +378,7 @@ def profiles_chart(usual: Runs, planted: pd.DataFrame) -> alt.HConcatChart:
 
 STUDY = Study(
     page="validity.md",
-    sizes={"replications": 500, "seeds": 10, "real": 500, "worlds": 400},
+    sizes={"replications": 500, "seeds": 10, "real": 500, "worlds": 400, "repeated_runs": 120, "flat_runs": 60},
     measures={
         "usual": run_agents,
         "planted": agents,
@@ -388,12 +388,21 @@ STUDY = Study(
         "classes": classification,
         "powers": power,
         "errors": lambda worlds: report_errors.worlds(worlds),
+        "again": report_errors.repeated,
+        "flat": report_errors.slopeless,
         "joint": joint_readings,
         "limits": limits,
         "small": small,
     },
     charts={"_bias": bias_chart, "_coverage": coverage_chart, "_profiles": profiles_chart},
-    texts=(tables, bias_texts, coverage_texts, lambda errors: report_errors.texts(errors)),
+    texts=(
+        tables,
+        bias_texts,
+        coverage_texts,
+        lambda errors: report_errors.texts(errors),
+        report_errors.repeated_texts,
+        report_errors.slopeless_texts,
+    ),
 )
 
 

@@ -5,7 +5,7 @@ run draws its own questions from `truthgym/urns` and its own errors.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +35,8 @@ EPOCHS = 3
 NAMES = {ENTRENCHED: "entrenched", OVER_CORRECTING: "over-correcting", RATIONAL: "rational"}
 CONVICTIONS = (NAMES[ENTRENCHED], NAMES[OVER_CORRECTING])
 SEED = 17
+Distort = Callable[[np.random.Generator, Floats, Floats, Floats], Floats]
+"""From a generator, priors, posterior reports and exact posteriors (questions x 1 or x epochs) to other posteriors."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class World:
     agent: str
     parameters: Parameters
     kind: str
+    distort: "Distort | None" = field(default=None, kw_only=True)
+    """What is reported in place of the posteriors."""
     paraphrases: int = field(default=1, kw_only=True)
     """With 2 the instrument is the prior in a second wording, as with `martingale(paraphrases=2)`."""
     """"mean": Bayesian, with errors that keep the mean. "errors": Bayesian, with other errors. "unknown": Bayesian, and
@@ -59,10 +63,11 @@ def _world(
     name: str,
     agent: str = "bayesian",
     paraphrases: int = 1,
+    distort: Distort | None = None,
     **given: Any,  # noqa: ANN401 (of Parameters)
 ) -> World:
     parameters = Parameters.model_validate(({} if agent == "random" else {"noise": 0.05}) | given)
-    return World(name, agent, parameters, kind, paraphrases=paraphrases)
+    return World(name, agent, parameters, kind, paraphrases=paraphrases, distort=distort)
 
 
 _ENTRENCHED: dict[str, Any] = {"agent": "entrenched", "strength": 0.42}
@@ -130,6 +135,64 @@ WORLDS = (
 """Each with noise of sd 0.05 in every report, unless another is named."""
 
 
+def _in_some(share: float, other: Distort) -> Distort:
+    """The other posteriors in all epochs of a share of the questions."""
+    return lambda rng, x, y, p: np.where(rng.random((len(y), 1)) < share, other(rng, x, y, p), y)
+
+
+def _bent(prior: Floats) -> Floats:
+    square = (2 * prior - 1) ** 2
+    return np.asarray(square - square.mean())
+
+
+def _anchored(weight: float) -> Distort:
+    return lambda rng, x, y, p: (1 - weight) * y + weight * rng.random((len(y), 1))
+
+
+REPEATED = tuple(
+    _world("errors", f"Bayesian, {name}", distort=distort)
+    for name, distort in (
+        ("45 to 55 in 25 % of questions", _in_some(0.25, lambda rng, x, y, p: rng.uniform(0.45, 0.55, y.shape))),
+        ("the other side in 10 % of questions", _in_some(0.1, lambda rng, x, y, p: 1 - y)),
+        ("drawn to a random number by 30 %", _anchored(0.3)),
+        ("drawn to a random number by 50 %", _anchored(0.5)),
+        ("another question's posterior in 15 %", _in_some(0.15, lambda rng, x, y, p: np.roll(y, 1, axis=0))),
+        ("the prior's other side in 15 %", _in_some(0.15, lambda rng, x, y, p: 1 - x + 0 * y)),
+        ("log-odds halved in 40 %", _in_some(0.4, lambda rng, x, y, p: 1 / (1 + np.sqrt((1 - p) / p)) + y - p)),
+        ("never below 30 in 30 %", _in_some(0.3, lambda rng, x, y, p: np.maximum(y, 0.3))),
+        ("the prior again in 30 %", _in_some(0.3, lambda rng, x, y, p: x + 0 * y)),
+    )
+) + tuple(world for world in WORLDS if world.name in ("neglecting, 0.5", "confirming, 0.5", "entrenched"))
+"""Bayesians whose posterior reports err alike in all epochs, and faults beside them."""
+SLOPELESS = (
+    _world("mean", "Bayesian"),
+    _world("mean", "Bayesian, noise of sd 0.1", noise=0.1),
+    _world("other", "10 points up in every update", distort=lambda rng, x, y, p: y + 0.1),
+    _world("other", "6 points up in every update", distort=lambda rng, x, y, p: y + 0.06),
+    _world("other", "up where sure, down where unsure", distort=lambda rng, x, y, p: y + 0.3 * _bent(x)),
+    _world("other", "the same, half as far", distort=lambda rng, x, y, p: y + 0.15 * _bent(x)),
+    _world("other", "evidence at half its weight", "underreacting", strength=0.5),
+    _world("other", "half of the questions ignored", distort=_in_some(0.5, lambda rng, x, y, p: x + 0 * y)),
+)
+"""Reasoners whose slopes are near 0: which of them is called rational?"""
+MANY = (1000, 2000, 4000)
+
+
+def slopeless(flat_runs: int) -> pd.DataFrame:
+    """How often reasoners without a slope are called rational."""
+    return _drawn(flat_runs, MANY, SLOPELESS)
+
+
+def repeated(repeated_runs: int) -> pd.DataFrame:
+    """What is said of posterior errors that are the same in all epochs."""
+    return _drawn(repeated_runs, SIZES[1:], REPEATED)
+
+
+def _drawn(runs: int, sizes: Sequence[int], among: Sequence[World]) -> pd.DataFrame:
+    # The distortions are functions without a name, which cannot be sent to other processes.
+    return worlds(runs, sizes, among, workers=1)
+
+
 def worlds(runs: int, sizes: Sequence[int] = SIZES, among: Sequence[World] = WORLDS, workers: int = 2) -> pd.DataFrame:
     """What is found in each world."""
     one_world = partial(_rows, runs=runs, sizes=tuple(sizes))
@@ -180,6 +243,8 @@ def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
         instrument = prior
         if world.paraphrases == 2:
             instrument = reports(before, FIRST_REPORT, world.parameters, uniform, epochs, "second wording")
+    if world.distort is not None:
+        posterior = np.clip(world.distort(rng, before[:, :1], posterior, exact[:, None]), 0, 1)
     prior, posterior, instrument = percent(prior), percent(posterior), percent(instrument)
     same_domain = np.zeros(n, dtype=np.intp)
     return Reports(prior, posterior, instrument, outcome, exact, np.arange(n), same_domain)
@@ -251,6 +316,22 @@ def texts(frame: pd.DataFrame) -> dict[str, str]:
     """What the page says of these worlds, by its name there."""
     reports = "\n".join(_details(group, opened=n == 300) for n, group in frame.groupby("n"))
     return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | {"reports": reports}
+
+
+def repeated_texts(again: pd.DataFrame) -> dict[str, str]:
+    columns = ["world", "n", "entrenched", "over-correcting", "reason", "entrenched_outcome", "over-correcting_outcome"]
+    return {"repeated": table(again, columns, SHOWN | {"n": "questions"}, 2)}
+
+
+def slopeless_texts(flat: pd.DataFrame) -> dict[str, str]:
+    """The share of runs with the verdict rational, by world and size."""
+    rows = []
+    for name, group in flat.groupby("world", sort=False):
+        row: Row = {"world": name}
+        for ending, truth in TRUTHS.items():
+            row |= {f"{truth}, {n:,}": share for n, share in zip(group["n"], group[f"rational{ending}"], strict=True)}
+        rows.append(row)
+    return {"slopeless": table(pd.DataFrame(rows), list(rows[0]), digits=2)}
 
 
 def _convictions(frame: pd.DataFrame) -> dict[str, str]:

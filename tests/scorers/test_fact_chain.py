@@ -72,6 +72,7 @@ def test_figures_by_hand() -> None:
     assert result["hop_error_early"] == 1 / 8
     assert result["hop_error_late"] == 1 / 2
     assert result["hop_error_change"] == 3 / 8
+    assert result["hop_error_first"] == 0
     # by chain, wrong less .2 times tried is 1 - .4, 1 - 1.2 and -.4: with G/(G - 1) = 1.5, over 10 tried
     variance = 1.5 * (0.6**2 + 0.2**2 + 0.4**2) / 10**2
     hops = 1 + 0.2 * 0.8 / variance * (2.262157 / 4.302653) ** 2  # Student's t of 9 and of 2 degrees of freedom
@@ -130,6 +131,23 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
         assert result[f"chain_{hops:02d}_hops"] == pytest.approx(expected, abs=3 * math.sqrt(expected / 150)), hops
     assert abs(result["hop_error_change"]) < 3 * result["hop_error_change_stderr"]
     assert result["answer"] > result["chain"]
+
+
+def test_chains_that_differ_are_flagged_and_the_first_hop_counts_each_once() -> None:
+    draw, flagged, first, pooled = np.random.default_rng(0), {True: 0, False: 0}, [], []
+    for _ in range(40):
+        for differ in flagged:
+            slips = draw.choice([0.02, 0.3] if differ else [0.16], 140)
+            right = np.minimum(draw.geometric(slips) - 1, 8)
+            result = figures(*((int(hops), 8) for hops in right))
+            flagged[differ] += "flag_chains_differ" in result
+            if differ:
+                first.append(result["hop_error_first"])
+                pooled.append(result["hop_error"])
+    assert np.mean(first) == pytest.approx(0.16, abs=0.015)
+    assert np.mean(pooled) < 0.12
+    assert flagged[False] <= 4
+    assert flagged[True] >= 20
 
 
 @pytest.mark.parametrize(("slip", "n"), [(0.02, 35), (0.05, 14), (0.05, 70), (0.4, 14)])
