@@ -37,6 +37,7 @@ test:
 
 validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every measure on agents whose truth is known (takes a while)
 	python -m studies.validity.martingale docs/validity.md
+	python -m studies.validity.brier docs/brier.md
 	python -m studies.validity.sycophancy docs/validity_sycophancy.md
 	python -m studies.validity.judges docs/validity_judges.md
 	python -m studies.validity.generated_worlds docs/worlds.md

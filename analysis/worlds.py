@@ -96,8 +96,9 @@ def row(log: "EvalLog") -> tuple[str, ...]:
             beliefs[str(sample.id)].append(score.metadata["belief"])
     metadata = {key: item.metadata or {} for key, item in questions.items()}
     posteriors = {key: fields["posterior"] for key, fields in metadata.items()}
+    events = [str(metadata[key].get("event") or key) for key in beliefs]
     brier, excess = (
-        mean_estimate([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
+        mean_estimate([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()], events)
         for truth in (
             {key: item.target == "yes" for key, item in questions.items()},
             {key: path[-1] for key, path in posteriors.items()},
@@ -109,6 +110,7 @@ def row(log: "EvalLog") -> tuple[str, ...]:
         [exact[0] for exact, _, _ in paths],
         [exact[-1] for exact, _, _ in paths],
         [naive[-1] for _, naive, _ in paths] if all(naive for _, naive, _ in paths) else None,
+        events,
     )
     figures = [*((mean.estimate, mean.lower, mean.upper) for mean in (brier, excess)), weights.exact, weights.naive]
     cells = [f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" for estimate, lower, upper in figures]

@@ -135,21 +135,25 @@ def brier(
       else the share of "yes" among all questions with an outcome. A calibrated model that knows more than that cannot
       expect to lower this by withholding an answer.
     - `skill_base_rate`: 1 - BS / BS of the base rate, on the scored questions, where its share of "yes" is taken too. 1
-      is perfect, 0 equals the reference, below 0 is worse. `calibration_slope` (ideal: 1, below 1 too extreme).
+      is perfect, 0 equals the reference, below 0 is worse; `skill_base_rate_lower`, above 0 if it is better for sure.
 
     With `figures="all"` also, with bounds where they are means:
 
+    - `calibration_slope` (ideal: 1, below 1 too extreme); its bounds are NaN with fewer than ten events that went
+      against a forecast, where they would be too near.
     - `calibration_intercept` (ideal: 0); `epochs`; `skill_crowd`, on the questions that have a crowd forecast.
     - `accuracy` (higher is better; a belief of 0.5 is half right).
     - `brier_of_mean`: the Brier score of each question's mean belief over the epochs. `brier` minus this is the cost of
       the belief's own noise.
     - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score` (higher is better).
     - `murphy_reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected
-      for bias; `ece`, meaningful only in comparison with `ece_null`.
+      for bias; `ece`, meaningful only in comparison with `ece_null`, its mean for a calibrated forecaster of questions
+      that resolve together as these do, and `ece_null_upper`, below which 95 % of its values are.
     - `share_repaired` and `share_read_by_model`, the shares of the beliefs that were read after a repair, and that
       the `reader` role read. The first stands behind `share_scored` where it is above 5 %.
 
-    Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
+    Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first. Bounds
+    allow for one more event against the forecasts where fewer than ten were (`mean_estimate`).
 
     With `about="own_answer"` the belief is that the model's own answer is right, asked after the answer in a branch of
     the conversation, and the outcome is what `agent_answer`, `fact_chain` or `graded` recorded of that answer. One that

@@ -120,16 +120,18 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
     return float(np.sum(centred * y[kept]) / total) if total > 1e-12 else np.nan
 
 
-def rank_correlation(x: ArrayLike, y: ArrayLike) -> Estimate:
+def rank_correlation(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
     r"""Spearman's rank correlation, with Fisher's interval for ranks, $\mathrm{SE}=\sqrt{(1+\rho^2/2)/(n-3)}$.
 
-    Where at most one pair of neighbours is out of order, the interval reaches to 1 and begins where it would with one
-    such pair. NaN with fewer than three pairs or if one variable is constant; the interval with fewer than four.
+    Where pairs share a cluster it is a jackknife over clusters of Fisher's z, with Student's t. Where at most one pair
+    of neighbours is out of order, the interval reaches to 1 and begins where it would with one such pair. NaN with
+    fewer than three pairs or if one variable is constant; the interval with fewer than four pairs, or than six
+    clusters.
 
     References:
         Bonett and Wright (2000). Sample size requirements for estimating correlations. Psychometrika 65.
     """
-    from scipy.stats import spearmanr
+    from scipy.stats import rankdata, spearmanr
 
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     kept = np.isfinite(a) & np.isfinite(b)
@@ -140,11 +142,22 @@ def rank_correlation(x: ArrayLike, y: ArrayLike) -> Estimate:
     if n < 4:
         return replace(UNKNOWN, estimate=rho, n=n)
     most = 1 - 12 / (n * (n**2 - 1))  # with one pair of neighbours out of order
-    centre = min(max(rho, -most), most)
-    half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + centre**2 / 2) / (n - 3))
-    lower, upper = (float(np.tanh(np.arctanh(centre) + sign * half)) for sign in (-1, 1))
-    almost = most - 1e-12
-    return Estimate(rho, -1.0 if rho <= -almost else lower, 1.0 if rho >= almost else upper, n=n)
+    centre, almost = min(max(rho, -most), most), most - 1e-12
+    codes = cluster_codes(
+        np.flatnonzero(kept).tolist() if cluster is None else [cluster[i] for i in np.flatnonzero(kept)]
+    )
+    if (clusters := int(codes.max()) + 1) < n:
+        if clusters < MIN_CLUSTERS_AGREEING:
+            return replace(UNKNOWN, estimate=rho, n=n, clusters=clusters)
+        rest = [codes != code for code in range(clusters)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            without = [np.corrcoef(rankdata(a[kept][some]), rankdata(b[kept][some]))[0, 1] for some in rest]
+            ends = jackknife_bounds(float(np.arctanh(centre)), np.arctanh(np.clip(without, -most, most)))
+        lower, upper = (float(np.tanh(end)) for end in ends)
+    else:
+        half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + centre**2 / 2) / (n - 3))
+        lower, upper = (float(np.tanh(np.arctanh(centre) + sign * half)) for sign in (-1, 1))
+    return Estimate(rho, -1.0 if rho <= -almost else lower, 1.0 if rho >= almost else upper, n=n, clusters=clusters)
 
 
 def agreement(ratings: ArrayLike) -> tuple[float, int]:
@@ -307,7 +320,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         **qualities,
         **reliability,
         **biases,
-        **rank_correlation(quality, _words(scores)).metrics("length_correlation"),
+        **rank_correlation(quality, _words(scores), table.cluster).metrics("length_correlation"),
         **held_out,
         **estimate.cluster_metrics(),
     }

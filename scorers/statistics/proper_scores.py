@@ -90,7 +90,8 @@ def skill_score(
     $s-(1-c)\,r$ holds 0; it ends at 1, and has no lower end (NaN) where the reference may be 0. The standard error is
     that of the delta method. Pairs with NaN are left out.
 
-    Both are negatively oriented, one per question. `others` are both, if the questions had ended otherwise.
+    Both are negatively oriented, one per question. `others` are both, if the questions had ended otherwise; the one
+    more question of `mean_estimate` ends against one of the two alone.
 
     References:
         Fieller (1954). Some problems in interval estimation. JRSS B 16.
@@ -107,14 +108,16 @@ def skill_score(
     if not np.isfinite(linear.lower):
         return linear
 
-    def excess(skill: float) -> tuple[float, float]:
-        left = 1 - skill
-        at = mean_estimate(s - left * r, names, None, None if others is None else t - left * u, s > t)
-        return at.lower, at.upper
+    def excess(skill: float, side: int) -> float:
+        """An end of the interval of the score beyond its part of the reference."""
+        more, left = (np.maximum, np.minimum) if side > 0 else (np.minimum, np.maximum)
+        one = None if others is None else more(s, t) - (1 - skill) * left(r, u)
+        at = mean_estimate(s - (1 - skill) * r, names, None, one, s > t)
+        return at.upper if side > 0 else at.lower
 
     step = max(linear.estimate - linear.lower, EDGE)
-    lower = _crossing(lambda skill: excess(skill)[1], linear.estimate, -step, -LEAST_SKILL)
-    upper = _crossing(lambda skill: excess(skill)[0], linear.estimate, step, 1.0)
+    lower = _crossing(lambda skill: excess(skill, 1), linear.estimate, -step, -LEAST_SKILL)
+    upper = _crossing(lambda skill: excess(skill, -1), linear.estimate, step, 1.0)
     return replace(linear, lower=lower, upper=1.0 if np.isnan(upper) else upper)
 
 

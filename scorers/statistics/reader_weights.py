@@ -3,20 +3,22 @@
 A pure function of arrays, as everything in this folder.
 """
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from truthgym.scorers.statistics.instrumented_slope import Floats
-from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.interval import cluster_codes, mean_estimate
 
 LEAST_WEIGHT = 0.1
 """A reader is followed if the lower end of its weight's interval is above this."""
 SHARES = np.arange(0, 31) / 20
 """Parts of a reader's update in log-odds that may fit the answers best."""
 FEWEST = 10
-"""Fewest questions with weights."""
+"""Fewest clusters of questions with weights."""
 EDGE = 1e-6
 """Nearest that a reader comes to 0 and 1."""
 UNKNOWN = (np.nan, np.nan, np.nan)
@@ -37,7 +39,11 @@ class ReaderWeights:
 
 
 def reader_weights(
-    belief: ArrayLike, prior: ArrayLike, exact: ArrayLike, naive: ArrayLike | None = None
+    belief: ArrayLike,
+    prior: ArrayLike,
+    exact: ArrayLike,
+    naive: ArrayLike | None = None,
+    cluster: Sequence[Hashable] | None = None,
 ) -> ReaderWeights:
     r"""Least-squares weights of two readers' updates in the updates of a model, without a constant.
 
@@ -53,7 +59,8 @@ def reader_weights(
     are nearer to the answers than the other's with the best of theirs (paired difference of squared errors).
 
     Each is a probability for each question; b is the model's mean over epochs, and questions where it is NaN are left
-    out. Intervals are HC3, of Student's t. NaN with fewer than ten questions.
+    out. Intervals are of Student's t: HC3, or cluster-robust where questions share a cluster. NaN with fewer than ten
+    clusters.
 
     References:
         Long and Ervin (2000). Using heteroscedasticity consistent standard errors in the linear regression model. The
@@ -64,9 +71,14 @@ def reader_weights(
     b, p, e = (np.asarray(values, dtype=float) for values in (belief, prior, exact))
     readers = [e, *([] if naive is None else [np.asarray(naive, dtype=float)]), np.full_like(p, 0.5)]
     read = np.isfinite(b)
-    if read.sum() < FEWEST:
+    names = np.flatnonzero(read).tolist() if cluster is None else [cluster[i] for i in np.flatnonzero(read)]
+    codes = cluster_codes(names)
+    if np.unique(codes).size < FEWEST:
         return ReaderWeights()
-    fit = sm.OLS((b - p)[read], np.column_stack(readers)[read] - p[read, None]).fit(cov_type="HC3", use_t=True)
+    robust: dict[str, Any] = {"cov_type": "HC3"}
+    if codes.max() + 1 < codes.size:
+        robust = {"cov_type": "cluster", "cov_kwds": {"groups": codes}}
+    fit = sm.OLS((b - p)[read], np.column_stack(readers)[read] - p[read, None]).fit(use_t=True, **robust)
     weights = [
         (float(weight), float(lower), float(upper))
         for weight, (lower, upper) in zip(fit.params, fit.conf_int(), strict=True)
@@ -75,7 +87,7 @@ def reader_weights(
         return ReaderWeights(weights[0], half=weights[1], follows="exact" * (weights[0][1] > LEAST_WEIGHT))
     lower, upper = fit.t_test([1, -1, 0]).conf_int()[0]
     errors = _errors(b[read], p[read], readers[1][read]) - _errors(b[read], p[read], e[read])
-    nearer = mean_estimate(errors)
+    nearer = mean_estimate(errors, names)
     leads = {
         "exact": weights[0][1] > LEAST_WEIGHT and lower > 0 and nearer.lower > 0,
         "naive": weights[1][1] > LEAST_WEIGHT and upper < 0 and nearer.upper < 0,

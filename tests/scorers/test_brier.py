@@ -14,6 +14,7 @@ from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
+from scipy import stats
 
 from tests.fixtures import Fails, Run, details, metrics, reason, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
@@ -89,6 +90,21 @@ def test_skill_of_the_reference_is_zero_and_of_the_truth_one() -> None:
     same = skill_score(reference, reference, clusters)
     assert (same.estimate, same.lower, same.upper) == pytest.approx((0, 0, 0))
     assert skill_score(np.zeros(4), reference, clusters).estimate == pytest.approx(1)
+
+
+def test_the_interval_of_a_skill_is_fiellers_and_few_misses_leave_it_open_below() -> None:
+    rng = np.random.default_rng(2)
+    r = rng.uniform(0.1, 0.4, 30)
+    s = 0.7 * r + rng.normal(0, 0.05, 30)
+    found = skill_score(s, r, [str(i) for i in range(30)])
+    t2 = stats.t.ppf(0.975, 29) ** 2 / 30
+    (vs, c), (_, vr) = np.cov(s, r)
+    line = [r.mean() ** 2 - t2 * vr, -2 * (s.mean() * r.mean() - t2 * c), s.mean() ** 2 - t2 * vs]
+    assert sorted(1 - np.roots(line)) == pytest.approx([found.lower, found.upper], abs=1e-5)
+    near, p = np.full(30, 0.0004), np.full(30, 0.001)  # nobody missed: a miss of either alone would decide
+    open_below = skill_score(near + 1e-6 * np.arange(30), p, [str(i) for i in range(30)], (1 - near, 0.94 + p))
+    assert np.isnan(open_below.lower) or open_below.lower < -50
+    assert open_below.upper > 0.9 > open_below.estimate
 
 
 def test_repeated_noise_costs_its_variance() -> None:

@@ -374,3 +374,18 @@ def test_a_reading_keeps_rounds_and_orders_apart() -> None:
     assert two.ratings.shape == (2, 2)
     assert two.mean == pytest.approx(0.6)
     assert two.first == 0.5
+
+
+def test_texts_of_one_event_say_no_more_about_a_rank_correlation_than_one() -> None:
+    rng = RNG(5)
+    x, y = rng.normal(size=(2, 40))
+    alone = rank_correlation(x, y)
+    events = np.repeat(np.arange(40), 4).tolist()
+    copied = rank_correlation(np.repeat(x, 4), np.repeat(y, 4), events)
+    unaware = rank_correlation(np.repeat(x, 4), np.repeat(y, 4))
+    assert copied.upper - copied.lower == pytest.approx(alone.upper - alone.lower, rel=0.25)
+    assert unaware.upper - unaware.lower < 0.6 * (copied.upper - copied.lower)
+    z = [np.arctanh(stats.spearmanr(np.delete(x, i), np.delete(y, i)).statistic) for i in range(40)]
+    half = stats.t.ppf(0.975, 39) * np.sqrt(39 / 40 * np.square(z - np.mean(z)).sum())
+    assert np.arctanh(copied.upper) - np.arctanh(copied.estimate) == pytest.approx(half, rel=0.02)
+    assert math.isnan(rank_correlation(x[:10], y[:10], [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]).lower)

@@ -1,0 +1,319 @@
+"""Do intervals of scores of beliefs hold where few questions end against the forecasts, and where events are shared?
+
+python -m studies.validity.brier docs/brier.md      (five minutes of one core)
+
+Forecasters whose true mean score is known, pairs of them, and calibrated forecasts of questions that resolve together.
+`before` is the plain interval of Student's t, which takes the variance that was seen for the true one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from scipy.stats import binom
+
+from studies.study import Row, Study
+from truthgym.analysis.tables.markdown import table
+from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
+from truthgym.scorers.statistics.direction import CLIP
+from truthgym.scorers.statistics.interval import POWER, Estimate, mean_estimate, quantile
+from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.scorers.statistics.proper_scores import OTHER, RULES, brier_score, row_mean, skill_score
+
+Floats = NDArray[np.float64]
+Forecasts = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
+"""Stated probabilities and true ones of so many questions."""
+MANY = 400_000
+"""Questions from which a truth is computed."""
+
+
+def between(low: float, high: float, state: Callable[[Floats], Floats] = lambda q: q) -> Forecasts:
+    """Truths spread evenly between two ends, and what is stated of them."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        q = rng.uniform(low, high, n)
+        return np.clip(state(q), 0, 1), q
+
+    return draw
+
+
+def beta(a: float, state: Callable[[Floats], Floats] = lambda q: q) -> Forecasts:
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        q = rng.beta(a, a, n)
+        return state(q), q
+
+    return draw
+
+
+def misread(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Calibrated between 97 and 99.9 %, but one answer in fifty is turned round."""
+    q = rng.uniform(0.97, 0.999, n)
+    return np.where(rng.random(n) < 0.02, 1 - q, q), q
+
+
+END = between(0.97, 0.999)
+FORECASTERS: dict[str, tuple[Forecasts, int, tuple[int, ...]]] = {
+    "97 to 99.9 %, calibrated": (END, 1, (20, 30, 50, 100, 300)),
+    "the same, five questions an event": (END, 5, (100, 300)),
+    "the same, every 50th turned round": (misread, 1, (30, 100)),
+    "95 to 99 %, calibrated": (between(0.95, 0.99), 1, (30, 100)),
+    "90 to 100 %, calibrated": (between(0.9, 1), 1, (30, 100, 300)),
+    "99 % of what happens in 90 %": (between(0.85, 0.95, lambda q: 0.99 + 0 * q), 1, (30, 100)),
+    "0 to 100 %, most near 50 %, calibrated": (beta(2), 1, (30, 100)),
+    "30 to 70 %, calibrated": (beta(10), 1, (30, 100)),
+    "60 % of what happens in 70 %": (between(0.7, 0.7, lambda q: 0 * q + 0.6), 1, (30, 100)),
+}
+"""What is stated, questions an event (which resolve together), and how many questions are asked."""
+
+
+def asked(draw: Forecasts, rng: np.random.Generator, n: int, size: int) -> tuple[Floats, Floats, list[int]]:
+    """Beliefs in percent (those of two more epochs are noisy), the outcomes, and the events."""
+    p, q = (np.repeat(each, size) for each in draw(rng, n // size))
+    happened = np.repeat(rng.random(n // size), size) < q
+    noisy = expit(logit(p.clip(CLIP, 1 - CLIP))[:, None] + rng.normal(0, 0.7, (n, 2)))
+    return np.column_stack([p, noisy]).round(2), happened * 1.0, (np.arange(n) // size).tolist()
+
+
+def scored(p: Floats, y: Floats, events: list[int], base: float) -> dict[str, tuple[Estimate, Estimate]]:
+    """Of each figure, the estimate by Student's t alone, and the one of the scorer."""
+    found = {}
+    for rule in ("brier_score", "log_score", "accuracy"):
+        beliefs = p if rule == "accuracy" else p[:, :1]
+        values, other = (row_mean(RULES[rule](beliefs, outcome[:, None])) for outcome in (y, 1 - y))
+        ends = (-np.log(1 - CLIP), -np.log(CLIP)) if rule == "log_score" else (0.0, 1.0)
+        found[rule] = mean_estimate(values, events), mean_estimate(values, events, ends, other)
+    s, r, t, u = (brier_score(b, outcome) for outcome in (y, 1 - y) for b in (p[:, 0], np.full(len(y), base)))
+    ratio = s.mean() / r.mean()
+    plain = mean_estimate(1 - ratio - (s - ratio * r) / r.mean(), events)
+    return found | {"skill": (plain, skill_score(s, r, [str(event) for event in events], (t, u)))}
+
+
+def measure_misses(replications: int) -> pd.DataFrame:
+    """Coverage and width of the intervals of each forecaster's figures."""
+    rows: list[Row] = []
+    for name, (draw, size, sizes) in FORECASTERS.items():
+        p, y, _ = asked(draw, np.random.default_rng(0), MANY, size)
+        base = float(y.mean())
+        truth = {rule: float(row_mean(RULES[rule](p if rule == "accuracy" else p[:, :1], y[:, None])).mean())
+                 for rule in ("brier_score", "log_score", "accuracy")}  # fmt: skip
+        truth["skill"] = 1 - truth["brier_score"] / float(brier_score(base, y).mean())
+        for n in sizes:
+            runs = [scored(*asked(draw, np.random.default_rng([n, k]), n, size), base) for k in range(replications)]
+            row: Row = {"forecaster": name, "n": n, "truth": truth["brier_score"]}
+            for figure in runs[0]:
+                for when, side in (("before", 0), ("now", 1)):
+                    ends = np.array([(run[figure][side].lower, run[figure][side].upper) for run in runs])
+                    low, high = np.nan_to_num(ends, nan=-np.inf).T
+                    row[f"{figure} {when}"] = float(np.mean((low <= truth[figure]) & (truth[figure] <= high)))
+                    row[f"{figure} width {when}"] = float(np.nanmean(ends[:, 1] - ends[:, 0]))
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def shaken(sd: float, shift: float = 0.0) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
+    """Two models with noise in log-odds around the truth, the second shifted."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
+        q = rng.beta(2, 2, n)
+        y = (rng.random(n) < q) * 1.0
+        first, second = (expit(logit(q) + move + rng.normal(0, sd, n)) for move in (0.0, shift))
+        return brier_score(first, y), brier_score(second, y), y
+
+    return draw
+
+
+def stated(
+    draw: Forecasts, second: Callable[[Floats], Floats], rule: str = "brier_score"
+) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
+    """A calibrated model and another statement of what it knows."""
+
+    def pair(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
+        p, q = draw(rng, n)
+        y = (rng.random(n) < q) * 1.0
+        return RULES[rule](p, y), RULES[rule](np.clip(second(p), 0, 1), y), y
+
+    return pair
+
+
+def answers(differ: float, worse: float) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
+    """Right and wrong answers of two models that are not alike in a share of the questions."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
+        other, lost = rng.random(n) < differ, rng.random(n) < worse
+        first = np.where(other, lost, rng.random(n) < 0.9) * 1.0
+        return first, np.where(other, 1 - first, first), first
+
+    return draw
+
+
+PAIRS = {
+    "brier: 99.9 % for all of 97 to 99.9 %": (
+        stated(END, lambda p: 0.999 + 0 * p), "brier_score", (20, 30, 50, 100, 300)),
+    "log_score: the same": (stated(END, lambda p: 0.999 + 0 * p, "log_score"), "log_score", (30, 100, 300)),
+    "brier: a quarter of the doubt, 90 to 99.9 %": (
+        stated(between(0.9, 0.999), lambda p: 1 - (1 - p) / 4), "brier_score", (30, 100, 300)),
+    "brier: 90 % for all of 97 to 99.9 %": (stated(END, lambda p: 0.9 + 0 * p), "brier_score", (30, 100, 300)),
+    "brier: alike but for noise": (shaken(0.4), "brier_score", (30, 100, 300)),
+    "brier: log-odds shifted by 1": (shaken(0.4, 1.0), "brier_score", (30, 100, 300)),
+    "answers: 4 % differ, either way": (answers(0.04, 0.5), "", (30, 100, 300)),
+    "answers: 10 % differ, nine in ten lost": (answers(0.1, 0.9), "", (30, 100, 300)),
+}  # fmt: skip
+"""Two models, the rule of their scores, and how many questions are asked; the second is not better in any."""
+
+
+def measure_pairs(replications: int) -> pd.DataFrame:
+    """How often the interval of second minus first says that either is better."""
+    rows: list[Row] = []
+    for name, (draw, rule, sizes) in PAIRS.items():
+        first, second, _ = draw(np.random.default_rng(0), MANY)
+        truth, reach = (
+            float((second - first).mean()),
+            float(-np.log(CLIP) + np.log(1 - CLIP)) if rule == "log_score" else 1.0,
+        )
+        loss = -1 if not rule else 1
+        for n in sizes:
+            row: Row = {"pair": name, "n": n, "truth": truth}
+            ends: dict[str, list[tuple[float, float]]] = {"before": [], "now": []}
+            for k in range(replications):
+                one, two, _ = draw(np.random.default_rng([n, k]), n)
+                others = (OTHER[rule](two), OTHER[rule](one)) if rule else None
+                plain, now = mean_estimate(two - one), paired_difference(two, one, None, (-reach, reach), others)
+                ends["before"].append((plain.lower, plain.upper))
+                ends["now"].append((now.lower, now.upper))
+            for when, found in ends.items():
+                low, high = (np.array(found) * loss).T[::loss]
+                row |= {f"wrong {when}": float(np.mean(high < 0)), f"right {when}": float(np.mean(low > 0)),
+                        f"covers {when}": float(np.mean((low <= loss * truth) & (loss * truth <= high))),
+                        f"width {when}": float(np.mean(high - low))}  # fmt: skip
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def resolved(kind: str, rng: np.random.Generator, events: int, size: int) -> tuple[Floats, Floats]:
+    """Forecasts of questions of events, and their outcomes."""
+    q = rng.random(events)[:, None] if kind in ("one question in other words", "half of them negated") else None
+    p = rng.random((events, size)) if q is None else np.repeat(q, size, axis=1)
+    joint = rng.random((events, 1)) < {"a third of the events as one": 1 / 3}.get(kind, float(kind != "independent"))
+    y = np.where(joint, rng.random((events, 1)), rng.random((events, size))) < p
+    if kind == "half of them negated":
+        turned = np.arange(size) % 2 == 1
+        p, y = np.where(turned, 1 - p, p), y ^ turned
+    return p.ravel(), y.ravel() * 1.0
+
+
+KINDS = ("independent", "one question in other words", "half of them negated", "thresholds of one number",
+         "a third of the events as one")  # fmt: skip
+SHAPES = ((100, 1), (30, 10), (10, 10), (60, 5))
+
+
+def measure_events(replications: int) -> pd.DataFrame:
+    """The calibration figures of calibrated forecasters, and of the same with log-odds that are twice too large."""
+    rows: list[Row] = []
+    for kind, (events, size) in [
+        (kind, shape) for kind in KINDS for shape in SHAPES if shape[1] > 1 or kind == KINDS[0]
+    ]:
+        runs = [dict(_calibration(kind, np.random.default_rng([events, k]), events, size)) for k in range(replications)]
+        rows.append(
+            {"questions of an event": kind, "events": f"{events} of {size}"} | pd.DataFrame(runs).mean().to_dict()
+        )
+    return pd.DataFrame(rows)
+
+
+def _calibration(kind: str, rng: np.random.Generator, events: int, size: int) -> Iterator[tuple[str, float]]:
+    p, y = resolved(kind, rng, events, size)
+    names, alone = np.repeat(np.arange(events), size).tolist(), range(events * size)
+    for when, of in (("before", alone), ("now", names)):
+        error = expected_calibration_error(p, y, events=of)
+        yield f"above 1.5 {when}", float(error.ece > 1.5 * error.null)
+        yield f"within {when}", float(error.ece <= error.null_upper)
+        yield f"reliability {when}", murphy_decomposition(p, y, events=of).reliability
+        bold = expected_calibration_error(expit(2 * logit(p.clip(1e-6, 1 - 1e-6))), y, events=of)
+        yield f"bold {when}", float(bold.ece > bold.null_upper)
+    line, twice = (recalibration(expit(by * logit(p.clip(1e-6, 1 - 1e-6))), y, CLIP, names) for by in (1, 2))
+    yield "slope", float(np.isfinite(line.lower))
+    yield "slope covers", float(line.lower <= 1 <= line.upper) if np.isfinite(line.lower) else np.nan
+    yield "slope below 1", float(twice.upper < 1)
+
+
+def measure_mde(replications: int) -> pd.DataFrame:
+    """How often a reference at the distance `mde` is left out: for shares exactly, for Brier scores by simulation."""
+    rows: list[Row] = []
+    for share in (0.6, 0.7, 0.8, 0.9):
+        for n in (50, 100, 300):
+            runs = [mean_estimate(np.arange(n) < hits, bounds=(0, 1)) for hits in range(n + 1)]
+            rows.append({"mean": f"accuracy {share}", "n": n} | dict(_found(runs[round(share * n)], share, n, runs)))
+    for n in (50, 100, 300):
+        draws = [np.random.default_rng([n, k]) for k in range(4 * replications)]
+        values = [brier_score(p, rng.random(n) < p) for rng in draws for p in [rng.beta(2, 2, n)]]
+        runs = [mean_estimate(x, bounds=(0, 1), other=OTHER["brier_score"](x)) for x in values]
+        mean = {"before": np.mean([_plain_mde(run) for run in runs]), "now": np.mean([run.mde for run in runs])}
+        rows.append({"mean": "brier 0.2", "n": n} | {
+            when: min(np.mean([not run.lower <= 0.2 + side * mde <= run.upper for run in runs]) for side in (-1, 1))
+            for when, mde in mean.items()})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _plain_mde(run: Estimate) -> float:
+    degrees = run.effective_clusters - 1
+    return (quantile(0.975, degrees) + quantile(POWER, degrees)) * run.stderr
+
+
+def _found(run: Estimate, share: float, n: int, runs: Sequence[Estimate]) -> Iterator[tuple[str, float]]:
+    """The lower power of two: a reference below the truth, and a truth below the reference."""
+    for when, mde in (("before", _plain_mde(run)), ("now", run.mde)):
+        sides = [(share, share - mde), (share - mde, share)]
+        left = [np.array([not run.lower <= reference <= run.upper for run in runs]) for _, reference in sides]
+        yield (
+            when,
+            min(
+                float(binom.pmf(np.arange(n + 1), n, truth) @ out) for (truth, _), out in zip(sides, left, strict=True)
+            ),
+        )
+
+
+def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame, mdes: pd.DataFrame) -> dict[str, str]:
+    def both(frame: pd.DataFrame, name: str, digits: int = 2, start: str = "") -> list[str]:
+        return [f"{start}{old:.{digits}f} → {new:.{digits}f}" for old, new in zip(
+            frame[f"{name} before"], frame[f"{name} now"], strict=True)]  # fmt: skip
+
+    figures = ("brier_score", "log_score", "skill", "accuracy")
+    shown = misses.assign(truth=misses["truth"].map("{:.3f}".format), width=both(misses, "brier_score width", 3),
+                          **{name: both(misses, name) for name in figures})  # fmt: skip
+    tables = {
+        "misses": table(
+            shown, ("forecaster", "n", "truth", *figures, "width"), {"brier_score": "`brier`", "truth": "true Brier"}
+        )
+    }
+    names = ("wrong", "right", "covers")
+    shown = pairs.assign(truth=pairs["truth"].map("{:+.4f}".format), width=both(pairs, "width", 3),
+                         **{name: both(pairs, name) for name in names})  # fmt: skip
+    labels = {"wrong": "second better", "right": "first better"}
+    tables["pairs"] = table(shown, ("pair", "n", "truth", *names, "width"), labels)
+    names = ("above 1.5", "within", "bold")
+    shown = events.assign(reliability=both(events, "reliability", 3), **{name: both(events, name) for name in names})
+    for name in ("slope", "slope covers", "slope below 1"):
+        shown[name] = events[name].map("{:.2f}".format)
+    labels = {"above 1.5": "ece above 1.5 nulls", "within": "ece within `ece_null_upper`", "bold": "too bold: above it"}
+    labels |= {"slope": "slope has an interval", "slope covers": "covers 1", "slope below 1": "too bold: below 1"}
+    columns = ("questions of an event", "events", "above 1.5", "within", "reliability", "bold", "slope", "slope covers")
+    tables["events"] = table(shown, (*columns, "slope below 1"), labels)
+    shown = mdes.assign(found=[f"{old:.2f} → {new:.2f}" for old, new in zip(mdes["before"], mdes["now"], strict=True)])
+    tables["mdes"] = table(
+        shown.pivot(index="mean", columns="n", values="found").reset_index().rename(columns=str),
+        ("mean", "50", "100", "300"),
+    )
+    return tables
+
+
+STUDY = Study(
+    page="brier.md",
+    sizes={"replications": 200},
+    measures={"misses": measure_misses, "pairs": measure_pairs, "events": measure_events, "mdes": measure_mde},
+    texts=(texts,),
+)
+
+
+if __name__ == "__main__":
+    STUDY.main(__doc__)
