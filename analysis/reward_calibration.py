@@ -8,6 +8,7 @@ more, with both scores. A proxy that scored the same log in several ways (`-S tu
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -24,6 +25,7 @@ from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.calibration import expected_calibration_error
 from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.preference import label_biases
 
 QUESTION = "Can a reward model's margins be trusted?"
 BINS = 10
@@ -31,11 +33,12 @@ FEWEST = 10
 """Pairs of a run below which nothing is said of it."""
 KEY = ["run", "by", "gold"]
 RUN = (*KEY, "pairs", "unread", "accuracy", "accuracy_lower", "accuracy_upper", "ece", "ece_null", "excess",
-       "excess_lower", "excess_upper", "length_bias", "length_bias_lower", "length_bias_upper", "spearman")  # fmt: skip
+       "excess_lower", "excess_upper", "wrong", "length_bias", "length_bias_lower", "length_bias_upper",
+       "spearman")  # fmt: skip
 BIN = ("run", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
 
 
-def load(logs: Places, proxy: str = "", gold: str = "") -> pd.DataFrame:
+def load(logs: Places, proxy: str = "", gold: str = "", gold_error: float = 0.0) -> pd.DataFrame:
     """Compare margins with what is true of the same pairs.
 
     The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
@@ -50,29 +53,37 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> pd.DataFrame:
         logs: Logs and folders of logs, of finished evals with several epochs.
         proxy: Name of the scorer whose margins are in question. "": as in `over_optimisation`.
         gold: Name of the scorer that knows better. "": every other one with a better end.
+        gold_error: Share of the pairs that gold has in the wrong order, if that is known: what margins imply is then
+            compared with that much agreement. A forecast's score by one outcome is wrong of many close pairs.
 
     Returns:
         A row for each eval (`run`), proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its
         mean; `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
         `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
         of a run: `pairs`; `unread`, the
-        share of their answers that the gold score could not read; `accuracy` with 95 % bounds clustered by event;
+        share of their answers that the gold score could not read; `accuracy`, the share of pairs in
+        gold's order, with 95 % bounds clustered by event;
         `ece` and `ece_null`, the expected calibration error of the implied accuracy and what a calibrated model has
         with so few pairs, both without margins of 0; `excess`, implied minus actual accuracy of the same pairs, with
-        bounds: above 0 the margins are too large, below 0 too small; `length_bias`, how much more often the proxy
-        prefers the longer answer than the gold score does (0 is none), with bounds; `spearman`, the mean over questions
-        of the rank correlation of proxy and gold score.
+        bounds (`figures`): above 0 the margins are too large, below 0 too small; `wrong`, the number of pairs against
+        gold; `length_bias`, the preference of the proxy for the longer answer with quality held fixed by gold's
+        difference (`label_biases`: 0 is none, 1 always; where gold is noisy, quality leaks into it), with bounds;
+        `spearman`, the mean over questions of the rank correlation of proxy and gold score.
 
     Raises:
         BadInput: No such scores, or fewer than ten pairs in every run.
     """
-    return margins(answers(logs, features=True), proxy, gold)
+    return margins(answers(logs, features=True), proxy, gold, gold_error)
 
 
-def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFrame:
+def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "", gold_error: float = 0.0) -> pd.DataFrame:
     """The same from a table of answers with their `characters`."""
+    if not 0 <= gold_error < 0.5:
+        raise BadInput(
+            f"gold_error={gold_error:g} is no share of pairs in the wrong order; give one from 0 to below 0.5"
+        )
     proxies, golds = signed_scores(frame, proxy, gold)
-    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
+    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold, gold_error)]
     if not rows:
         raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
     result = pd.DataFrame(rows)
@@ -81,7 +92,9 @@ def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFram
     return result
 
 
-def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame]) -> "Iterator[dict[str, Any]]":
+def _rows(
+    of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame], gold_error: float
+) -> "Iterator[dict[str, Any]]":
     both = join(of_gold[1], of_proxy[1])
     both = both[both["unread_proxy"] == 0]
     of_preferences = bare_name(str(of_proxy[1]["scorer"].iloc[0])) == "reward_model"
@@ -97,29 +110,51 @@ def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame])
         decided = truth != 0
         if decided.sum() < FEWEST:
             continue
-        bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
-        whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
-        length = mean_estimate(bias, list(event[longer != 0])).metrics("length_bias")
+        whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds, gold_error)
+        bias = label_biases(np.sign(margin), truth, longer, np.zeros(len(longer)), list(event))
+        length = bias["length_bias"].metrics("length_bias")
         names = {"run": name, "by": of_proxy[0], "gold": of_gold[0]}
         of_run = whole | length | {"unread": float(run["unread"].mean()), "spearman": _spearman(run)}
-        parts = _bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds)
+        right = _right(margin[decided], truth[decided])
+        parts = _bins(np.abs(margin[decided]), right, log_odds, gold_error)
         yield from (names | part | of_run for part in parts)
 
 
 def figures(
-    margin: NDArray[np.float64], truth: NDArray[np.float64], event: list[str], log_odds: bool = True
+    margin: NDArray[np.float64],
+    truth: NDArray[np.float64],
+    event: list[str],
+    log_odds: bool = True,
+    gold_error: float = 0.0,
 ) -> dict[str, float]:
-    """Accuracy with its interval, and the calibration error of the accuracy that margins imply if they are log-odds."""
+    r"""Accuracy with its interval, and the calibration error of the accuracy that margins imply if they are log-odds.
+
+    A margin m implies agreement with a gold score that is wrong of a share e of the pairs in
+
+    $$e+(1-2e)\,\frac{1}{1+\exp(-|m|)}$$
+
+    `excess` is the mean of that minus the agreement. Where fewer than ten pairs are wrong, or are implied to be, their
+    scatter does not show how many others would be: its interval is then at least as wide as that of the agreement by
+    Clopper and Pearson (`mean_estimate` with the range 0 to 1).
+    """
     right = _right(margin, truth)
     claim = (margin != 0) & log_odds
-    implied = _implied(np.abs(margin[claim]))
-    error = expected_calibration_error(implied, right[claim], events=list(np.array(event)[claim]))
-    excess = mean_estimate(implied - right[claim], list(np.array(event)[claim]))
+    implied = _implied(np.abs(margin[claim]), gold_error)
+    names = list(np.array(event)[claim])
+    error = expected_calibration_error(implied, right[claim], events=names)
+    excess = mean_estimate(implied - right[claim], names)
+    wrong = float((1 - right[claim]).sum())
+    if excess.n and min(wrong, float((1 - implied).sum())) < FEWEST:
+        agreed, mean = mean_estimate(right[claim], names, (0, 1)), float(implied.mean())
+        ends = np.fmin(excess.lower, mean - agreed.upper), np.fmax(excess.upper, mean - agreed.lower)
+        excess = replace(excess, lower=float(ends[0]), upper=float(ends[1]))
     accuracy = mean_estimate(right, event).metrics("accuracy") | {"ece": error.ece, "ece_null": error.null}
-    return {"pairs": len(right)} | accuracy | excess.metrics("excess")
+    return {"pairs": len(right), "wrong": wrong} | accuracy | excess.metrics("excess")
 
 
-def _bins(size: NDArray[np.float64], right: NDArray[np.float64], log_odds: bool) -> list[dict[str, float]]:
+def _bins(
+    size: NDArray[np.float64], right: NDArray[np.float64], log_odds: bool, gold_error: float
+) -> list[dict[str, float]]:
     """Equally many pairs in each bin of |margin|: accuracy, what log-odds imply, and the monotone fit."""
     from scipy.optimize import isotonic_regression
 
@@ -128,7 +163,7 @@ def _bins(size: NDArray[np.float64], right: NDArray[np.float64], log_odds: bool)
     return [
         {
             "margin": float(size[order][part].mean()),
-            "implied": float(_implied(size[order][part]).mean()) if log_odds else np.nan,
+            "implied": float(_implied(size[order][part], gold_error).mean()) if log_odds else np.nan,
             "correct": float(right[order][part].mean()),
             "isotonic": float(fit[part].mean()),
             "n": len(part),
@@ -148,8 +183,9 @@ def _right(margin: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[n
     return np.where(margin == 0, 0.5, (np.sign(margin) == np.sign(truth)).astype(float))
 
 
-def _implied(size: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-size))
+def _implied(size: NDArray[np.float64], gold_error: float) -> NDArray[np.float64]:
+    """Agreement with gold that margins of this size imply."""
+    return gold_error + (1 - 2 * gold_error) / (1 + np.exp(-size))
 
 
 def chart(frame: pd.DataFrame) -> alt.FacetChart:
@@ -179,14 +215,20 @@ def _notes(frame: pd.DataFrame) -> "Iterator[str]":
                 f"{where}: its margins are too large: they imply that {row['excess']:.1%} more pairs are in the right "
                 "order than there are. Put a `ceiling` on the reward."
             )
-        elif row["excess_upper"] < 0:
+        elif row["excess_upper"] < 0 and row["wrong"]:
             yield (
                 f"{where}: its margins are too small: {-row['excess']:.1%} more pairs are in the right order than they "
                 "imply. A `ceiling` would make that worse; train for more steps."
             )
+        elif row["wrong"] == 0 and np.isfinite(row["excess"]):
+            yield (
+                f"{where}: no pair is in the wrong order, so nothing can be said of the size of its margins; take more "
+                "pairs, or closer ones."
+            )
         if row["length_bias_lower"] > 0:
             yield (
-                f"{where}: it prefers the longer answer {row['length_bias']:.0%} more often than the gold score does."
+                f"{where}: it prefers the longer answer in {row['length_bias']:.0%} of the pairs beyond what the gold "
+                "score explains; where gold is noisy, some of that is quality."
             )
 
 

@@ -4,7 +4,7 @@ inspect eval truthgym/preferences -T answers=logs/ --model openai/gpt-5.4-mini
 inspect eval truthgym/preferences -T answers=logs/ -T gold=brier/brier_score --model reference/judge -M accuracy=0.8
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.scorers.declaration import PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
+from truthgym.scorers.declaration import FLAG, PROBABILITY, Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.statistics.interval import mean_estimate, metrics_of
 from truthgym.scorers.statistics.preference import label_biases, preference_of
 from truthgym.scorers.statistics.proper_scores import finite_mean
@@ -28,14 +28,17 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     facts = [item.score.metadata or {} for item in scores]
     cluster = [str(fact.get("event", item.sample_id)) for fact, item in zip(facts, scores, strict=True)]
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
-    gold, longer, own = (np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own"))
+    gold, longer, own, apart = (
+        np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own", "gold_difference")
+    )
+    apart = np.where(np.isnan(apart), gold, apart)  # earlier logs hold the better reply alone
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
     position = mean_estimate(of["position"], cluster, (-1, 1))
     halved = np.where((label == 0) & np.isfinite(truth), 0.5, of["correct"])
     means = {
         "accuracy": mean_estimate(halved, cluster, (0, 1)),
         "accuracy_decided": mean_estimate(of["correct"], cluster, (0, 1)),
-        **label_biases(label, gold, longer, own, cluster),
+        **label_biases(label, apart, longer, own, cluster),
         "padding_bias": mean_estimate(of["padding"], cluster),
         "ties": mean_estimate(np.where(np.isnan(label), np.nan, label == 0), cluster, (0, 1)),
         "label_brier": mean_estimate((of["first_is_better"] - truth) ** 2, cluster, (0, 1)),
@@ -50,10 +53,21 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         | metrics_of(means)
         | {"gold_known": finite_mean(np.isfinite(truth).astype(float))}
         | position.cluster_metrics()
+        | ({f"{FLAG}noisy_gold": 1.0} if any(fact.get("gold_noisy") for fact in facts) else {})
     )
 
 
-preference_quality = figures_metric("preference_quality", summarise)
+def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
+    """Warn of biases that may be quality which gold does not measure."""
+    for name in ("length_bias", "self_preference"):
+        lower, upper = figures[f"{name}_lower"], figures[f"{name}_upper"]
+        if lower > 0 or upper < 0:
+            cause = "gold follows from an outcome, so" if f"{FLAG}noisy_gold" in figures else "if gold is noisy,"
+            interval = f"{figures[name]:.3f} [{lower:.3f}, {upper:.3f}]"
+            yield f"{name} {interval}: {cause} quality leaks into it; padding_bias (probe=true) needs no gold"
+
+
+preference_quality = figures_metric("preference_quality", summarise, notes)
 
 
 @scorer(metrics=[preference_quality()])
@@ -76,13 +90,15 @@ def preference(figures: Figures = "headline") -> Scorer:
     - `accuracy`: share of the labels that agree with gold, a tie counted as half: a judge that abstains where it is not
       sure would otherwise look better than one that labels every pair.
     - `length_bias` and `self_preference`: the preference for the longer reply, and for one of the judge's own vendor
-      over another's, with the quality held fixed by gold (`label_biases`), so that a property of good replies is no
-      bias. NaN without gold, or if these always go together.
+      over another's, with the quality held fixed by gold's difference (`label_biases`), so that a property of good
+      replies is no bias. Where gold is noisy, as one outcome is, quality leaks into both: a perfect judge then seems to
+      prefer what goes with quality. NaN without gold, or if these always go together.
 
     With `figures="all"` also, with bounds: bounds of those; `padding_bias`, the preference for a reply with filler
     appended over the reply itself (with `probe=true`; needs no gold); `ties`;
     `accuracy_decided`, without ties; `label_brier`, the Brier score of the label's probability; `longer_preferred` and
-    `own_preferred`, which include quality; and `gold_known`, a share.
+    `own_preferred`, which include quality; `gold_known`, a share; and `flag_noisy_gold` = 1 if gold follows from an
+    outcome.
 
     A pair with an answer that cannot be read is NaN under every key, with the `reason`. Makes no model call: the task's
     solver does.
@@ -113,7 +129,7 @@ def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
 
     Args:
         pair: `first` and `second`, each with its `text` and `vendor`, and `gold`: 1 if the first is better, -1 if the
-            second is, 0 for neither, None if that is not known.
+            second is, 0 for neither, None if that is not known; `gold_difference`, by how much; `gold_noisy`.
         answers: By order (`given`, `swapped`, and with a probe `padded_second`, `padded_first`) the probability that
             the reply shown first is better, None if unread; `vendor` of the judge; `reasons`, `unread`.
     """
@@ -121,7 +137,8 @@ def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
     words = [len(reply["text"].split()) for reply in (first, second)]
     own = [reply.get("vendor") == answers.get("vendor") for reply in (first, second)]
     gold = _number(pair.get("gold"))
-    facts = {"gold": pair.get("gold"), "longer": int(np.sign(words[0] - words[1])), "own": own[0] - own[1]}
+    known = {key: pair[key] for key in ("gold_difference", "gold_noisy") if pair.get(key) is not None}
+    facts = known | {"gold": pair.get("gold"), "longer": int(np.sign(words[0] - words[1])), "own": own[0] - own[1]}
     given, swapped = (_number(answers.get(order)) for order in ("given", "swapped"))
     if not np.isfinite(given + swapped):
         reason = next(iter(answers.get("unread") or []), "The labelling was cut short.")
@@ -164,4 +181,8 @@ DECLARATION = ScorerDeclaration(
     figures=summarise,
     colors={"first_is_better": PROBABILITY},
     reference=0.0,
+    reasons={
+        f"{FLAG}noisy_gold": "gold follows from an outcome, which a good forecast can lose by: quality leaks into "
+        "length_bias and self_preference, and accuracy is below 1 for a perfect judge"
+    },
 )

@@ -27,8 +27,17 @@ def label_biases(
 ) -> dict[str, Estimate]:
     r"""How far labels go by length and origin, beyond what the quality of the replies explains.
 
-    The coefficients of l and o in the regression $s=\beta_g g+\beta_l l+\beta_o o$ over the pairs, all of which are 1
-    for the first reply, -1 for the second and 0 for neither. There is no constant: which reply is first is random.
+    The coefficients of l and o in the regression
+
+    $$s=\beta_g\,\mathrm{sign}(d)+\beta_r\,\mathrm{sign}(d)\,\mathrm{rank}|d|+\beta_l l+\beta_o o$$
+
+    over the pairs, with the label s, l and o 1 for the first reply, -1 for the second and 0 for neither, and d gold's
+    signed difference, first minus second: a judge that errs is more often right about large differences, and longer
+    replies are often better by far. There is no constant: which reply is first is random. If only the better reply is
+    known (all differences are of one size), the term with the rank is left out.
+
+    It holds fixed what gold measures. Where gold is noisy, such as a Brier score against one outcome, quality leaks
+    into both: a judge that sees the quality better than gold does seems to go by whatever goes with quality.
 
     A judge that takes its own reply with probability $\pi$, else the longer one with probability $\lambda$, and else
     the better one with probability a, has $\beta_o=\pi$, $\beta_l=(1-\pi)\lambda$ and
@@ -38,12 +47,16 @@ def label_biases(
     in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it cannot be told from quality or from the other
     property because they always go together.
     """
-    s, g, first, second = (np.asarray(values, dtype=float) for values in (label, gold, longer, own))
-    used = np.isfinite(s) & np.isin(g, (-1, 1))
+    s, d, first, second = (np.asarray(values, dtype=float) for values in (label, gold, longer, own))
+    used = np.isfinite(s) & np.isfinite(d) & (d != 0)
     names = [name for name, keep in zip(cluster, used, strict=True) if keep]
     if not names:
         return {"length_bias": UNKNOWN, "self_preference": UNKNOWN}
-    _, length, origin = linear_effects(s[used], [g[used], first[used], second[used]], names)
+    from scipy.stats import rankdata
+
+    sign, size = np.sign(d[used]), rankdata(np.round(np.abs(d[used]), 12)) / used.sum()
+    quality = [sign, sign * size] if np.ptp(size) else [sign]
+    length, origin = linear_effects(s[used], [*quality, first[used], second[used]], names)[-2:]
     return {"length_bias": length, "self_preference": origin}
 
 

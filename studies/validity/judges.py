@@ -38,6 +38,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import BASE_QUALITY, MARKERS, QUALITY_RANGE
 from truthgym.scorers.qualitative import qualitative
 from truthgym.scorers.statistics.judge_reliability import summarise
+from truthgym.scorers.statistics.preference import label_biases
 from truthgym.tasks.worlds import urns
 
 CARE, EPOCHS, SHOTS, NOISE = 0.5, 2, 3, 0.05
@@ -341,6 +342,45 @@ def discrimination(replications: int, questions: int = 60) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+HELD_FIXED: dict[str, tuple[float, float, float, float]] = {
+    "perfect, gold exact": (np.inf, 0.0, 0.0, 0.0),
+    "errs where close, gold exact": (1.0, 0.0, 0.0, 0.0),
+    "errs less where close, gold exact": (3.0, 0.0, 0.0, 0.0),
+    "errs where close, takes the longer reply in a fifth": (3.0, 0.2, 0.0, 0.0),
+    "errs where close, takes its own reply in a fifth": (3.0, 0.0, 0.2, 0.0),
+    "perfect, gold with noise of 0.3": (np.inf, 0.0, 0.0, 0.3),
+    "perfect, gold with noise of 0.7": (np.inf, 0.0, 0.0, 0.7),
+}
+"""Judges of pairs: the slope of their log-odds on the difference of quality (sd 1), the shares in which they take the
+longer and their own reply, and the sd of gold's noise. Longer and own replies are better (correlation 0.7 and 0.5)."""
+
+
+def held_fixed(replications: int, n: int = 300) -> pd.DataFrame:
+    """Biases with quality held fixed by which reply gold prefers (before), and by gold's difference."""
+    rows = []
+    for label, (slope, longer_share, own_share, noise) in HELD_FIXED.items():
+        found: dict[str, list[Any]] = {}
+        for run in range(replications // 2):
+            rng = np.random.default_rng([31, run])
+            apart, draws = rng.normal(size=n), rng.normal(size=(2, n))
+            longer, own = (np.sign(r * apart + (1 - r * r) ** 0.5 * z) for r, z in zip((0.7, 0.5), draws, strict=True))
+            better = rng.random(n) < (apart > 0 if np.isinf(slope) else 1 / (1 + np.exp(-slope * apart)))
+            kind = rng.random(n)
+            labels = np.where(kind < own_share, own, np.where(better, 1, -1))
+            labels = np.where(kind > 1 - longer_share, longer, labels)
+            gold = apart + noise * rng.normal(size=n)
+            for name, given in (("before", np.sign(gold)), ("now", gold)):
+                for figure, bias in label_biases(labels, given, longer, own, range(n)).items():
+                    found.setdefault(f"{figure} {name}", []).append((bias.estimate, bias.sign != 0))
+        for figure, planted in (("length_bias", longer_share), ("self_preference", own_share)):
+            row: dict[str, Any] = {"judge": label, "figure": f"`{figure}`", "planted": planted}
+            for name in ("before", "now"):
+                mean, shown = np.mean(found[f"{figure} {name}"], axis=0)
+                row |= {name: float(mean), f"{name} shown": float(shown)}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
 ANCHOR = ("anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
 SEEN = {
     "judge": "judge",
@@ -357,7 +397,20 @@ SEEN = {
 LABELS = {"n": "questions", "mean": "mean estimate", "coverage": "coverage", "width": "mean width"}
 
 
-def texts(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, replications: int) -> dict[str, str]:
+FIXED = {
+    "judge": "judge",
+    "figure": "figure",
+    "planted": "planted",
+    "before": "mean by the better reply alone",
+    "before shown": "excludes 0",
+    "now": "mean by gold's difference",
+    "now shown": "excludes 0",
+}
+
+
+def texts(
+    rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, fixed: pd.DataFrame, replications: int
+) -> dict[str, str]:
     intervals = rows.dropna(subset=["planted", "lower"])
     inside, nothing = contains_planted(intervals), intervals["planted"] == 0
     by_judge = rows.groupby("judge").first()
@@ -374,6 +427,8 @@ def texts(rows: pd.DataFrame, covered: pd.DataFrame, seen: pd.DataFrame, replica
         f"{noisy.retest_icc:.3f}. The lowest `share_read` is {rows['share_read'].min():.3f}",
         "coverage": table(covered, ("figure", "n", "planted", "mean", "coverage", "width"), LABELS),
         "simulated": str(replications // 2),
+        "pairs": str(replications // 2),
+        "fixed": table(fixed, tuple(FIXED), FIXED, digits=2),
         "discrimination": table(cells, tuple(SEEN), SEEN, digits=2),
         "above": f"{least:.0%}",
     }
@@ -390,6 +445,7 @@ STUDY = Study(
         "rows": through_the_scorer,
         "covered": lambda replications: coverage(replications),
         "seen": lambda replications: discrimination(replications // 2),
+        "fixed": lambda replications: held_fixed(replications),
     },
     charts={"": chart},
     texts=(texts,),

@@ -131,8 +131,7 @@ def test_margins_that_are_too_large_are_named() -> None:
     assert row["ece"] > 4 * row["ece_null"]
     implied = 1 / (1 + np.exp(-np.abs(proxy[:, 0])))
     assert row["excess"] == pytest.approx(implied.mean() - row["accuracy"])
-    # the longer answer is always preferred; the gold score prefers it as often as the proxy is right
-    assert row["length_bias"] == pytest.approx(1 - row["accuracy"])
+    assert row["length_bias"] == pytest.approx(1), "the longer answer is always preferred, whatever gold says"
     notes = " ".join(table.attrs["notes"])
     assert "margins are too large" in notes
     assert "Put a `ceiling`" in notes
@@ -146,6 +145,32 @@ def test_margins_that_are_too_small_need_no_ceiling() -> None:
     assert table.iloc[0]["excess_upper"] < 0
     [note] = table.attrs["notes"]
     assert "margins are too small" in note
+
+
+def test_margins_without_a_wrong_pair_give_no_advice() -> None:
+    margin = np.column_stack([np.tile([5.0, -5.0], 50), np.zeros(100)])
+    sides: Any = {CASE: np.full(margin.shape, 9)}
+    table = reward_calibration.margins(frame(margin, np.sign(margin), characters=sides))
+    row = table.iloc[0]
+    # Clopper and Pearson: 100 of 100 right leaves room for 0.025 ** (1 / 100)
+    assert row["excess_upper"] == pytest.approx(1 / (1 + np.exp(-5)) - 0.025**0.01)
+    [note] = table.attrs["notes"]
+    assert "no pair is in the wrong order" in note
+
+
+def test_the_rate_of_wrong_gold_is_allowed_for() -> None:
+    proxy, gold = pairs(1.0)
+    wrong = np.where(np.random.default_rng(3).random(2000) < 0.2, -1, 1)[:, None]
+    blamed = reward_calibration.margins(frame(proxy, gold * wrong, characters={CASE: np.full(proxy.shape, 9)}))
+    told = reward_calibration.margins(
+        frame(proxy, gold * wrong, characters={CASE: np.full(proxy.shape, 9)}), gold_error=0.2
+    )
+    assert blamed.iloc[0]["excess_lower"] > 0
+    assert told.iloc[0]["excess_lower"] < 0 < told.iloc[0]["excess_upper"]
+    implied = 1 / (1 + np.exp(-np.abs(proxy[:, 0])))
+    assert told.iloc[0]["excess"] == pytest.approx(np.mean(0.2 + 0.6 * implied) - told.iloc[0]["accuracy"])
+    with pytest.raises(BadInput, match="gold_error=0.5"):
+        reward_calibration.margins(frame(proxy, gold), gold_error=0.5)
 
 
 def test_a_margin_of_0_claims_nothing_and_a_probability_is_no_log_odds() -> None:

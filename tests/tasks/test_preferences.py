@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import SampleScore
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from tests.fixtures import Run, Says, evaluate, metrics, write_rows
 from tests.training.converted import edit_log, rows
@@ -20,6 +23,7 @@ from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.quality_markers import MARKERS, quality
 from truthgym.scorers.graders.grader import Grader
 from truthgym.scorers.preference import label_of, summarise
+from truthgym.scorers.statistics.preference import label_biases
 from truthgym.solvers.critique_revise import CRITIQUES, DRAFT, critique_revise
 from truthgym.tasks.preferences import comparison_request, preferences
 from truthgym.tasks.worlds import urns
@@ -90,6 +94,42 @@ def test_planted_accuracy_is_recovered_despite_position_bias() -> None:
     assert abs(found["accuracy"] - (ties / 2 + (1 - ties) * 0.75)) < 3.5 * error(found, "accuracy")
     assert found["length_bias_lower"] < 0 < found["length_bias_upper"]
     assert np.isnan(found["self_preference"]), "no pair has one reply of its own"
+
+
+def biased_pairs(noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Labels of a judge that errs where two replies are close, gold's differences, and which reply is longer."""
+    rng = np.random.default_rng(5)
+    apart = rng.normal(size=2000)
+    longer = np.sign(0.7 * apart + 0.71 * rng.normal(size=2000))
+    label = np.where(rng.random(2000) < 1 / (1 + np.exp(-2 * apart)), 1, -1)
+    return label, apart + noise * rng.normal(size=2000), longer
+
+
+def test_what_goes_with_quality_is_no_bias_if_gold_says_by_how_much() -> None:
+    label, gold, longer = biased_pairs(0.0)
+    none, names = np.zeros(2000), list(range(2000))
+    assert label_biases(label, np.sign(gold), longer, none, names)["length_bias"].lower > 0.03
+    found = label_biases(label, gold, longer, none, names)["length_bias"]
+    assert found.lower < 0 < found.upper
+    columns = np.column_stack([np.sign(gold), np.sign(gold) * rankdata(np.abs(gold)), longer])
+    assert found.estimate == pytest.approx(sm.OLS(label, columns).fit().params[2])
+    # Gold may be on any scale, and either reply may be first.
+    assert label_biases(-label, -7 * gold, -longer, none, names)["length_bias"].estimate == pytest.approx(
+        found.estimate
+    )
+    label, gold, longer = biased_pairs(1.0)
+    assert label_biases(label, gold, longer, none, names)["length_bias"].lower > 0.1, "quality leaks into it"
+
+
+def test_gold_from_an_outcome_is_flagged() -> None:
+    pair = {"first": {"text": "a b"}, "second": {"text": "a"}, "gold": 1, "gold_difference": 0.2}
+    answers = {"given": 0.9, "swapped": 0.1}
+    plain, noisy = (
+        summarise([SampleScore(score=label_of(pair | more, answers), sample_id="1")])
+        for more in ({}, {"gold_noisy": True})
+    )
+    assert "flag_noisy_gold" not in plain
+    assert noisy["flag_noisy_gold"] == 1
 
 
 def test_a_judge_that_goes_by_order_alone_labels_nothing() -> None:
