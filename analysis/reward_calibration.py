@@ -38,7 +38,7 @@ RUN = (*KEY, "pairs", "unread", "accuracy", "accuracy_lower", "accuracy_upper", 
 BIN = ("run", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
 
 
-def load(logs: Places, proxy: str = "", gold: str = "", gold_error: float = 0.0) -> pd.DataFrame:
+def load(logs: Places, proxy: str = "", gold: str = "", gold_error: str | float = 0.0) -> pd.DataFrame:
     """Compare margins with what is true of the same pairs.
 
     The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
@@ -60,10 +60,8 @@ def load(logs: Places, proxy: str = "", gold: str = "", gold_error: float = 0.0)
         A row for each eval (`run`), proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its
         mean; `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
         `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
-        of a run: `pairs`; `unread`, the
-        share of their answers that the gold score could not read; `accuracy`, the share of pairs in
-        gold's order, with 95 % bounds clustered by event;
-        `ece` and `ece_null`, the expected calibration error of the implied accuracy and what a calibrated model has
+        of a run: `pairs`; `unread`, the share of their answers that the gold score could not read; `accuracy`, the
+        share of pairs in gold's order, with 95 % bounds clustered by event; `ece` and `ece_null`, the expected calibration error of the implied accuracy and what a calibrated model has
         with so few pairs, both without margins of 0; `excess`, implied minus actual accuracy of the same pairs, with
         bounds (`figures`): above 0 the margins are too large, below 0 too small; `wrong`, the number of pairs against
         gold; `length_bias`, the preference of the proxy for the longer answer with quality held fixed by gold's
@@ -76,14 +74,16 @@ def load(logs: Places, proxy: str = "", gold: str = "", gold_error: float = 0.0)
     return margins(answers(logs, features=True), proxy, gold, gold_error)
 
 
-def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "", gold_error: float = 0.0) -> pd.DataFrame:
+def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "", gold_error: str | float = 0.0) -> pd.DataFrame:
     """The same from a table of answers with their `characters`."""
-    if not 0 <= gold_error < 0.5:
-        raise BadInput(
-            f"gold_error={gold_error:g} is no share of pairs in the wrong order; give one from 0 to below 0.5"
-        )
+    try:
+        wrong = float(gold_error)
+    except ValueError:
+        wrong = np.nan
+    if not 0 <= wrong < 0.5:
+        raise BadInput(f"gold_error={gold_error} is no share of pairs in the wrong order; give one from 0 to below 0.5")
     proxies, golds = signed_scores(frame, proxy, gold)
-    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold, gold_error)]
+    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold, wrong)]
     if not rows:
         raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
     result = pd.DataFrame(rows)

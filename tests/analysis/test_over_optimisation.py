@@ -170,7 +170,7 @@ def test_the_rate_of_wrong_gold_is_allowed_for() -> None:
     implied = 1 / (1 + np.exp(-np.abs(proxy[:, 0])))
     assert told.iloc[0]["excess"] == pytest.approx(np.mean(0.2 + 0.6 * implied) - told.iloc[0]["accuracy"])
     with pytest.raises(BadInput, match="gold_error=0.5"):
-        reward_calibration.margins(frame(proxy, gold), gold_error=0.5)
+        reward_calibration.margins(frame(proxy, gold), gold_error="0.5")
 
 
 def test_a_margin_of_0_claims_nothing_and_a_probability_is_no_log_odds() -> None:
