@@ -61,11 +61,12 @@ def load(logs: Places, proxy: str = "", gold: str = "", gold_error: str | float 
         mean; `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
         `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
         of a run: `pairs`; `unread`, the share of their answers that the gold score could not read; `accuracy`, the
-        share of pairs in gold's order, with 95 % bounds clustered by event; `ece` and `ece_null`, the expected calibration error of the implied accuracy and what a calibrated model has
-        with so few pairs, both without margins of 0; `excess`, implied minus actual accuracy of the same pairs, with
-        bounds (`figures`): above 0 the margins are too large, below 0 too small; `wrong`, the number of pairs against
-        gold; `length_bias`, the preference of the proxy for the longer answer with quality held fixed by gold's
-        difference (`label_biases`: 0 is none, 1 always; where gold is noisy, quality leaks into it), with bounds;
+        share of pairs in gold's order, with 95 % bounds clustered by event; `ece` and `ece_null`, the expected
+        calibration error of the implied accuracy and what a calibrated model has with so few pairs, both without
+        margins of 0; `excess`, implied minus actual accuracy of the same pairs, with bounds (`figures`): above 0 the
+        margins are too large, below 0 too small; `wrong`, the number of pairs against gold; `length_bias`, the
+        preference of the proxy for the longer answer with quality held fixed by gold's difference (`label_biases`: 0
+        is none, 1 always; where gold is noisy, quality leaks into it), with bounds;
         `spearman`, the mean over questions of the rank correlation of proxy and gold score.
 
     Raises:
