@@ -1,8 +1,9 @@
 """What did training change? Before, after and a control on the same questions, with side effects.
 
-python -m truthgym.analysis.training_effect LOGS OUT.md --before hf/base --after hf/trained --control hf/random
+python -m truthgym.analysis.training_effect LOGS OUT.md --before hf/base --after 'hf/trained-*' --control 'hf/random-*'
 """
 
+import fnmatch
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from truthgym.analysis.tables.answers import UNREAD, answers, by_question, epochs_by_question, read_enough
+from truthgym.analysis.tables.answers import answers, by_question, epochs_by_question, share_read
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.markdown import by_reason, intervals, page, picture, section, table
 from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, grid, interval_panel, labels, scale
@@ -18,10 +19,9 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import BETTER, ends, main_scores, score_name, score_names
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.direction import span
 from truthgym.scorers.statistics.martingale import ELICITORS
 from truthgym.scorers.statistics.martingale_score import brier_gain, movement
-from truthgym.scorers.statistics.paired import Comparison, compare_means, difference_in_differences
+from truthgym.scorers.statistics.paired import ONE_SEED, Comparison, compare_recipes
 
 QUESTION = "What did training change, beyond what a control changed?"
 CUT_OFF, READ_BY = "cut off", "read by "
@@ -31,7 +31,7 @@ FORM = {"characters": "length", "steps": "length"} | dict.fromkeys(("hedges", "n
 CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
 COLORS = {CHANGE: BLUE, CONTROL: GRAY, BEYOND: ORANGE}
 SHAPES = ("circle", "square", "diamond")
-TOOLTIP = ["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n"]
+TOOLTIP = ["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n", "seeds"]
 TIDY = ["setup", "split", "of", "measure", "better", "model", "sample_id", "event", "value"]
 KEYS = ["setup", "split", "of", "measure", "model", "comparison"]
 LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest detectable"}
@@ -40,16 +40,20 @@ LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest
 def load(logs: Places, before: str = "", after: str = "", control: str = "", control_before: str = "") -> pd.DataFrame:
     """Compare trained models with the model that training started from, question by question.
 
-    Each difference is the mean over the questions that all models in it have a number for, epochs averaged first, with
-    an interval clustered by event: the definition of `truthgym compare`, the loop's report and the model cards. Splits
-    are compared separately, since a change on questions that were trained on does not show what was learnt.
+    Each difference is the mean over the questions that all models in it have a number for, epochs averaged first. Its
+    interval counts seeds, the models that one recipe trained, beside the questions clustered by event
+    (`compare_recipes`). A single model cannot tell the recipe from its seed, so there is no interval: `truthgym
+    compare` tells whether two models differ. Splits are compared separately, since a change on questions that were
+    trained on does not show what was learnt.
 
     Args:
         logs: Logs and folders of logs, of the same tasks by all the models.
         before: The model that training started from: the `model` of a log, or the part of it that no other model has.
             May be omitted if the logs are of two models and `after` is given.
-        after: The trained model. "": every model that is not named by the other arguments.
-        control: A model that was trained in the same way on something else, such as random answers. "": none.
+        after: The models that a recipe trained, one for each seed: their names with commas, or a pattern with `*`, as
+            in `hf/trained-*`. "": every model that is not named by the other arguments, each a recipe of its own.
+        control: Models that were trained in the same way on something else, such as random answers; as `after`. "":
+            none.
         control_before: The model that the control started from. "": `before`.
 
     Returns:
@@ -61,8 +65,9 @@ def load(logs: Places, before: str = "", after: str = "", control: str = "", con
           `confidence`, the share read by each scorer, the share `cut off` at the token limit) for side effects.
           `better`: "lower", "higher", "0" or "".
         - `first` and `last`, the two means that are compared; `difference` of them, `lower` and `upper` (95 %), `mde`,
-          the smallest true difference that is detected with probability 0.8, and `n` questions. NaN if undefined, or
-          if less than 90 % of the answers of a model in it could be read.
+          the smallest true difference that is detected with probability 0.8, and `n` questions; `seeds`, the fewest
+          models of a trained arm, and `reason`, why there is no interval: one seed, or answers of which less than 90 %
+          or uneven shares could be read.
 
     Raises:
         BadInput: A model that the logs do not have, or that several names fit; models that share no question.
@@ -70,58 +75,59 @@ def load(logs: Places, before: str = "", after: str = "", control: str = "", con
     answer_rows = answers(logs, features=True)
     names = sorted(answer_rows["model"].unique())
     before, after = _default_start(names, before, after)
-    start, other = _model(names, "before", before), _model(names, "control", control) if control else ""
-    other_start = _model(names, "control_before", control_before) if control_before else start
-    trained = [_model(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
+    start, other = _models(names, "before", before), _models(names, "control", control) if control else []
+    other_start = _models(names, "control_before", control_before) if control_before else start
+    others = {*start, *other, *other_start}
+    trained = {after: _models(names, "after", after)} if after else {n: [n] for n in names if n not in others}
     if not trained:
-        raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
+        raise BadInput(f"No model is left to compare with {before}: the logs are of {', '.join(names)}; add its logs")
     changes, without = _belief_changes(logs, answer_rows)
     measured = pd.concat([_scores(answer_rows), changes, _side_effects(answer_rows)], ignore_index=True)
-    measured["enough"] = read_enough(measured, ["setup", "split", "measure", "model"])
-    rows, refused, unread = [], defaultdict[str, list[str]](list), []
+    rows, refused, unread = [], defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     refused["no prior and posterior of the same questions"] = without
     for key, part in measured.groupby(KEYS[:4], sort=True):
         models = dict(list(part.groupby("model")))
         events = dict(zip(part["sample_id"], part["event"], strict=True))
         facts = dict(zip(KEYS, key, strict=False)) | {"better": part["better"].iloc[0]}
-        for model in trained:
-            missing = [name for name in (model, start) if name not in models]
+        for name, seeds in trained.items():
+            missing = [model for model in (*seeds, *start) if model not in models]
             if missing:
                 refused[f"no answers of {', '.join(missing)}"].append(str(key[0]))
                 continue
-            controls = [other, other_start] if other in models and other_start in models else []
-            arms = [models[name] for name in (model, start, *controls)]
-            values = [epochs_by_question(arm) for arm in arms]
-            enough = [bool(arm["enough"].all()) for arm in arms]
-            whole = {CHANGE: all(enough[:2]), CONTROL: all(enough[2:]), BEYOND: all(enough)}
-            unread += [f"{key[3]} of {arm['model'].iloc[0]} in {key[0]}" for arm in arms if not arm["enough"].all()]
-            for name, comparison in _compared(values, events, str(key[3])):
-                row = comparison.row(whole[name])
+            controlled = bool(other) and all(model in models for model in (*other, *other_start))
+            arms = [[models[model] for model in arm] for arm in (seeds, start, *([other, other_start] * controlled))]
+            label = seeds[0] if len(seeds) == 1 else name
+            for comparison, compared, of in _compared(arms, events):
+                row = compared.row()
                 means = {"first": row.pop("before"), "last": row.pop("after")}
-                rows.append(facts | {"model": model, "comparison": name} | means | row | {"read": whole[name]})
-            if other and not controls:
-                refused[f"no answers of {other} or of its start"].append(f"the control in {key[0]}")
+                more = {"seeds": of, "reason": compared.reason}
+                rows.append(facts | {"model": label, "comparison": comparison} | means | row | more)
+                if compared.reason and compared.reason != ONE_SEED:
+                    unread[compared.reason].append(f"{key[3]}, {comparison}, of {label} in {key[0]}")
+            if other and not controlled:
+                refused[f"no answers of {' and '.join(other)} or of its start"].append(f"the control in {key[0]}")
     frame = pd.DataFrame([row for row in rows if row["n"]])
     if frame.empty:
-        raise BadInput(f"{start} and {', '.join(trained)} answered no question in the same setup; ask both the same")
+        said = f"{', '.join(start)} and {', '.join(trained)}"
+        raise BadInput(f"{said} answered no question in the same setup; ask both the same")
     frame.attrs["notes"] = [
-        *by_reason({UNREAD: list(dict.fromkeys(unread))}, "No interval"),
+        *by_reason({why: list(dict.fromkeys(names)) for why, names in unread.items()}, "No interval"),
         *_remarks(frame, bool(other)),
         *by_reason({why: list(dict.fromkeys(names)) for why, names in refused.items()}),
     ]
     return frame
 
 
-def _compared(
-    values: Sequence[dict[str, list[float]]], events: dict[str, str], measure: str
-) -> Iterator[tuple[str, Comparison]]:
-    """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
-    scorer, _, key = measure.rpartition("/")
-    bounds = (0.0, 1.0) if measure == CUT_OFF or measure.startswith(READ_BY) else span(scorer, key, {})
-    yield CHANGE, compare_means(values[0], values[1], events, bounds, measure)
-    if len(values) == 4:
-        yield CONTROL, compare_means(values[2], values[3], events, bounds, measure)
-        yield BEYOND, difference_in_differences(values[0], values[1], values[2], values[3], events)
+def _compared(arms: Sequence[Sequence[pd.DataFrame]], events: dict[str, str]) -> Iterator[tuple[str, Comparison, int]]:
+    """The comparisons of a measure, each with its seeds: the change, that of a control, and the difference of both."""
+    values = [[epochs_by_question(model) for model in arm] for arm in arms]
+    shares = [[share_read(model) for model in arm] for arm in arms]
+    for name, sides in ((CHANGE, (0, 1)), (CONTROL, (2, 3)), (BEYOND, (0, 1, 2, 3)))[: 1 if len(arms) == 2 else 3]:
+        after, before, *control = (values[side] for side in sides)
+        read = [share for side in sides for share in shares[side]]
+        seeds = min(len(arms[side]) for side in sides[::2])
+        pair = (control[0], control[1]) if control else None
+        yield name, compare_recipes(after, before, events, pair, read), seeds
 
 
 def _scores(answer_rows: pd.DataFrame) -> pd.DataFrame:
@@ -177,15 +183,18 @@ def _side_effects(answer_rows: pd.DataFrame) -> pd.DataFrame:
 
 def _remarks(frame: pd.DataFrame, control: bool) -> list[str]:
     """What the differences do not show."""
-    without = frame.loc[frame["lower"].isna() & frame["read"], "measure"].unique()
+    alone = sorted(frame.loc[frame["reason"] == ONE_SEED, "model"].unique())
     clear = ((frame["lower"] > 0) | (frame["upper"] < 0)).sum()
     drawn = int(frame["lower"].notna().sum())
     return [
         *["Without a control, a change may be due to training of any kind, not to what was learnt."] * (not control),
         *["Questions of the train split may have been trained on: only the others show what was learnt."]
         * ("train" in set(frame["split"])),
-        *[f"No interval for {', '.join(without)} somewhere: fewer than three independent events, or no change."]
-        * bool(len(without)),
+        *[
+            f"No interval for {', '.join(alone)}: {ONE_SEED}. Train with other seeds and name the models together, as "
+            "in after='hf/trained-*'; whether two models differ is what `truthgym compare` says."
+        ]
+        * bool(alone),
         f"{clear} of {drawn} intervals exclude 0; without any effect, about {drawn / 20:.1f} would.",
         "A martingale score is a slope over all questions: `truthgym compare` has its difference.",
     ]
@@ -193,7 +202,7 @@ def _remarks(frame: pd.DataFrame, control: bool) -> list[str]:
 
 def chart(frame: pd.DataFrame) -> alt.ConcatChart:
     """Draw the differences with their intervals, a panel for each main score and side effect, largest change first."""
-    drawn = frame[frame["lower"].notna() & (frame["of"] != "other score")]
+    drawn = frame[frame["difference"].notna() & (frame["of"] != "other score")]
     order = ("score", "length", "form")
     parts = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order.index(str(part[0][0])), str(part[0][1])))
     nothing = "No difference has an interval, so there is no chart; ask more questions about other events"
@@ -225,7 +234,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     changes = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()
     comparisons = [name for name in COLORS if name in compared]
     models = ["model"] * (changes["model"].nunique() > 1)
-    columns = ["setup", "split", "measure", "better", *models, "first", "last", *comparisons, "mde", "n"]
+    columns = ["setup", "split", "measure", "better", *models, "first", "last", *comparisons, "mde", "n", "seeds"]
     parts = []
     for title, kinds in (("Scores", ("score", "other score")), ("Side effects", ("length", "form"))):
         rows = changes[changes["of"].isin(kinds)].fillna(dict.fromkeys(comparisons, "-"))
@@ -235,20 +244,21 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 
 LEGEND = (
-    "\nDifferences are taken question by question, with 95 % intervals clustered by event. "
+    "\nDifferences are taken question by question, with 95 % intervals over the seeds of a recipe and the events. "
     f"`{BEYOND}` is the effect of what was trained on, if without it the model would have changed as the control did. "
     "`smallest detectable` and `questions` are those of the change.\n"
 )
 CAPTION = (
-    "Paired differences with 95 % intervals, on {least} to {most} questions. Dashed: no change. Other scores are in "
-    "the table only."
+    "Paired differences, with 95 % intervals where several seeds were trained, on {least} to {most} questions. Dashed: "
+    "no change. Other scores are in the table only."
 )
 
 
 def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, str]:
     if before:
         return before, after
-    others = [name for name in names if name != after and after not in name]
+    trained = _models(names, "after", after) if after else []
+    others = [name for name in names if name not in trained]
     if after and len(others) == 1:
         return others[0], after
     raise BadInput(
@@ -257,13 +267,19 @@ def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, 
     )
 
 
-def _model(names: Sequence[str], argument: str, text: str) -> str:
-    """The model that a text names, in full or in part."""
-    fitting = [name for name in names if name == text] or [name for name in names if text in name]
-    if len(fitting) != 1:
-        problem = f"fits {', '.join(fitting)}" if fitting else f"is in no log; the models are {', '.join(names)}"
-        raise BadInput(f"{argument}={text!r} {problem}; give the name of one")
-    return fitting[0]
+def _models(names: Sequence[str], argument: str, text: str) -> list[str]:
+    """The models that a text names: in full or in part, several with commas, or all that fit a pattern with `*`."""
+    found: list[str] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        if "*" in part:
+            fitting = fnmatch.filter(names, part)
+        else:
+            fitting = [name for name in names if name == part] or [name for name in names if part in name]
+        if not fitting or (len(fitting) > 1 and "*" not in part):
+            problem = f"fits {', '.join(fitting)}" if fitting else f"is in no log; the models are {', '.join(names)}"
+            raise BadInput(f"{argument}={part!r} {problem}; give the name of one, or of seeds with commas or `*`")
+        found += fitting
+    return list(dict.fromkeys(found))
 
 
 if __name__ == "__main__":

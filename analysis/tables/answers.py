@@ -258,6 +258,11 @@ def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
     return values
 
 
+def share_read(rows: "pd.DataFrame") -> float:
+    """The share of answers that have a number without a repair."""
+    return float(rows["value"].notna().mean())
+
+
 def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
     """For each row of `answers`, whether enough answers of its group could be read to compare the group with others."""
     share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")

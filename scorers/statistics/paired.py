@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.direction import Best, direction, fault_of, numbers, span
 from truthgym.scorers.statistics.instrumented_slope import Slope
@@ -17,6 +17,7 @@ from truthgym.scorers.statistics.interval import (
     MIN_CLUSTERS,
     ROUNDING_ERROR,
     Estimate,
+    cluster_codes,
     mean_estimate,
     t_estimate,
     turned,
@@ -35,7 +36,10 @@ FORECASTS = ("brier", "sycophantic_reasoning")
 """Scorers whose proper scores are of a belief about an outcome that is the same for every model."""
 ROUNDED = 1e-4
 """How far the rounding of a score may carry it beyond its bounds."""
+ONE_SEED = "one trained model cannot tell its recipe from its seed"
 Question = TypeVar("Question", bound=Hashable)
+Seeds = Mapping[Question, Sequence[float]] | Sequence[Mapping[Question, Sequence[float]]]
+"""One model's numbers by question, or those of several models, which a recipe trained with different seeds."""
 
 
 @dataclass(frozen=True)
@@ -231,23 +235,29 @@ def _why_none(difference: Estimate) -> str:
         return ""
     if difference.effective_clusters < MIN_CLUSTERS:
         return FEW_EVENTS
+    return _all_equal(difference)
+
+
+def _all_equal(difference: Estimate) -> str:
+    """The reason where no pair differs from another."""
     by = f"a difference of {difference.estimate:.3g}" if difference.estimate else "no difference"
-    return f"{by} seen in {difference.n} pairs, which are all equal: the score has no ends that limit the others"
+    return f"{by} seen in {difference.n} pairs, which are all equal: nothing shows how much others differ"
 
 
-def unequally_read(after: float, before: float, *controls: float) -> str:
+def unequally_read(after: float, before: float, *others: float) -> str:
     """Why runs are not compared, with the shares of their answers that could be read. "" if they are.
 
     They are if each share is 90 % or more, and no two are more than 5 points apart. NaN is a run without answers.
     """
-    shares = [share for share in (before, after, *controls) if not math.isnan(share)]
+    shares = [share for share in (before, after, *others) if not math.isnan(share)]
     if not shares or (
         min(shares) >= LEAST_SHARE_READ - ROUNDING_ERROR and max(shares) - min(shares) <= MOST_APART + ROUNDING_ERROR
     ):
         return ""
-    first, second, *others = (f"{100 * share:.3g} %" for share in (before, after, *controls))
-    more = f", of the control and its start {' and '.join(others)}" if others else ""
-    return f"{first} of the answers before and {second} after could be read{more}: those left out may be harder"
+    ends = (min(shares), max(shares)) if others else (before, after)
+    first, second = (f"{100 * share:.3g} %" for share in ends)
+    read = f"{first} to {second} of the answers" if others else f"{first} of the answers before and {second} after"
+    return f"{read} could be read, and those left out may be harder"
 
 
 def share_of(answers: Iterable[Sequence[float]]) -> float:
@@ -268,27 +278,103 @@ def _with_unread(scorer: str, score: "LoggedScore") -> dict[str, float]:
     return found
 
 
+def compare_recipes(
+    after: Seeds[Question],
+    before: Seeds[Question],
+    cluster: Mapping[Question, Hashable],
+    control: tuple[Seeds[Question], Seeds[Question]] | None = None,
+    read: Sequence[float] = (),
+) -> Comparison:
+    r"""What a way of training changes, from models that it trained with several seeds.
+
+    $$\mathrm{SE}^2=\max\Big(\sum_j\frac{s_j^2}{S_j}+\mathrm{SE}_q^2-\mathrm{SE}_{sq}^2,\;\sum_j\frac{s_j^2}{S_j},\;
+    \mathrm{SE}_q^2\Big)$$
+
+    where $s_j^2$ is the variance of the means of the $S_j$ models of a trained arm, $\mathrm{SE}_q$ that of the mean
+    over the questions of the arms' means, clustered as in `mean_estimate`, and $\mathrm{SE}_{sq}$ that of what is left
+    of each seed and cluster, which both contain (two-way clustering). Student's t has the degrees of freedom of Welch's
+    test of the seeds' means, at most those of the questions: seeds are the units, and more questions do not take their
+    place.
+
+    With one model in a trained arm there is no interval: what it learnt differs from one seed to the next, and its
+    questions, however many, do not show by how much.
+
+    Args:
+        after: The trained models, one for each seed, each with its values by question, one per epoch.
+        before: The models that training started from: one, or one for each seed.
+        cluster: What resolves together with each question.
+        control: The same of a control, whose mean change is subtracted (`difference_in_differences`).
+        read: As in `compare_means`, of all models.
+
+    Returns:
+        Of the questions that all models have a number for.
+
+    References:
+        Welch (1947). Biometrika 34. Cameron, Gelbach and Miller (2011). Multiway clustering. JBES 29.
+    """
+    arms = [_seeds(arm) for arm in (after, before, *(control or ()))]
+    models = [model for arm in arms for model in arm]
+    asked = [question for question in models[0] if all(question in model for model in models)]
+    shares = read or tuple(share_of(model[question] for question in asked) for model in models)
+    values = [np.array([[mean(model[q]) for q in asked] for model in arm]).reshape(len(arm), -1) for arm in arms]
+    used = np.flatnonzero(np.isfinite(np.vstack(values)).all(axis=0))
+    names = cluster_codes([cluster[asked[i]] for i in used])
+    arms_means = [arm[:, used].mean(axis=0) for arm in values]
+    change, base = (a - b for a, b in zip(arms_means[::2], arms_means[1::2], strict=True)) if control else arms_means
+    questions = mean_estimate(change - base, names.tolist())
+    sides = [float(side.mean()) if used.size else math.nan for side in (base, change)]
+    counts = [int(np.isfinite(arm).all(axis=0).sum()) for arm in values[:2]]
+    trained = [arm[:, used] for arm in values[::2]]
+    reason = ONE_SEED if min(map(len, trained)) < 2 else unequally_read(*shares) or _why_none(questions)
+    if reason or not np.isfinite(questions.stderr):
+        return Comparison(*sides, without_interval(questions), reason, counts[1], counts[0])
+    degrees = np.array([len(arm) - 1 for arm in trained])
+    seeds = np.array([arm.mean(axis=1).var(ddof=1) / len(arm) for arm in trained])
+    both = sum(_seeds_and_clusters(arm, names) for arm in trained)
+    if questions.stderr == 0 and not seeds.any():
+        return Comparison(*sides, without_interval(questions), _all_equal(questions), counts[1], counts[0])
+    variance = max(seeds.sum() + questions.stderr**2 - both, seeds.sum(), questions.stderr**2)
+    welch = seeds.sum() ** 2 / np.sum(seeds**2 / degrees) if seeds.any() else degrees.sum()
+    nu = min(float(welch), questions.effective_clusters - 1)
+    difference = replace(
+        t_estimate(questions.estimate, float(np.sqrt(variance)), nu, questions.n),
+        clusters=questions.clusters,
+        effective_clusters=nu + 1,
+    )
+    return Comparison(*sides, difference, "", counts[1], counts[0])
+
+
+def _seeds(arm: Seeds[Question]) -> Sequence[Mapping[Question, Sequence[float]]]:
+    """The models of an arm: one alone is one seed."""
+    return [arm] if isinstance(arm, Mapping) else arm
+
+
+def _seeds_and_clusters(arm: NDArray[np.float64], cluster: NDArray[np.intp]) -> float:
+    """The variance of an arm's mean by what a seed and a cluster of questions have together, models x questions."""
+    rest = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean()
+    sums = np.array([np.bincount(cluster, weights=row) for row in rest])
+    seeds, groups = sums.shape
+    return float(np.sum(sums**2) / arm.shape[1] ** 2 * groups / (groups - 1) / seeds / (seeds - 1))
+
+
 def difference_in_differences(
-    after: Mapping[Question, Sequence[float]],
-    before: Mapping[Question, Sequence[float]],
-    control_after: Mapping[Question, Sequence[float]],
-    control_before: Mapping[Question, Sequence[float]],
+    after: Seeds[Question],
+    before: Seeds[Question],
+    control_after: Seeds[Question],
+    control_before: Seeds[Question],
     cluster: Mapping[Question, Hashable],
 ) -> Comparison:
     r"""The change of a model beyond that of a control, over the questions that all four have a number for.
 
     $$\frac1n\sum_q\big[(a_q-b_q)-(c_q-d_q)\big]$$
 
-    It is the effect of the treatment if, without it, the model would have changed as the control did.
+    It is the effect of the treatment if, without it, the model would have changed as the control did. One model in each
+    arm cannot tell it from the seeds of the two trainings: the interval takes several, see `compare_recipes`.
 
     a and b are the model after and before, c and d the control, one number per epoch. With `before` as `control_before`
     the difference is after minus control. The result's `before` is the mean change of the control.
     """
-    change, control = (
-        {question: [mean(last[question]) - mean(first[question])] for question in last if question in first}
-        for last, first in ((after, before), (control_after, control_before))
-    )
-    return compare_means(change, control, cluster)
+    return compare_recipes(after, before, cluster, (control_after, control_before))
 
 
 def compare_slopes(after: Slope, before: Slope) -> Comparison:

@@ -4,6 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from studies.validity.true_values import simulate_reports, true_values, urn_cases
 from truthgym.datasets.urns import urns
@@ -11,8 +12,10 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.paired import (
+    ONE_SEED,
     RunValues,
     compare_means,
+    compare_recipes,
     compare_slopes,
     difference_in_differences,
     paired_difference,
@@ -102,8 +105,43 @@ def test_a_control_from_the_same_start_is_compared_with_it_alone() -> None:
     events = {q: q // 2 for q in range(40)}
     after, before, control = ({q: rng.random(3).tolist() for q in range(40)} for _ in range(3))
     result = difference_in_differences(after, before, control, before, events).difference
-    direct = compare_means(after, control, events).difference
-    assert (result.estimate, result.lower) == pytest.approx((direct.estimate, direct.lower))
+    assert result.estimate == pytest.approx(compare_means(after, control, events).difference.estimate)
+    assert np.isnan(result.lower), "one model in each arm"
+
+
+def seeds_of(rng: np.random.Generator, seeds: int, spread: float, effect: float = 0.0) -> list[dict[int, list[float]]]:
+    """Models that one recipe trained with different seeds: what each answers to 60 questions."""
+    level = np.random.default_rng(0).uniform(0.2, 0.8, 60)
+    values = level + effect + rng.normal(0, spread, (seeds, 1)) + rng.normal(0, 0.05, (seeds, 60))
+    return [{q: [value] for q, value in enumerate(row)} for row in values.tolist()]
+
+
+def test_seeds_are_the_units_of_a_recipe() -> None:
+    events = {q: q for q in range(60)}
+    alarms, found = [], []
+    for k in range(100):
+        rng = np.random.default_rng(k)
+        start, control = seeds_of(rng, 1, 0), seeds_of(rng, 4, 0.1)
+        for effect, results in ((0.0, alarms), (0.4, found)):
+            change = compare_recipes(seeds_of(rng, 4, 0.1, effect), start, events, (control, start)).difference
+            results.append(not change.lower <= 0 <= change.upper)
+    assert np.mean(alarms) <= 0.09, "with 100 runs"
+    assert np.mean(found) > 0.9
+
+
+def test_where_seeds_are_all_that_differs_the_test_is_welchs() -> None:
+    rng = np.random.default_rng(3)
+    after, control = rng.normal(0.5, 0.1, 5), rng.normal(0.4, 0.2, 7)
+    arms = [[{q: [mean] for q in range(20)} for mean in means] for means in (after, control)]
+    start = {q: [0.1] for q in range(20)}
+    result = compare_recipes(arms[0], start, {q: q for q in range(20)}, (arms[1], start)).difference
+    welch = stats.ttest_ind(after, control, equal_var=False).confidence_interval()
+    assert (result.lower, result.upper) == pytest.approx((welch.low, welch.high))
+    alone = compare_recipes(arms[0][:1], start, {q: q for q in range(20)})
+    assert np.isnan(alone.difference.lower)
+    assert alone.reason == ONE_SEED
+    arms[0][0] |= {q: [np.nan] for q in range(3)}
+    assert "85 % to 100 %" in compare_recipes(arms[0], start, {q: q for q in range(20)}).reason
 
 
 def test_two_runs_are_compared_on_the_questions_that_both_answered() -> None:
