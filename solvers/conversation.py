@@ -86,9 +86,19 @@ class Conversation:
             self._append(message)
 
     def _append(self, message: ChatMessage, speaker: str | None = None) -> None:
+        """Add a message and its step. A user message right after one of these solvers continues that message.
+
+        The chat templates of Gemma, Mistral and Cohere refuse two user messages in a row.
+        """
         self._check_open()
-        self.state.messages.append(message)
-        self.steps.append(input_step(message, speaker))
+        last = self.state.messages[-1] if self.state.messages else None
+        step = input_step(message, speaker)
+        if last and last.role == message.role == "user" and "epoch" in (last.metadata or {}):
+            last.text = paragraphs(last.text, message.text)
+            step = step.model_copy(update={"message_id": last.id})
+        else:
+            self.state.messages.append(message)
+        self.steps.append(step)
 
     def _check_open(self) -> None:
         if self.ended is not None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import Question, Split, may_be_shown_with
+from truthgym.datasets.question import NEUTRAL, Question, Split, arm_of, may_be_shown_with
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
 
@@ -139,7 +139,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
     if sample.error or sample.invalidation or value is None or not (recorded_answer(store) or "").strip():
         return
     # With a stated opinion, the best scores belong to trajectories that followed a correct opinion.
-    if sample.metadata.get("arm", "neutral") != "neutral":
+    if arm_of(sample.metadata) != NEUTRAL:
         return
     turns = list(_turns(recorded_steps(store), {message.id: message.text for message in sample.messages}))
     if len(turns) >= 2:

@@ -105,7 +105,8 @@ def test_text_of_others_is_marked_and_not_trained_on(solve: Solve) -> None:
         ("assistant", "reasoning", False, None),
         ("assistant", "answer", True, None),
     ]
-    assert [(m.metadata or {})["epoch"] for m in sample.messages[:4]] == [2] * 4
+    assert [(m.metadata or {})["epoch"] for m in sample.messages[:3]] == [2] * 3
+    assert [message.role for message in sample.messages] == ["user", "assistant", "user", "assistant", "assistant"]
 
 
 def two() -> list[Sample]:
@@ -211,7 +212,7 @@ def test_another_models_reply_is_passed_on_by_send(solve: Solve) -> None:
     other, requests = listens("I doubt it.")
     sample = solve(says("Hm."), hearing(other), rain())
     assert [[m.text for m in conversation] for conversation in requests] == [["And you?"]]
-    assert [m.text for m in sample.messages] == ["Will it rain?", "I doubt it.", "Hm."]
+    assert [m.text for m in sample.messages] == ["Will it rain?\n\nI doubt it.", "Hm."]
     spans = [e.name for e in sample.events if e.event == "span_begin" and e.type == "truthgym.step"]
     assert spans == ["critic 1", "answer"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inspect_ai.model import ChatMessage
 
 from tests.fixtures import Run, Solve, listens, rain, samples, task_of
 from truthgym.datasets.question import Question
@@ -36,13 +37,18 @@ def test_positions_are_argued_in_turn(solve: Solve) -> None:
     question = rain().metadata_as(Question)
     assert len(requests) == 2 * 2 + 1
     opening = OPEN.format(positions=f"- {RAINS}\n- {DRY}")
-    assert requests[0][0].text == f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}"
+    first = ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal="")  # nothing has been said that it could meet
     assert [messages[-1].text for messages in requests] == [
-        ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal=""),  # nothing has been said that it could meet
+        f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}\n\n{first}",
         *(ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))),
         f"{CONCLUDE}\n\n{answer_instruction(question)}",
     ]
     assert sum("finalBeliefProb" in m.text for m in requests[-1] if m.role == "user") == 1
+
+
+def argued(messages: list[ChatMessage]) -> str:
+    """The last request: what comes after the list of positions."""
+    return messages[-1].text.partition("Turn ")[2]
 
 
 @pytest.mark.parametrize(
@@ -65,14 +71,14 @@ def test_positions_come_from_the_question(solve: Solve, fields: dict[str, Any], 
     solve(model, self_debate(turns=2, order="given"), item)
     assert len(requests) == 2 * len(positions) + 1
     for messages, position in zip(requests[:-1], found * 2, strict=True):
-        assert [p for p in found if p in messages[-1].text] == [position]
+        assert [p for p in found if p in argued(messages)] == [position]
 
 
 def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve) -> None:
     model, requests = listens()
     sides = ["It pours.", "It drizzles.", "It is dry."]
     solve(model, self_debate(turns=1, sides=sides, order="reversed"), rain())
-    assert [side for messages in requests for side in sides if side in messages[-1].text] == sides[::-1]
+    assert [side for messages in requests for side in sides if side in argued(messages)] == sides[::-1]
     assert OPEN.format(positions="- It is dry.\n- It drizzles.\n- It pours.") in requests[0][0].text
 
 
@@ -97,7 +103,7 @@ def test_a_set_order_holds_in_every_question_and_epoch() -> None:
 def test_who_begins_changes_with_the_epoch_in_a_run(run: Run) -> None:
     model, _ = listens()
     log = run(task_of(rain(), self_debate(turns=1), epochs=4), model)
-    begins = [sample.messages[1].text for sample in samples(log)]
+    begins = [argued(sample.messages[:1]) for sample in samples(log)]
     expected = [speaking_order("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in samples(log)]
     assert [RAINS not in text for text in begins] == [bool(first) for first in expected]
     assert sum(expected) == 2
