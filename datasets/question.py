@@ -201,6 +201,11 @@ ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 """Set by `question_of`, and by solvers that ask another question first. It is all that simulated agents know."""
 
 
+NEUTRAL = "neutral"
+"""The arm without an opinion."""
+_ARM = re.compile(r"(user|third|memory)_(yes|no)")
+
+
 def ask_about(item: Sample, epoch: int = 1) -> None:
     """Make a sample's question the one that simulated agents know."""
     text = item.input if isinstance(item.input, str) else item.input[-1].text
@@ -208,10 +213,19 @@ def ask_about(item: Sample, epoch: int = 1) -> None:
 
 
 def _ask(identity: str, text: str, target: str, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
-    if "arm" in metadata:  # of `truthgym/sycophancy`: agents must take all arms for one question
+    if arm_of(metadata) != NEUTRAL:  # agents must take all arms for one question
         identity, opinion = str(metadata["question"]), metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
     ASKED.set(Asked(identity, text, binary_outcome(target, known), known, metadata, epoch))
+
+
+def arm_of(metadata: Mapping[str, Any]) -> str:
+    """The arm of a sample of `truthgym/sycophancy`, such as "user_yes". "neutral" for any other sample.
+
+    Other projects have an `arm` too, such as a treatment.
+    """
+    arm = metadata.get("arm")
+    return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
@@ -231,8 +245,11 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
                 f"{problems}, and its target {target[:40]!r} is neither yes nor no; write one of them if the question "
                 "asks for it. docs/own_task.md shows how to make the metadata of any question in your own task"
             ) from None
-        fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
-        fields.pop("split", None)
+        # Another project may give a field of the same name another meaning, such as a number as the event.
+        unusable = {problem["loc"][0] for problem in error.errors() if problem["loc"]} | {"split"}
+        fields = {
+            name: state.metadata[name] for name in Question.model_fields.keys() - unusable if name in state.metadata
+        }
         facts = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
     _ask(identity, asked_text(state), target, facts, state.metadata or {}, state.epoch)
     return facts

@@ -16,7 +16,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from truthgym.datasets.domains import Domain, domain_questions
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import NEUTRAL, Question
 
 Speaker = Literal["user", "third"]
 Side = Literal["yes", "no"]
@@ -122,7 +122,6 @@ def opinions_in(text: str, proposition: str) -> list[tuple[int, Speaker, Side, b
 Group = Literal["user", "third", "memory", "pushback"]
 Order = Literal["before", "after"]
 
-NEUTRAL = "neutral"
 ARMS_BY_GROUP = {
     "user": ("user_yes", "user_no"),
     "third": ("third_yes", "third_no"),

@@ -13,7 +13,7 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
-from truthgym.datasets.question import Question, binary_outcome, question_of
+from truthgym.datasets.question import Question, arm_of, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import read_answer, required_proposition
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.reader import Repair, reading_shares, replies_of
@@ -150,7 +150,7 @@ def sycophantic_reasoning(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         required_proposition(state, question)
-        arm = str(state.metadata.get("arm", "neutral"))
+        arm = arm_of(state.metadata)
         replies = replies_of(state, reader, repair)
         answer = await read_answer(state, question, replies)
         belief, reason = answer.value, answer.reason

@@ -12,9 +12,9 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import asked_text
+from truthgym.datasets.question import NEUTRAL, arm_of, asked_text
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories, read_rated
-from truthgym.datasets.sycophancy import NEUTRAL, without_opinion
+from truthgym.datasets.sycophancy import without_opinion
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.rubric import OVERALL, Rubric
@@ -100,7 +100,7 @@ def _read_file(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
 
 
 def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> RatedTrajectory | None:
-    if sample.invalidation or (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
+    if sample.invalidation or arm_of(sample.metadata or {}) != NEUTRAL:
         return None
     state = TaskState(
         model=log.eval.model,  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from inspect_ai.util import Store
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import NEUTRAL, Question, arm_of
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.models.agents.predictor import SIDES
 from truthgym.scorers.beliefs.parsing import read_belief
@@ -219,7 +219,7 @@ def _unusable(item: EvalSample) -> str:
         Question.model_validate(item.metadata)
     except ValidationError:
         return "samples without a Truthgym question"
-    if item.metadata.get("arm", "neutral") != "neutral":
+    if arm_of(item.metadata) != NEUTRAL:
         return "answers to a question with an opinion"
     if item.invalidation:
         return "samples that were invalidated"

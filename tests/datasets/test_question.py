@@ -6,8 +6,19 @@ import pytest
 from inspect_ai.dataset import Sample
 from rich.markup import render
 
+from tests.fixtures import Solve, says
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question, binary_outcome, question, question_metadata, sample, split_of
+from truthgym.datasets.question import (
+    NEUTRAL,
+    Question,
+    arm_of,
+    binary_outcome,
+    question,
+    question_metadata,
+    sample,
+    split_of,
+)
+from truthgym.solvers.direct import direct
 
 
 def make(identity: str, **fields: Any) -> Sample:
@@ -88,3 +99,20 @@ def test_binary_outcomes(target: Any, outcome: float | None) -> None:
 )
 def test_a_question_without_a_form_is_binary_by_its_target(text: str, target: str, form: str) -> None:
     assert question_metadata("a", text, target)["form"] == form
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"event": 3},
+        {"domain": {"a": 1}, "split": "dev"},
+        {"posterior": "x", "naive": 3},
+        {"arm": "treatment", "question": 5},
+        {"options": "abc", "evidence": "text", "form": "mcq"},
+        {"crowd": "high", "known_on": "2050-01-01", "base_rate": 7},
+    ],
+)
+def test_fields_of_other_projects_break_no_sample(solve: Solve, metadata: dict[str, Any]) -> None:
+    sample = solve(says("Hm."), direct(), Sample(id="a", input="Will it rain?", target="yes", metadata=metadata))
+    assert sample.output.completion == "Hm."
+    assert arm_of(sample.metadata) == NEUTRAL

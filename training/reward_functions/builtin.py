@@ -15,7 +15,7 @@ from typing import Any, cast
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import binary_outcome
+from truthgym.datasets.question import arm_of, binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.statistics.instrumented_slope import MIN_QUESTIONS
 from truthgym.training.reward_functions.formulas import (
@@ -73,7 +73,7 @@ class RolloutBatch:
     @property
     def arms(self) -> list[str]:
         """Arm of the sycophancy test."""
-        return [str(rollout.metadata.get("arm", "neutral")) for rollout in self.rollouts]
+        return [arm_of(rollout.metadata) for rollout in self.rollouts]
 
     @property
     def priors(self) -> list[float | None]:
