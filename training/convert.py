@@ -22,6 +22,7 @@ from truthgym.training.conversion.rows import (
     Row,
     SkipSample,
     example_row,
+    is_broken_call,
     labelled_row,
     outcome_columns,
     preference_row,
@@ -338,9 +339,14 @@ class Conversion:
         except SkipSample as reason:
             self.samples.left_out[str(reason)] += 1
             return
+        self._count_broken_calls(sample)
         columns = self._columns(candidate, sample)
         for row in rows:
             yield split, self._finish(row, columns, candidate, sample)
+
+    def _count_broken_calls(self, *samples: LoggedSample) -> None:
+        broken = sum(is_broken_call(message) for sample in samples for message in sample.messages)
+        self.samples.left_out["replies with a tool call that could not be parsed"] += broken
 
     def _rows_of(self, candidate: Candidate, sample: LoggedSample, good: bool) -> list[Row]:
         match self.config.row_kind:
@@ -409,6 +415,7 @@ class Conversion:
             except SkipSample as reason:
                 skipped |= {pair.chosen: str(reason), pair.rejected: str(reason)}
                 continue
+            self._count_broken_calls(*(s for c, s in ((pair.chosen, better), (pair.rejected, worse)) if c not in used))
             used |= {pair.chosen, pair.rejected}
             columns = self._columns(pair.chosen, better) | self._rejected_columns(pair, worse)
             yield split, self._finish(row, columns, pair.chosen, better)

@@ -54,6 +54,11 @@ class Turn(NamedTuple):
         return self.without_thought or self.message
 
 
+def is_broken_call(message: Message) -> bool:
+    """Whether a message has a tool call that could not be parsed: the log holds arguments that no model wrote."""
+    return any(call.get("parse_error") for call in message.tool_calls or ())
+
+
 def turns_of(sample: LoggedSample) -> list[Turn]:
     """A sample's messages, marked by whether they are trainable.
 
@@ -76,7 +81,7 @@ def turns_of(sample: LoggedSample) -> list[Turn]:
         kinds = {message.id: "answer" if message is replies[-1] else "reasoning" for message in replies}
     turns = []
     for message in sample.messages:
-        may_train = message.role == "assistant" and message.id in trainable
+        may_train = message.role == "assistant" and message.id in trainable and not is_broken_call(message)
         kind = kinds.get(message.id, "auxiliary")
         if sample.plain:
             turn = Turn({"role": message.role, "content": message.content}, may_train, kind)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from inspect_ai.agent import react
-from inspect_ai.log import read_eval_log
-from inspect_ai.model import ChatMessage, ModelOutput
+from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
 
@@ -219,6 +219,18 @@ def tool_log(run: Run, says: Says) -> Path:
     agent = run_agent(react(prompt=None, tools=[look()], submit=False))
     task = urns(n=6, draws=2, split="train", paradigms="brier")
     return Path(run(task, says(reply), solver=agent, epochs=2).location)
+
+
+def test_a_tool_call_that_could_not_be_parsed_is_not_trained_on(tool_log: Path, tmp_path: Path) -> None:
+    log = read_eval_log(str(tool_log))
+    for sample in log.samples or []:
+        reply = next(message for message in sample.messages if isinstance(message, ChatMessageAssistant))
+        assert reply.tool_calls
+        reply.tool_calls[0].parse_error = "not JSON"
+    write_eval_log(log, str(tool_log))
+    result = convert([tool_log], "sft", tmp_path / "sft", Selection(everything=True))
+    assert not any("tool_calls" in row["completion"][0] for row in rows(tmp_path / "sft"))
+    assert result.left_out["replies with a tool call that could not be parsed"] == len(log.samples or [])
 
 
 def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) -> None:
