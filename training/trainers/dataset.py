@@ -113,6 +113,14 @@ def load_data(
             f"The dataset {name} contains images, and `truthgym train` loads no image processor; use TRL's own "
             f"command: `trl {method} --dataset_name {name}`."
         )
+    rows = _as_conversations(rows, name)
+    if method == "kto" and rows.features["label"].dtype != "bool":
+        raise bad_input(
+            f"Row 0 of {name} has the label {rows[0]['label']!r}, and kto reads true (good) or false (bad); "
+            "write one of them in each row."
+        )
+    if method == "kto" and None in rows["label"]:
+        raise bad_input(f"Row {rows['label'].index(None)} of {name} has no label; remove it, or write true or false.")
     if method == "kto" and len(labels := set(rows["label"])) < 2:
         label = "good" if True in labels else "bad"
         raise bad_input(f"Every row of {name} is labelled {label}, and kto needs both; convert with another threshold.")
@@ -125,8 +133,10 @@ def load_data(
             raise bad_input(
                 f"Row {tie} of {name} has no winner: its chosen and rejected replies are the same; remove such pairs."
             )
+    if held_out := splits.get(validation):
+        held_out = _as_conversations(held_out, name)
     learned = _criteria(rows, name, criteria) if "scores" in columns else ()
-    held_out, unrated = splits.get(validation), 0
+    unrated = 0
     if learned:
 
         def is_rated(row: Mapping[str, Any]) -> bool:
@@ -149,6 +159,30 @@ def load_data(
         criteria=learned,
         unrated=unrated,
     )
+
+
+def _as_conversations(rows: "Dataset", name: str) -> "Dataset":
+    """Rows whose prompt is a text and whose replies are conversations, with a conversation as the prompt.
+
+    Public preference sets have this shape: each reply is a whole conversation, which begins with the prompt.
+    """
+    replies = [column for column in ("completion", "chosen", "rejected") if column in rows.column_names]
+    if "prompt" not in rows.column_names or not replies or not isinstance(rows[0]["prompt"], str):
+        return rows
+    if any(isinstance(rows[0][column], str) for column in replies):
+        return rows
+
+    def split(row: dict[str, Any], place: int) -> dict[str, Any]:
+        begins = [row[column][:-1] for column in replies]
+        if any(begin != begins[0] for begin in begins) or not all(row[column] for column in replies):
+            raise bad_input(
+                f"Row {place} of {name}: its replies are conversations that do not differ in their last message alone; "
+                "write the shared messages as the prompt, and the reply as the other column, or remove the row."
+            )
+        prompt = begins[0] or [{"role": "user", "content": row["prompt"]}]
+        return {"prompt": prompt} | {column: row[column][-1:] for column in replies}
+
+    return rows.map(split, with_indices=True, remove_columns=["prompt"])
 
 
 def _is_number(value: object) -> bool:
@@ -223,6 +257,29 @@ def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> 
                 f"The chat template drops the thought of the reply in row {place}, which would not be trained; convert "
                 f"with --reasoning drop, or {remedy}."
             )
+
+
+@contextmanager
+def template_errors(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> Iterator[None]:
+    """Turn a chat template's refusal into an error that names the first row that it does not render."""
+    from jinja2 import TemplateError
+
+    def refuses(row: Mapping[str, Any]) -> bool:
+        parts = [row[column] for column in ("prompt", "messages", "completion", "chosen") if row.get(column)]
+        try:
+            tokenizer.apply_chat_template([message for part in parts for message in part], tokenize=False)
+        except TemplateError:
+            return True
+        return False
+
+    try:
+        yield
+    except TemplateError as error:
+        place = next((f"row {place}" for place, row in enumerate(data.train) if refuses(row)), "a row")
+        raise bad_input(
+            f"The chat template refuses {place} of the dataset: {error}; remove such rows, or give the model's folder "
+            "another chat template as chat_template.jinja."
+        ) from error
 
 
 def empty_thoughts(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> bool:

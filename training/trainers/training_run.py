@@ -28,6 +28,7 @@ from truthgym.training.trainers.dataset import (
     load_data,
     longest_row,
     move_dataset,
+    template_errors,
 )
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
 from truthgym.training.trainers.options import (
@@ -156,7 +157,8 @@ class Run:
     def translate_errors(self) -> Iterator[None]:
         """Turn the errors of building a model or trainer into one BadInput."""
         try:
-            yield
+            with template_errors(self.data, self.tokenizer):
+                yield
         except (ValueError, ImportError, OSError, RuntimeError) as error:
             raise bad_input(f"truthgym train: the trainer cannot be built: {error}") from error
 
@@ -268,7 +270,8 @@ def prepare(method: str, raw: RawOptions) -> Run:
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
         tokenizer = base_tokenizer(base, parsed.model_revision, parsed.trust_remote_code, templated)
         if templated:
-            check_template(data, tokenizer)
+            with template_errors(data, tokenizer):
+                check_template(data, tokenizer)
         kind = "process_reward" if data.steps else "rubric_reward" if data.criteria else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
         shape = memory.shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))

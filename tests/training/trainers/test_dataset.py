@@ -10,7 +10,7 @@ from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.splits import split_of
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.dataset import load_data, longest_row
+from truthgym.training.trainers.dataset import load_data, longest_row, template_errors
 
 PROMPT = [{"role": "user", "content": "Is it red?"}]
 YES = [{"role": "assistant", "content": "yes"}]
@@ -56,6 +56,9 @@ PAIR = {"prompt": PROMPT, "chosen": YES, "rejected": YES}
         ("reward", [PAIR | {"rejected": PROMPT}, PAIR], "Row 1 of .* has no winner"),
         ("reward", [STEPS | {"labels": [True, True]}], "Every step of .* is labelled right"),
         ("sft", [], "cannot be loaded"),
+        ("kto", [GOOD | {"label": "good"}], "Row 0 of .* has the label 'good', and kto reads true"),
+        ("kto", [GOOD, GOOD | {"label": None}], "Row 1 of .* has no label"),
+        ("dpo", [{"prompt": "?", "chosen": PROMPT + YES, "rejected": YES + YES}], "Row 0 of .* do not differ"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(
@@ -63,6 +66,26 @@ def test_what_cannot_be_trained_on_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=problem):
         load_data(method, dataset(tmp_path / "data", *rows))
+
+
+def test_conversations_with_a_text_as_the_prompt(tmp_path: Path) -> None:
+    no = [{"role": "assistant", "content": "No."}]
+    whole = load_data("dpo", dataset(tmp_path / "a", {"prompt": "?", "chosen": PROMPT + YES, "rejected": PROMPT + no}))
+    assert whole.conversational
+    assert whole.train[0] == {"prompt": PROMPT, "chosen": YES, "rejected": no}
+    reply = load_data("sft", dataset(tmp_path / "b", {"prompt": "Is it?", "completion": YES}))
+    assert reply.train[0] == {"prompt": [{"role": "user", "content": "Is it?"}], "completion": YES}
+
+
+def test_a_row_that_the_chat_template_refuses_is_named(tiny_model: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    system = {"role": "system", "content": "Be brief."}
+    data = load_data("sft", dataset(tmp_path / "data", SFT, SFT | {"prompt": [system, *PROMPT]}))
+    with pytest.raises(BadInput, match="refuses row 1 .*: no system role"), template_errors(data, tokenizer):
+        tokenizer.apply_chat_template(data.train[1]["prompt"], tokenize=False)
 
 
 def test_a_dataset_or_split_that_is_not_there_is_refused(tmp_path: Path) -> None:
