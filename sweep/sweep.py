@@ -209,6 +209,8 @@ def only_sweep(folder: str | Path, place: str) -> Iterator[None]:
         lock = FileLock(f"{folder}.lock").acquire(timeout=0)
     except Timeout:
         raise BadInput(f"Another sweep runs in {place}; wait for it, or give the script another log_dir") from None
+    except (OSError, NotImplementedError) as error:  # NFS without locks, for example
+        raise BadInput(f"{folder}.lock cannot be locked ({error}); give a log_dir on a local disk") from None
     with lock:
         yield
 

@@ -41,6 +41,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise bad_input(f"{folder} is in use by another command; wait until it ends, or stop it first.") from None
+    except (OSError, NotImplementedError) as error:  # NFS without locks, for example
+        raise bad_input(f"{folder}: {lock.lock_file} cannot be locked ({error}); choose a local disk") from None
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """Hashes, folder locks, atomic writes and cards with front matter."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,18 @@ def test_what_a_hash_counts(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text("{}\n")
     digest = "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356"
     assert files.hash_dataset(tmp_path) == {"train.jsonl": digest}
+
+
+def test_a_disk_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def acquire(lock: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", acquire)
+    with (
+        pytest.raises(BadInput, match=r"\.model\.lock cannot be locked .*local disk"),
+        files.folder_lock(tmp_path / "model"),
+    ):
+        pass
 
 
 def test_a_folder_has_one_lock_and_a_file_is_replaced_whole(tmp_path: Path) -> None:
