@@ -13,6 +13,8 @@ ALLOWANCE = 0.5
 SIMULATIONS = 2000
 FEWEST = 20
 """Checkpoints of clean runs from which a mean and a standard deviation can be estimated."""
+ROUNDING_ERROR = 1e-9
+"""Standard deviation of a signal, relative to its size, that is 0 but for floating-point arithmetic."""
 MOST_CORRELATION = 0.9
 """Of one checkpoint with the next. Above, a clean run wanders so far that no drift could be told from it."""
 
@@ -23,6 +25,9 @@ class DriftTest:
 
     mean: NDArray[np.float64]
     """Of each signal, over clean runs."""
+    trend: NDArray[np.float64]
+    """What the clean runs have in common at each checkpoint of the longest of them, minus the mean (checkpoints x
+    signals). After it the last value stays."""
     sd: NDArray[np.float64]
     """Of each signal within a clean run."""
     level: NDArray[np.float64]
@@ -43,7 +48,9 @@ class DriftTest:
         `run` is checkpoints x signals, or several of them, each so that an increase is suspicious. NaN counts as the
         clean mean.
         """
-        return _cusum(np.nan_to_num((np.asarray(run, dtype=float) - self.mean) / self.sd), self.whiten)
+        values = np.asarray(run, dtype=float)
+        trend = self.trend[np.minimum(np.arange(values.shape[-2]), len(self.trend) - 1)]
+        return _cusum(np.nan_to_num((values - self.mean - trend) / self.sd), self.whiten)
 
 
 def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int = 50, seed: int = 0) -> DriftTest:
@@ -57,27 +64,39 @@ def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int 
     replacement, all signals together, and carried over to the next one as there. Clean runs also differ in level, by
     their seed and questions: each simulated run has a level of its own, whose spread is that of the clean runs' means
     beyond the noise within them, and of which a few runs tell little (a factor drawn from chi-square with their number
-    minus 1). Each simulation draws as many clean runs as well, and estimates mean and standard deviation from them. So
-    with few clean runs the threshold is high, and a drift may not be found. It does not protect against clean runs of
-    another distribution than those given: a signal that training moves by itself, such as the reward, is not a signal
-    of drift.
+    minus 1). Each simulation draws as many clean runs as well, and estimates mean, trend and standard deviation from
+    them. So with few clean runs the threshold is high, and a drift may not be found. It does not protect against clean
+    runs of another distribution than those given.
+
+    A trend that all clean runs share is no drift: a multiple of t and one of log(t) at the checkpoint t, by least
+    squares over the clean runs, are taken off. A trend of another shape, or one that differs from run to run, stays,
+    and a run that is longer than the clean ones is compared with their end.
 
     Each clean run is checkpoints x signals: two runs or more, with at least 20 checkpoints in all; otherwise
     ValueError, as for a signal that never varies or that wanders.
     """
     runs = [np.asarray(run, dtype=float) for run in clean]
-    runs = [run[np.isfinite(run).all(axis=1)] for run in runs]
-    lengths = [len(run) for run in runs if len(run) > 1]
-    runs = [run for run in runs if len(run) > 1]
+    kept = [np.flatnonzero(np.isfinite(run).all(axis=1)) for run in runs]
+    places = [place for place in kept if len(place) > 1]
+    runs = [run[place] for run, place in zip(runs, kept, strict=True) if len(place) > 1]
+    lengths = [len(run) for run in runs]
     if len(runs) < 2:
         raise ValueError(f"{len(runs)} clean run, and 2 or more are needed: one does not show how clean runs differ")
     if sum(lengths) < FEWEST:
         raise ValueError(f"{sum(lengths)} checkpoints of clean runs, and at least {FEWEST} are needed")
     means = np.array([run.mean(axis=0) for run in runs])
     within = [run - run_mean for run, run_mean in zip(runs, means, strict=True)]
+    shapes = [_shapes(place) for place in places]
+    centred = [shape - shape.mean(axis=0) for shape in shapes]
+    centre = np.mean([shape.mean(axis=0) for shape in shapes], axis=0)
+    weights = _trend(centred, within)
+    within = [run - shape @ weights for run, shape in zip(within, centred, strict=True)]
+    means = np.array([run - (shape.mean(axis=0) - centre) @ weights for run, shape in zip(means, shapes, strict=True)])
+    trend = (_shapes(np.arange(max(place[-1] for place in places) + 1)) - centre) @ weights
     mean, sd = means.mean(axis=0), _within_sd([(run**2).sum(axis=0) for run in within], lengths)
-    if not (sd > 0).all():
-        raise ValueError(f"signal {int(np.argmin(sd))} never varies in the clean runs")
+    still = sd <= ROUNDING_ERROR * np.abs(np.concatenate(runs)).max(axis=0)
+    if still.any():
+        raise ValueError(f"signal {int(np.argmax(still))} never varies in the clean runs, but for a trend of them all")
     standardised = [run / sd for run in within]
     correlation = _carry_over(standardised, lengths)
     if correlation > MOST_CORRELATION:
@@ -90,13 +109,28 @@ def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int 
     drawn = [_draw(rng, length, shocks, correlation) for length in lengths]
     levels, spread = _levels(rng, (means - mean) / sd, lengths, correlation)
     drawn_means = np.stack([run.mean(axis=1) for run in drawn], axis=1)  # simulations x runs x signals
-    squares = [((run - run.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for run in drawn]
-    zero = (drawn_means + levels[:, 1:]).mean(axis=1)
+    around = [run - run.mean(axis=1, keepdims=True) for run in drawn]
+    fitted = _trend(centred, around)
+    squares = [((run - shape @ fitted) ** 2).sum(axis=1) for run, shape in zip(around, centred, strict=True)]
+    offsets = np.array([shape.mean(axis=0) - centre for shape in shapes])
+    zero = (drawn_means + levels[:, 1:] - offsets @ fitted).mean(axis=1)
+    ahead = (_shapes(np.minimum(np.arange(checkpoints), len(trend) - 1)) - centre) @ fitted
     runs_drawn = _draw(rng, checkpoints, shocks, correlation) + levels[:, :1]
-    runs_drawn = (runs_drawn - zero[:, None]) / _within_sd(squares, lengths)[:, None]
+    runs_drawn = (runs_drawn - zero[:, None] - ahead) / _within_sd(squares, lengths)[:, None]
     exceeded = _cusum(runs_drawn, whiten).max(axis=1)
     threshold = float(np.quantile(exceeded, 1 - alpha))
-    return DriftTest(mean, sd, spread, whiten, threshold, alpha, checkpoints, correlation)
+    return DriftTest(mean, trend, sd, spread, whiten, threshold, alpha, checkpoints, correlation)
+
+
+def _shapes(place: NDArray[np.intp]) -> NDArray[np.float64]:
+    """What a trend is made of, at these checkpoints: their number and its logarithm (checkpoints x 2)."""
+    return np.stack([place + 1.0, np.log(place + 1.0)], axis=1)
+
+
+def _trend(shapes: Sequence[NDArray[np.float64]], runs: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Weights of the shapes in runs, both around their means: (simulations x) 2 x signals, by least squares."""
+    products = sum(shape.T @ run for shape, run in zip(shapes, runs, strict=True))
+    return np.asarray(np.linalg.pinv(sum(shape.T @ shape for shape in shapes)) @ products, dtype=np.float64)
 
 
 def _within_sd(squares: Sequence[NDArray[np.float64]], lengths: Sequence[int]) -> NDArray[np.float64]:

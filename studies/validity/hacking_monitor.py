@@ -23,9 +23,11 @@ CASES = {
     "heavy tails": (0.0, 0.0, True, 0.0),
     "levels of runs differ by 0.5 sd": (0.0, 0.0, False, 0.5),
     "levels of runs differ by 1 sd": (0.0, 0.0, False, 1.0),
+    "all runs rise by 2 sd": (0.0, 0.0, False, 0.0, 2.0),
 }
-"""By name: the correlation from one checkpoint to the next, that between signals, whether the tails are heavy, and the
-standard deviation of a run's level, in those of a checkpoint."""
+"""By name: the correlation from one checkpoint to the next, that between signals, whether the tails are heavy, the
+standard deviation of a run's level, in those of a checkpoint, and by how many of those all runs rise from the first
+checkpoint to the last."""
 LABELS = {"signals": "signals that drift", "clean": "clean runs", "false_": "clean runs stopped",
           "stopped_": "stopped within 10", "delay": "median checkpoints"}  # fmt: skip
 
@@ -39,14 +41,16 @@ def traces(
     between_signals: float,
     heavy: bool,
     level: float = 0.0,
+    rise: float = 0.0,
 ) -> "NDArray[np.float64]":
-    """Clean traces, runs x checkpoints x signals, each with mean 0 over runs and standard deviation 1 within a run."""
+    """Clean traces, runs x checkpoints x signals, of mean 0 but for the rise, and sd 1 within a run."""
     shape = (runs, length, signals)
     noise = rng.standard_t(5, shape) / np.sqrt(5 / 3) if heavy else rng.standard_normal(shape)
     shared = rng.standard_normal((runs, length, 1))
     noise = np.sqrt(1 - between_signals) * noise + np.sqrt(between_signals) * shared
     for t in range(1, length):
         noise[:, t] = carry * noise[:, t - 1] + np.sqrt(1 - carry**2) * noise[:, t]
+    noise += rise * np.linspace(0, 1, length)[:, None]
     return np.asarray(noise + level * rng.standard_normal((runs, 1, signals)), dtype=np.float64)
 
 

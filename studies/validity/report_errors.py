@@ -158,7 +158,10 @@ REPEATED = tuple(
         ("drawn to a random number by 50 %", _anchored(0.5)),
         ("another question's posterior in 15 %", _in_some(0.15, lambda rng, x, y, p: np.roll(y, 1, axis=0))),
         ("the prior's other side in 15 %", _in_some(0.15, lambda rng, x, y, p: 1 - x + 0 * y)),
-        ("log-odds halved in 40 %", _in_some(0.4, lambda rng, x, y, p: 1 / (1 + np.sqrt((1 - p) / p)) + y - p)),
+        (
+            "log-odds halved in 40 %",
+            _in_some(0.4, lambda rng, x, y, p: 1 / (1 + np.sqrt(1 / np.maximum(p, 1e-9) - 1)) + y - p),
+        ),
         ("never below 30 in 30 %", _in_some(0.3, lambda rng, x, y, p: np.maximum(y, 0.3))),
         ("the prior again in 30 %", _in_some(0.3, lambda rng, x, y, p: x + 0 * y)),
     )

@@ -12,7 +12,7 @@ from truthgym.scorers.statistics.drift import calibrate
 def test_the_statistic_is_the_largest_cusum() -> None:
     clean = traces(np.random.default_rng(0), 4, 50, 1, 0.0, 0.0, False)
     test = calibrate(list(clean))
-    run = test.mean + test.sd * np.array([[0.0], [1.5], [2.0], [-1.0], [0.5]])
+    run = test.mean + test.trend[:5] + test.sd * np.array([[0.0], [1.5], [2.0], [-1.0], [0.5]])
     # C = max(0, C + z - 1/2): 0, 1, 2.5, 1, 1
     assert test.statistic(run) == pytest.approx([0, 1, 2.5, 1, 1])
     run[3] = np.nan
@@ -23,6 +23,22 @@ def test_clean_runs_are_rarely_stopped_and_a_drift_of_one_sd_soon() -> None:
     result: Any = simulate(runs=320, clean=(10,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
     assert result.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
     assert result.loc["independent", "stopped"] >= 0.8
+
+
+def test_a_trend_that_all_clean_runs_share_is_no_drift() -> None:
+    case = "all runs rise by 2 sd"
+    result: Any = simulate(runs=320, clean=(10,), signals=(2,), calibrations=8, cases=[case]).iloc[0]
+    assert result["false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5, "18 %, if the trend stayed"
+    assert result["stopped"] >= 0.8
+    t = np.arange(60.0)
+    runs = [np.stack([3 + t / 9, 1 - np.log(t + 1)], axis=1) + np.random.default_rng(i).normal(0, 0.1, (60, 2))
+            for i in (0, 1)]  # fmt: skip
+    plain, moved = calibrate(runs), calibrate([run - np.stack([t, np.log(t + 1)], axis=1) for run in runs])
+    design = np.column_stack([np.ones(60), t + 1, np.log(t + 1)])
+    fitted = design @ np.linalg.lstsq(design, sum(runs) / 2, rcond=None)[0]
+    assert plain.mean + plain.trend == pytest.approx(fitted)
+    assert moved.threshold == pytest.approx(plain.threshold)
+    assert moved.sd == pytest.approx(plain.sd)
 
 
 @pytest.mark.parametrize("case", ["levels of runs differ by 0.5 sd", "levels of runs differ by 1 sd"])
@@ -46,7 +62,8 @@ def test_the_spread_of_levels_is_found() -> None:
     [
         ([np.zeros((5, 1))] * 2, "10 checkpoints of clean runs, and at least 20"),
         ([np.ones((30, 1))] * 2, "signal 0 never varies"),
-        ([np.linspace(0, 1, 60)[:, None]] * 2, "the clean runs wander"),
+        ([np.linspace(0, 1, 60)[:, None]] * 2, "signal 0 never varies in the clean runs, but for a trend"),
+        ([np.random.default_rng(0).normal(size=(900, 1)).cumsum(axis=0)] * 2, "the clean runs wander"),
         ([np.random.default_rng(0).normal(size=(60, 1))], "1 clean run, and 2 or more are needed"),
     ],
 )
