@@ -15,7 +15,7 @@ import pandas as pd
 
 from truthgym.analysis.tables.markdown import counted, intervals, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
-from truthgym.analysis.tables.setups import UNNAMED, with_setups
+from truthgym.analysis.tables.setups import UNNAMED, bare_name, with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.reader import LogReader
@@ -28,6 +28,7 @@ from truthgym.scorers.statistics.paired import (
     unequally_read,
     without_interval,
 )
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
     from truthgym.evallog.schema import LoggedScore
@@ -88,6 +89,7 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
         interval: too few answers could be read, or other shares of them, see `compare_means`). NaN if undefined.
         `attrs["first"]` names the first log and its model, and `attrs["notes"]` what does not compare: questions that
         differ behind one id, other task versions and arguments, and logs of the same model in the same setup.
+        `attrs["verdicts"]` has the verdict on each run alone, in words.
 
     Raises:
         BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
@@ -122,6 +124,7 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
         for row, each in zip(facts, comparisons, strict=True)
     ]
     frame = pd.DataFrame(rows)
+    frame.attrs["verdicts"] = [said for run in (first, *others) for said in _verdicts(run)]
     frame.attrs |= {"notes": notes, "first": f"{logs[0]}, of {first.model}", "at_once": max(tests.values(), default=0)}
     return frame
 
@@ -205,6 +208,16 @@ def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
     return frame.assign(verdict=verdict.where(frame["lower"].notna(), NOT_COMPARED))
 
 
+def _verdicts(run: Run) -> Iterator[str]:
+    """The verdict of each scorer on this run alone, in words, from its log."""
+    results = run.log.header.results
+    for score in results.estimates if results else ():
+        figures = {name: math.nan if figure.value is None else figure.value for name, figure in score.metrics.items()}
+        declaration = SCORER_BY_NAME.get(bare_name(score.scorer))
+        if declaration and (sentence := declaration.verdict_in_words(figures)):
+            yield f"{run.model} alone, {Path(run.log.path).name}: {sentence}"
+
+
 def report(frame: pd.DataFrame) -> str:
     """The comparison as a Markdown table, with notes below it."""
     runs = frame.drop_duplicates("log")
@@ -220,6 +233,7 @@ def report(frame: pd.DataFrame) -> str:
     notes += [
         f"{model}: no {', '.join(rows['what'])}: {note}." for (model, note), rows in without.groupby(["model", "note"])
     ]
+    notes += frame.attrs["verdicts"]
     runs_at_once = frame.attrs["at_once"]
     notes += [
         f"The {runs_at_once} intervals of a score hold at once, in 95 % of comparisons: one alone would be shorter."

@@ -209,6 +209,12 @@ class ScorerDeclaration:
         total = each * answers + once
         return total, total * self.tokens_per_call
 
+    def verdict_in_words(self, figures: Mapping[str, float]) -> str:
+        """The verdict of a run in one sentence, or why there is none; "" where its figures hold neither."""
+        reasons = {key.removeprefix(REASON): text for key, text in self.reasons.items()}
+        shown = tuple(figures)[:1]
+        return next(iter(verdict_sentences(self.name.capitalize(), figures, self.verdicts, reasons, shown)), "")
+
     @property
     def name(self) -> str:
         """The name in `-T paradigms=` and, behind `truthgym/`, in Inspect's registry."""

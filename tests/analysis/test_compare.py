@@ -56,6 +56,9 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
         metrics = metrics_of(log, 0) | metrics_of(log, 1)
         assert rows["martingale_score"][side] == pytest.approx(metrics["martingale_score"], abs=1e-12)
         assert rows["brier/brier_score"][side] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
+    alone = compare([first.location, second.location]).attrs["verdicts"]
+    assert [said.split(" alone")[0] for said in alone] == ["reference/bayesian", "reference/entrenched"]
+    assert all("Martingale verdict: " in said for said in alone)
 
 
 def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Path) -> None:
