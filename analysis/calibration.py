@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from truthgym.analysis.tables.answers import UNREAD, answers, by_question
-from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table
+from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table, with_interval
 from truthgym.analysis.tables.panels import BLUE, ORANGE, grid, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, omissions
@@ -54,9 +54,9 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
         - `setup`, `model`, `scorer`; `forecast`, the mean in the bin, and `frequency`, the share of "yes", in [0, 1];
           `lower` and `upper`, the consistency band: the central 95 % of the frequencies of a calibrated forecaster;
           `band`, whether the frequency is in it; `questions` in the bin.
-        - the same for all rows of a diagram: `n` questions, `epochs`, `share_read`; `slope` and `intercept` of the
-          logistic recalibration; `reliability` and `resolution`, corrected for bias; `ece` and `ece_null`. They are
-          computed as by the scorer `brier`.
+        - the same for all rows of a diagram: `n` questions, `epochs`, `share_read`; `slope` (with `slope_lower` and
+          `slope_upper`) and `intercept` of the logistic recalibration; `reliability` and `resolution`, corrected for
+          bias; `ece`, `ece_null` and `ece_null_upper`. They are computed as by the scorer `brier`.
 
         `frame.attrs["notes"]` names what has no diagram, and why.
 
@@ -126,6 +126,10 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     runs = frame.drop_duplicates(RUN).assign(
         outside=[f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)],
         share=lambda rows: [f"{100 * share:.0f} %" for share in rows["share_read"]],
+        slope=lambda rows: [
+            with_interval(*ends)
+            for ends in zip(*(rows[f"slope{end}"] for end in ("", "_lower", "_upper")), strict=True)
+        ],
     )
     columns = (*RUN, "n", "epochs", "share", "slope", "reliability", "resolution", "ece", "ece_null", "outside")
     diagrams = picture(figure, "Reliability diagrams", CAPTION.format(n=number_range(runs["n"])))
@@ -133,7 +137,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 
 LEGEND = (
-    "\n`slope`: 1 is calibrated, below 1 too extreme, above 1 not extreme enough. `reliability` (lower is better) and "
+    "\n`slope`: 1 is calibrated, below 1 too extreme, above 1 not extreme enough (95 % interval, none with fewer than "
+    "ten events that went against a forecast). `reliability` (lower is better) and "
     "`resolution` (higher is better) are parts of the Brier score, corrected for bias. ECE means something only beside "
     "its value for a calibrated forecaster of the same questions. One bin of twenty is outside its band by chance.\n"
 )
