@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -274,7 +274,7 @@ def test_invalidated_samples_count_nowhere_and_unfinished_runs_are_named(
     cancelled = log.model_copy(deep=True)
     cancelled.status, cancelled.eval.task_id, cancelled.eval.eval_id = "cancelled", "other", "other"
     write_eval_log(cancelled, str(tmp_path / "logs/cancelled.eval"))
-    kept = [score_of(sample, "brier").value["brier_score"] for sample in samples[10:]]  # type: ignore[index]
+    kept = [cast(dict[str, float], score_of(sample, "brier").value)["brier_score"] for sample in samples[10:]]
     frame = performance.load(path.parent)
     assert frame["score"].tolist() == [pytest.approx(np.mean(kept), abs=1e-4)]
     assert (frame["n"].iloc[0], frame["answers"].iloc[0]) == (30, 30)
