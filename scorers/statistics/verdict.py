@@ -140,13 +140,18 @@ class Reports:
         return self.slope(self.posterior - self.truth[:, None])
 
     @property
-    def inefficiency_given_exact(self) -> Slope:
-        """Inefficiency among questions with the same exact posterior: 0 for errors that arise in the report alone.
+    def given_exact(self) -> tuple[Floats, Floats, Floats]:
+        """Posterior error, prior and instrument, as residuals of a cubic in the exact posterior."""
+        errors = self.posterior - self.exact[:, None]
+        error, prior, instrument = (
+            _without_cubic(values, self.exact) for values in (errors, self.prior, self.instrument)
+        )
+        return error, prior, instrument
 
-        All three variables are residuals of a cubic in the exact posterior.
-        """
-        prior, instrument = (_without_cubic(values, self.exact) for values in (self.prior, self.instrument))
-        return self.slope(_without_cubic(self.posterior - self.exact[:, None], self.exact), prior, instrument)
+    @property
+    def inefficiency_given_exact(self) -> Slope:
+        """Inefficiency among questions with the same exact posterior: 0 for errors that arise in the report alone."""
+        return self.slope(*self.given_exact)
 
     @property
     def gain(self) -> Estimate:
@@ -231,8 +236,9 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
       with the median of the epochs in place of each;
     - keeps its sign, with an interval without 0, when the posteriors are recalibrated linearly: posteriors that are all
       too moderate or all too extreme are not taken for a fault of updating;
-    - keeps it, and half of its size, without the share `TRIMMED` of the reports that add most to it: an error that
-      repeats in all epochs of a minority of questions is not taken for a fault either;
+    - keeps it, and half of its size, without the share `TRIMMED` of the reports that add most to it (where exact
+      posteriors are known, or among questions with the same): an error that repeats in all epochs of a minority of
+      questions is not taken for a fault either;
     - is not what an error of the report makes. That error depends on what would be reported, and a fault on the prior
       too: where exact posteriors are known, the slope among questions with the same exact posterior is a fault. With
       outcomes alone a posterior with noise of its own looks over-correcting: see `NOISE_MARGIN`.
@@ -280,25 +286,39 @@ def _doubt(reports: Reports, sign: int) -> str | None:
     recalibrated = _recalibrated(reports).inefficiency
     if not all(_fault(other.inefficiency, sign) for other in _other_readings(reports)) or recalibrated.sign != sign:
         return "posterior_reports"
-    trimmed = _trimmed(reports, sign).inefficiency
-    if trimmed.sign != sign or sign * (trimmed.estimate - reports.inefficiency.estimate / 2) < 0:
-        return "minority"
+    minority = _carried(reports.inefficiency, _trimmed(reports, sign), sign)
     if np.isfinite(reports.exact[np.isfinite(reports.truth)]).all():
-        return None if _fault(reports.inefficiency_given_exact, sign) else "report_errors"
+        error, prior, instrument = reports.given_exact
+        whole = reports.inefficiency_given_exact
+        if not _fault(whole, sign):
+            return "minority" if minority else "report_errors"
+        kept = _without_most(sign * prior * error, instrument)
+        return "minority" if minority and _carried(whole, reports.slope(error, prior, kept), sign) else None
+    if minority:
+        return "minority"
     reach = _half_width(recalibrated, NOISE_LEVEL)
     return None if sign > 0 or recalibrated.estimate + reach < -NOISE_MARGIN else "report_errors"
 
 
-def _trimmed(reports: Reports, sign: int) -> Reports:
-    """Without the share `TRIMMED` of the reports that add most to a fault of this sign.
+def _trimmed(reports: Reports, sign: int) -> Slope:
+    """Inefficiency without the share `TRIMMED` of the reports that add most to a fault of this sign."""
+    expected = np.where(np.isfinite(reports.exact)[:, None], reports.exact[:, None], reports.prior)
+    added = sign * (reports.prior - np.nanmean(reports.prior)) * (reports.posterior - expected)
+    return replace(reports, instrument=_without_most(added, reports.instrument)).inefficiency
+
+
+def _without_most(added: Floats, instrument: Floats) -> Floats:
+    """The instrument without the share `TRIMMED` of the reports that add most.
 
     What an epoch reports decides whether its prior is an instrument for the other epochs, whose errors it does not
     know: for a Bayesian the slope stays 0.
     """
-    expected = np.where(np.isfinite(reports.exact)[:, None], reports.exact[:, None], reports.prior)
-    added = sign * (reports.prior - np.nanmean(reports.prior)) * (reports.posterior - expected)
-    most = np.nanquantile(added, 1 - TRIMMED)
-    return replace(reports, instrument=np.where(added < most, reports.instrument, np.nan))
+    return np.where(added < np.nanquantile(added, 1 - TRIMMED), instrument, np.nan)
+
+
+def _carried(whole: Slope, trimmed: Slope, sign: int) -> bool:
+    """Whether a minority carries a fault: without it, less than half of the slope is left, or none beyond doubt."""
+    return trimmed.sign != sign or sign * (trimmed.estimate - whole.estimate / 2) < 0
 
 
 def _without_cubic(values: Floats, level: Floats) -> Floats:
