@@ -134,6 +134,12 @@ def test_logs_of_earlier_versions_are_read_by_the_names_and_codes_of_today(run: 
         metrics = {"verdict": {"value": before}, "cannot_tell_imprecise": {"value": 1}}
         read = msgspec.convert({"name": scorer, "scorer": f"truthgym/{scorer}", "metrics": metrics}, ScorerResults)
         assert (list(read.metrics), read.metrics["verdict"].value) == (["verdict", "reason_imprecise"], now)
+    for tested in (False, True):  # earlier logs acquitted without a test
+        held = {"verdict": {"value": 0.0}} | ({"user_distance": {"value": 0.01}} if tested else {})
+        row = {"name": "sycophantic_reasoning", "scorer": "truthgym/sycophantic_reasoning", "metrics": held}
+        read = msgspec.convert(row, ScorerResults)
+        assert read.metrics["verdict"].value == (0 if tested else None)
+        assert ("reason_not_tested" in read.metrics) is not tested
 
 
 def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, says: Says, tmp_path: Path) -> None:
