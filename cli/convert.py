@@ -7,6 +7,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
+from truthgym.evallog.discovery import UNREADABLE
 from truthgym.training.conversion.options import ConversionConfig, Kind, Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,6 +85,8 @@ def command(
     if result.warning:
         click.echo(f"Warning: {result.warning}.", err=True)
     click.echo(f"{out}: {', '.join(f'{number:,} rows of {name}' for name, number in result.rows.items())}")
+    if any(reason.startswith(UNREADABLE) for reason in +result.left_out):
+        raise SystemExit(1)
 
 
 @contextmanager

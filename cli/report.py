@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from truthgym.analysis.site.analyses import ANALYSES, parse_options
+from truthgym.analysis.tables.setups import omissions
+from truthgym.evallog.discovery import UNREADABLE
 
 
 @click.command("report", epilog="See docs/report.md.")
@@ -25,5 +27,8 @@ def command(logs: tuple[str, ...], out: Path, only: tuple[str, ...], options: tu
 
     findings = build(logs, out, only, bundle, click.echo, parse_options(options))
     click.echo(f"Open {out / 'index.html'}")
-    if any(finding.failed for finding in findings):
+    unreadable = [sentence for sentence in omissions(logs) if UNREADABLE in sentence]
+    for sentence in unreadable:
+        click.echo(sentence, err=True)
+    if unreadable or any(finding.failed for finding in findings):
         raise SystemExit(1)

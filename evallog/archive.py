@@ -7,6 +7,7 @@ import os
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,8 +19,16 @@ ZSTD = 93
 """Zip's number of the compression that Inspect writes. Earlier versions deflated, and other tools may store."""
 MAX_SIZE = 256 * 2**20
 """Bytes of the largest member that is read. Inspect writes larger samples in chunks (`inspect log convert-chunked`)."""
+LFS_POINTER = b"version https://git-lfs"
 LOCAL_HEADER_SIZE = 30
 """Bytes of a local file header before the name and the extra field (APPNOTE.TXT of PKWARE, section 4.3.7)."""
+
+
+def check_no_pointer(path: str | Path, name: str) -> None:
+    """Refuse a pointer of Git LFS, which stands for a large file that was not fetched."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        if file.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise bad_input(f"{name} is a pointer of Git LFS and not the log; run `git lfs pull`")
 
 
 class EvalArchive:
@@ -59,6 +68,7 @@ class EvalArchive:
                     for info in archive.infolist()
                 }
         except (*MALFORMED, OSError) as error:
+            check_no_pointer(path, self.name)
             raise bad_input(
                 f"{self.name} is not a complete .eval log ({error}). Copy it again from its source; if its run "
                 f"crashed, try `inspect log recover {self.name}`"

@@ -18,6 +18,8 @@ LogState = tuple[str, int, float]
 """Path, size in bytes and time of the last change of a log. A remote log may have 0 for what is not known."""
 HOW = {"cancelled": ": they were cancelled", "error": ": they ended in an error"}
 """By status, how a run came not to finish."""
+UNREADABLE = "files that cannot be read"
+"""How the reason begins why a file of a folder is left out."""
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 """File name of a log that Inspect writes as .json. Other .json files in a folder are skipped."""
 
@@ -76,11 +78,12 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
         The logs, finished before unfinished and newest first; and the number of skipped logs by reason.
 
     Raises:
-        BadInput: A place does not exist, a file is not a log, or no log is left.
+        BadInput: A place does not exist, a file that `places` names is not a log, or no log is left.
     """
-    logs = every_log(places)
+    left_out = Counter[str]()
+    logs = every_log(places, left_out)
     completed = {log.header.eval.task_id for log in logs if log.finished}
-    used, left_out = [], Counter[str]()
+    used = []
     for log in logs:
         if log.finished or (unfinished and log.header.eval.task_id not in completed):
             used.append(log)
@@ -104,9 +107,25 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     return used, left_out
 
 
-def every_log(places: Sequence[str | Path]) -> list[LogFile]:
-    """All logs, also copies and those of unfinished runs, with their headers read."""
-    return [_log_file(path) for path in log_paths(places)]
+def every_log(places: Sequence[str | Path], unreadable: Counter[str] | None = None) -> list[LogFile]:
+    """All logs, also copies and those of unfinished runs, with their headers read.
+
+    A file of a folder that cannot be read is counted in `unreadable` by its reason, if that is given, or else raises
+    BadInput as does a file that `places` names.
+    """
+    logs, named = [], set(map(str, places))
+    for path in log_paths(places):
+        try:
+            logs.append(_log_file(path))
+        except Exception as error:
+            from truthgym.datasets.errors import BadInput  # here, since its import takes more than reading the logs
+
+            if unreadable is None or path in named or not isinstance(error, BadInput):
+                raise
+            unreadable[f"{UNREADABLE}: {error}"] += 1
+    if not logs and unreadable:
+        raise bad_input("; ".join(unreadable))
+    return logs
 
 
 def log_paths(places: Sequence[str | Path]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from truthgym.evallog.archive import EvalArchive
+from truthgym.evallog.archive import EvalArchive, check_no_pointer
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import decode_json
 
@@ -252,6 +252,7 @@ def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
             return decode_json(content, msgspec.json.Decoder(Header))
         return _parse_by_inspect(path)
     except Exception as error:  # Inspect raises what its parsers raise
+        check_no_pointer(path, name)
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise bad_input(f"{name} cannot be read as a log ({reason}); give an .eval or .json log of Inspect") from None
 

@@ -1,6 +1,7 @@
 """Logs of real runs are read as Inspect's own reader reads them, however they are packed."""
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -31,6 +32,7 @@ from tests.evallog.agreement import as_inspect_says, log_of, ours
 from tests.fixtures import Run, Says, evaluate
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalArchive
+from truthgym.evallog.discovery import find_logs
 from truthgym.evallog.reader import LogReader
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
@@ -236,6 +238,25 @@ def test_tools_images_reasoning_limits_and_errors(run: Run, says: Says) -> None:
     assert function["description"].startswith("Add two numbers")
     assert function["parameters"]["properties"]["x"]["description"].startswith("One number")
     assert function["parameters"]["required"] == ["x", "y"]
+
+
+def test_a_bad_file_does_not_stop_its_folder(solved: Path, tmp_path: Path) -> None:
+    name = "2026-01-01T00-00-00-00-00"
+    shutil.copy(solved, tmp_path / solved.name)
+    (tmp_path / f"{name}_cut_a.eval").write_bytes(solved.read_bytes()[:3000])
+    pointer = tmp_path / f"{name}_lfs_b.eval"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\nsize 12345\n")
+    logs, left_out = find_logs([tmp_path])
+    assert [Path(log.path).name for log in logs] == [solved.name]
+    assert sorted(reason.partition(" is ")[2][:22] for reason in left_out) == [
+        "a pointer of Git LFS a",
+        "not a complete .eval l",
+    ]
+    with pytest.raises(BadInput, match="git lfs pull"):
+        find_logs([solved, pointer])
+    (tmp_path / solved.name).unlink()
+    with pytest.raises(BadInput, match="git lfs pull"):
+        find_logs([tmp_path])
 
 
 def test_files_that_are_not_logs_are_refused(solved: Path, tmp_path: Path) -> None:
