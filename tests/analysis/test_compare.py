@@ -102,17 +102,17 @@ def silent(log: EvalLog, path: Path, unread: int, repaired: int = 0) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("unread", "repaired", "shares"), [(8, 0, "100 %.* 80 %"), (1, 2, "100 %.* 92.5 %")])
+@pytest.mark.parametrize(("unread", "repaired", "shares"), [(16, 0, "100 %.* 80 %"), (1, 5, "100 %.* 92.5 %")])
 def test_silence_does_not_win(run: Run, tmp_path: Path, unread: int, repaired: int, shares: str) -> None:
-    first = run(urns(n=40, paradigms="brier"), agent("random"), epochs=1)
-    log = run(urns(n=40, paradigms="brier"), agent("bayesian"), epochs=1)
+    first = run(urns(n=80, paradigms="brier"), agent("random"), epochs=1)
+    log = run(urns(n=80, paradigms="brier"), agent("bayesian"), epochs=1)
     path = silent(log, tmp_path / "silent.eval", unread, repaired)
     row = by_score(first.location, path)["brier/brier_score"]
     assert math.isnan(row["lower"])
-    assert (row["n_before"], row["n_after"], row["n"], row["shared"]) == (40, 40 - unread, 40 - unread, 40)
+    assert (row["n_before"], row["n_after"], row["n"], row["shared"]) == (80, 80 - unread, 80 - unread, 80)
     assert re.search(shares, row["note"])
     imputed = by_score(first.location, path)["brier/brier_imputed"]
-    assert (imputed["n"], imputed["better"]) == (40, "lower")
+    assert (imputed["n"], imputed["better"]) == (80, "lower")
     assert imputed["after"] == pytest.approx(metrics_of(log)["brier_imputed"], abs=1e-4)
     assert imputed["upper"] < 0, "with its unread answers it is still better than chance"
     frame = regressions(first.location, path).set_index("score")

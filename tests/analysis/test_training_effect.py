@@ -68,7 +68,9 @@ def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
     assert "characters" not in other_rows.index  # the same in all answers
     worse = other_rows.loc["brier/brier_score"]
     assert (worse["split"], worse["better"], worse["lower"] > 0) == ("train", "lower", True)
-    _, without_control, of_train_split, exclusions, *_ = frame.attrs["notes"]
+    cut, equal, without_control, of_train_split, exclusions, *_ = frame.attrs["notes"]
+    assert equal.startswith("No interval: characters")
+    assert cut.startswith("No interval: cut off")
     assert without_control.startswith("Without a control")
     assert of_train_split.startswith("Questions of the train split")
     assert exclusions == "1 of 2 intervals exclude 0; without any effect, about 0.1 would."
