@@ -4,7 +4,7 @@ python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough
+from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough, share_read
 from truthgym.analysis.tables.markdown import (
     Caveat,
     chart_section,
@@ -33,7 +33,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import Best, span
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, cluster_codes
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges, simultaneous
-from truthgym.scorers.statistics.paired import FEW_EVENTS, mean, paired_difference
+from truthgym.scorers.statistics.paired import FEW_EVENTS, mean, paired_difference, unequally_read, without_interval
 
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
@@ -74,11 +74,11 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
         A row for each setup, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
         (model minus other), `lower`, `upper` (95 %, of this pair alone), `mde`, `p`, `p_adjusted`, `n` (shared
-        questions), `clusters`, `effective_clusters`, `stderr`, `reach` (the greatest possible difference), and
-        `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED` without an
-        interval. Models of which too few answers could be read have no row. Rows are sorted by
-        score and setup, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
-        `frame.attrs["notes"]` what cannot be concluded.
+        questions), `clusters`, `effective_clusters`, `stderr`, `reach` (the greatest possible difference), `uneven`
+        (why the answers that could be read allow no test), and `better`: the model that is better at 5 % after the
+        correction, "" for a tie, or `NOT_TESTED` without an interval. Models of which too few answers could be read
+        have no row. Rows are sorted by score and setup, and `model` has the better mean. `frame.attrs["ranks"]` holds
+        the rows of `leaderboard`, and `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
         BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
@@ -106,6 +106,7 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         if scores.empty:
             continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
+        read = {str(setup): _shares(part) for setup, part in scores.groupby("setup")} | {ACROSS: _shares(scores)}
         caveats += _caveats(name, scores, setups)
         in_all = set.intersection(*(set(means.columns) for means in setups.values()))
         if len(setups) > 1 and len(in_all) > 1:
@@ -114,7 +115,9 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
             caveats.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():
             bounds = span(bare_name(str(scores["scorer"].iloc[0])), str(scores["key"].iloc[0]), {})
-            rows += [{"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best, bounds)]
+            rows += [
+                {"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best, bounds, read[setup])
+            ]
     why = OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION
     caveats += [Caveat("Not compared", str(scorer), why) for scorer in sorted(set(frame["scorer"]) - compared_by)]
     why = f"{FEWEST_QUESTIONS} that both have a score of are needed"
@@ -135,7 +138,11 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
     caveats += [
-        Caveat("Not tested", f"{pair.model} and {pair.other} in {pair.setup}", FEW_EVENTS if pair.few else ALL_EQUAL)
+        Caveat(
+            "Not tested",
+            f"{pair.model} and {pair.other} in {pair.setup}",
+            pair.uneven or (FEW_EVENTS if pair.few else ALL_EQUAL),
+        )
         for pair in compared.assign(few=compared["stderr"].isna() & (compared["effective_clusters"] < MIN_CLUSTERS))[
             ~tested
         ].itertuples()
@@ -266,8 +273,21 @@ def _questions(answers: pd.DataFrame) -> pd.DataFrame:
     return means
 
 
-def _pairs(means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None = None) -> Iterator[dict[str, Any]]:
-    """Each pair of models on the questions of both; `bounds` is the range of the score, None if it has no ends."""
+def _shares(rows: pd.DataFrame) -> dict[str, float]:
+    """The share of its answers that could be read, by model."""
+    return {str(model): share_read(part) for model, part in rows.groupby("model")}
+
+
+def _pairs(
+    means: pd.DataFrame,
+    best: Best,
+    bounds: tuple[float, float] | None = None,
+    shares: Mapping[str, float] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Each pair of models on the questions of both, not tested where they read too little or unevenly.
+
+    `bounds` is the range of the score, None if it has no ends, and `shares` those of the answers that could be read.
+    """
     names = sorted(means.columns)
     values = means[names].to_numpy(dtype=float)
     events = np.array(cluster_codes(means.index.get_level_values(-2).tolist()))
@@ -281,12 +301,15 @@ def _pairs(means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None =
         one, two = values[both, model], values[both, other]
         difference = paired_difference(one, two, events[both].tolist(), (-reach, reach) if reach < math.inf else None)
         same = len(one) > 0 and bool(np.all(one == two))
+        uneven = unequally_read(shares[names[other]], shares[names[model]]) if shares else ""
+        if uneven:
+            same, difference = False, without_interval(difference)
         yield {
             **{"model": names[model], "other": names[other], "value": mean(one), "other_value": mean(two)},
             **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},
             **{"p": 1.0 if same else p_value(difference), "n": difference.n, "clusters": difference.clusters},
             **{"effective_clusters": difference.effective_clusters, "stderr": difference.stderr},
-            **{"mde": difference.mde, "reach": reach},
+            **{"mde": difference.mde, "reach": reach, "uneven": uneven},
         }
 
 

@@ -40,7 +40,7 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Pl
 
 @lru_cache(maxsize=3)
 def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
-    columns = (*SAMPLE, "scorer", "key", "value", "reason", *(FEATURES if features else ()))
+    columns = (*SAMPLE, "scorer", "key", "value", "reason", "asked", "repaired", *(FEATURES if features else ()))
     frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
         raise no_scores(evals, scorer)
@@ -118,7 +118,26 @@ def _tell_apart(frame: "pd.DataFrame", evals: Runs) -> list[str]:
         _rename(frame, np.array(same), frame["target"])
         verb = "ids stand" if len(clash) > 1 else "id stands"
         notes.append(f"{len(clash)} {verb} for questions with other targets, which count as different questions.")
-    return notes
+    return notes + (_reworded(frame) if "asked" in frame else [])
+
+
+def _reworded(frame: "pd.DataFrame") -> list[str]:
+    """The same where the text or the options of a question differ between the evals of a setup."""
+    import numpy as np
+
+    pairs = frame[["setup", "sample_id", "asked"]].drop_duplicates()
+    clash = pairs[pairs.duplicated(["setup", "sample_id"])]
+    if not len(clash):
+        return []
+    keys = set(clash[["setup", "sample_id"]].itertuples(index=False, name=None))
+    rows = [key in keys for key in zip(frame["setup"], frame["sample_id"], strict=True)]
+    _rename(frame, np.array(rows), frame["asked"])
+    ids = sorted({name for _, name in keys})
+    more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+    return [
+        f"The text or the options behind {', '.join(ids[:3])}{more} differ between evals of one setup: they count as "
+        "different questions, named with the digest of what was asked."
+    ]
 
 
 def _rename(frame: "pd.DataFrame", rows: "NDArray[np.bool_]", by: "pd.Series[str]") -> None:
@@ -159,8 +178,10 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
     samples: Iterable[tuple[str, Outcome]] = reader.samples() if features else reader.outcomes()
     for _, sample in samples:
         facts = sample_facts(sample)
-        more = _features(sample) if isinstance(sample, LoggedSample) else ()
+        features_of = _features(sample) if isinstance(sample, LoggedSample) else ()
+        asked = sample.asked
         for label, score in labelled(run, sample).items():
+            more = (asked, score.repaired, *features_of)
             if scorer and bare_name(label) != scorer:
                 continue
             values = score.value if isinstance(score.value, dict) else {bare_name(label): score.value}
@@ -204,7 +225,8 @@ def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tupl
             log, spec = run.log.header.eval.eval_id, run.log.header.eval.config
             plain, *_, target = sample_facts(sample)
             order = log if spec.sample_shuffle is True else str(spec.sample_shuffle or "")
-            ids = (plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})")
+            ids = [plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})"]
+            ids += [f"{name} ({sample.asked})" for name in ids]
             for key in [(log, name, sample.epoch) for name in ids if (log, name, sample.epoch) in keys]:
                 parts = (part for message in own_replies(sample) for part in message.parts)
                 yield key, "\n\n".join(part.text or part.reasoning or "" for part in parts)
@@ -260,10 +282,16 @@ def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
 
 def share_read(rows: "pd.DataFrame") -> float:
     """The share of answers that have a number without a repair."""
-    return float(rows["value"].notna().mean())
+    return float(_read(rows).mean())
+
+
+def _read(rows: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which answers have a number without a repair."""
+    read = rows["value"].notna()
+    return read & ~rows["repaired"].astype(bool) if "repaired" in rows else read
 
 
 def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
     """For each row of `answers`, whether enough answers of its group could be read to compare the group with others."""
-    share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")
+    share = _read(rows).groupby([rows[name] for name in by]).transform("mean")
     return share >= LEAST_SHARE_SCORED

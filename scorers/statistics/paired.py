@@ -256,8 +256,7 @@ def unequally_read(after: float, before: float, *others: float) -> str:
         return ""
     ends = (min(shares), max(shares)) if others else (before, after)
     first, second = (f"{100 * share:.3g} %" for share in ends)
-    read = f"{first} to {second} of the answers" if others else f"{first} of the answers before and {second} after"
-    return f"{read} could be read, and those left out may be harder"
+    return f"{first} {'to' if others else 'and'} {second} of their answers could be read, and the others may be harder"
 
 
 def share_of(answers: Iterable[Sequence[float]]) -> float:

@@ -4,10 +4,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import write_eval_log
 from inspect_ai.model import get_model
+from inspect_ai.scorer import match
 
 from tests.analysis.answer_tables import Values, rows_of
-from tests.fixtures import evaluate
+from tests.fixtures import Run, Says, evaluate
 from truthgym.analysis import agreement, attribution, leaderboard
 from truthgym.analysis.leaderboard import differences
 from truthgym.analysis.tables.models import ACROSS
@@ -111,6 +115,27 @@ def test_a_model_with_many_unread_answers_has_no_rank() -> None:
     del values["b", "direct"]
     with pytest.raises(BadInput, match="less than 90 % of the answers could be read"):
         differences(rows_of(values))
+
+
+def test_uneven_silence_is_not_tested() -> None:
+    values = {(name, "direct"): MEANS["first"] + noise(i, 60) for i, name in enumerate("ab")}
+    values["b", "direct"] -= 1
+    values["b", "direct"][:4] = np.nan  # 93 % are read, and 7 points fewer than of the other
+    frame = differences(rows_of(values))
+    assert frame["better"].tolist() == ["not tested"]
+    assert frame["lower"].isna().all()
+    assert "93.3 % and 100 % of their answers" in " ".join(frame.attrs["notes"])
+
+
+def test_reworded_questions_are_other_questions(run: Run, says: Says, tmp_path: Path) -> None:
+    for name, words in (("one", "Is {} odd?"), ("two", "Is the number {} odd?")):
+        samples = [Sample(id=i, input=words.format(i) if i < 5 else f"Is {i} odd?", target="A") for i in range(20)]
+        log = run(Task(dataset=samples, scorer=match(), name="numbers"), says("A"), epochs=1)
+        log.eval.model = name
+        write_eval_log(log, str(tmp_path / f"{name}.eval"))
+    frame = leaderboard.load([tmp_path / "one.eval", tmp_path / "two.eval"])
+    assert frame["n"].tolist() == [15]
+    assert any("behind 0, 1, 2 and 2 more differ" in note for note in frame.attrs["notes"])
 
 
 def test_the_user_leaves_models_out_and_names_others(folder: Path) -> None:
