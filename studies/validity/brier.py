@@ -294,7 +294,7 @@ def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame, mdes:
     names = ("above 1.5", "within", "bold")
     shown = events.assign(reliability=both(events, "reliability", 3), **{name: both(events, name) for name in names})
     for name in ("slope", "slope covers", "slope below 1"):
-        shown[name] = events[name].map("{:.2f}".format)
+        shown[name] = events[name].map(lambda share: "-" if np.isnan(share) else f"{share:.2f}")
     labels = {"above 1.5": "ece above 1.5 nulls", "within": "ece within `ece_null_upper`", "bold": "too bold: above it"}
     labels |= {"slope": "slope has an interval", "slope covers": "covers 1", "slope below 1": "too bold: below 1"}
     columns = ("questions of an event", "events", "above 1.5", "within", "reliability", "bold", "slope", "slope covers")
