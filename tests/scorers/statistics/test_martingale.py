@@ -25,6 +25,7 @@ from truthgym.scorers.statistics.martingale_score import (
     martingale_score,
     movement,
 )
+from truthgym.scorers.statistics.verdict import OPEN
 
 FIRST = list(MAIN_FIGURES["martingale"])
 N, EPOCHS = 40, 3
@@ -148,6 +149,7 @@ def test_the_figures_are_those_of_their_functions() -> None:
     assert result["brier_corrected"] != result["brier_posterior"]
     assert [name for name in result if name.startswith("reason_")] == ["reason_imprecise_posteriors"]
     assert "flag_noiseless" not in result
+    assert {name for shown in OPEN.values() for name in shown} <= set(result), "printed with their reason"
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 29, 31])

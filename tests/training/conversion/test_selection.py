@@ -1,14 +1,17 @@
 import math
 
+import msgspec
 import pytest
 
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.schema import Outcome
 from truthgym.training.conversion.options import Selection
 from truthgym.training.conversion.selection import (
     Candidate,
     better_half,
     choose,
     is_validation_event,
+    on_correct_side,
     pair_up,
     split_validation,
 )
@@ -115,3 +118,11 @@ def test_pairs_have_different_scores() -> None:
     mixed = [c._replace(model=f"m{i % 2}") for i, c in enumerate(same)]
     assert all(p.chosen.model != p.rejected.model for p in pair_up(mixed, "lowest", "model", "all", 0.0))
     assert all(p.chosen.model == p.rejected.model for p in pair_up(mixed, "lowest", "epoch", "all", 0.0))
+
+
+@pytest.mark.parametrize(("edited", "side"), [(0.9, True), (0.2, False), (None, None)])
+def test_a_belief_that_was_edited_in_the_log_decides_the_side(edited: float | None, side: bool | None) -> None:
+    score = {"value": {"belief": edited, "brier_score": 0.64}, "metadata": {"belief": 0.2, "outcome": 1}}
+    logged = msgspec.json.encode({"id": "q", "epoch": 1, "scores": {"brier": score}})
+    sample = msgspec.json.decode(logged, type=Outcome)
+    assert on_correct_side(sample) is side
