@@ -5,7 +5,6 @@ python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -141,7 +140,7 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         Caveat(
             "Not tested",
             f"{pair.model} and {pair.other} in {pair.setup}",
-            pair.uneven or (FEW_EVENTS if pair.few else ALL_EQUAL),
+            str(pair.uneven or (FEW_EVENTS if pair.few else ALL_EQUAL)),
         )
         for pair in compared.assign(few=compared["stderr"].isna() & (compared["effective_clusters"] < MIN_CLUSTERS))[
             ~tested
@@ -197,10 +196,11 @@ def with_simultaneous(frame: pd.DataFrame) -> pd.DataFrame:
     ends = frame[["lower", "upper"]].copy()
     for _, family in frame.groupby(["score", frame["setup"] == ACROSS]):
         tests = int(family["p"].notna().sum())
-        for pair in family[family["lower"].notna()].itertuples():
-            own = Estimate(pair.difference, pair.lower, pair.upper, pair.mde, pair.n, pair.stderr, pair.clusters)
-            wide = simultaneous(replace(own, effective_clusters=pair.effective_clusters), tests, pair.reach)
-            ends.loc[pair.Index] = wide.lower, wide.upper
+        fields = ["difference", "lower", "upper", "mde", "n", "stderr", "clusters", "effective_clusters"]
+        for place, pair in family[family["lower"].notna()].iterrows():
+            own = Estimate(*(pair[name] for name in fields))
+            wide = simultaneous(own, tests, pair["reach"])
+            ends.loc[place] = wide.lower, wide.upper
     return frame.assign(lower=ends["lower"], upper=ends["upper"])
 
 

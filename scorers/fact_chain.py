@@ -66,11 +66,11 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     error = _share_wrong(hops)
     early, late = (ratio_estimate(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops.cluster, hops.wrong, hops.tried)
-    first = ratio_estimate(*hops.first.T, hops.cluster, (0.0, 1.0))
-    totals = (
+    first = ratio_estimate(hops.first[:, 0], hops.first[:, 1], hops.cluster, (0.0, 1.0))
+    wrong, tried = (
         np.stack([every.sum(axis=1), hops.first[:, i]], axis=1) for i, every in enumerate((hops.wrong, hops.tried))
     )
-    differ = _change(hops.cluster, *totals).lower > 0
+    differ = _change(hops.cluster, wrong, tried).lower > 0
     figures = chain.main_metrics("chain", table.share_scored) | {
         "hop_error": error.estimate,
         "hop_error_lower": error.lower,
@@ -126,8 +126,10 @@ def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
         tried[name] = tried.get(name, 0) + np.array([early, right + failed - early], dtype=float)
         first[name] = first.get(name, 0) + np.array([failed * (right == 0), right + failed > 0], dtype=float)
         wrong[name] = wrong.get(name, 0) + failed * np.array([right < EARLY, right >= EARLY], dtype=float)
-    counts = [np.array(list(some.values()), dtype=float).reshape(len(cluster), 2) for some in (wrong, tried, first)]
-    return _Hops(*counts, list(cluster.values()), walks)
+    failures, attempts, firsts = (
+        np.array(list(some.values()), dtype=float).reshape(len(cluster), 2) for some in (wrong, tried, first)
+    )
+    return _Hops(failures, attempts, firsts, list(cluster.values()), walks)
 
 
 def _share_wrong(hops: _Hops) -> Estimate:

@@ -257,7 +257,7 @@ def _events(p: ArrayLike, y: ArrayLike, events: Sequence[Hashable] | None) -> ND
     if len(events) != len(forecast):
         raise ValueError(f"{len(events)} events for {len(forecast)} questions; give one for each")
     rows = np.nonzero(np.isfinite(forecast) & np.isfinite(outcome))[0]
-    return cluster_codes([events[row] for row in rows])
+    return cluster_codes([events[row] for row in rows.tolist()])
 
 
 def _noise(bin_of: NDArray[np.intp], error: NDArray[np.float64], event: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -143,9 +143,8 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | N
         return replace(UNKNOWN, estimate=rho, n=n)
     most = 1 - 12 / (n * (n**2 - 1))  # with one pair of neighbours out of order
     centre, almost = min(max(rho, -most), most), most - 1e-12
-    codes = cluster_codes(
-        np.flatnonzero(kept).tolist() if cluster is None else [cluster[i] for i in np.flatnonzero(kept)]
-    )
+    rows = np.flatnonzero(kept).tolist()
+    codes = cluster_codes(rows if cluster is None else [cluster[row] for row in rows])
     if (clusters := int(codes.max()) + 1) < n:
         if clusters < MIN_CLUSTERS_AGREEING:
             return replace(UNKNOWN, estimate=rho, n=n, clusters=clusters)

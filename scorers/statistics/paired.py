@@ -211,11 +211,14 @@ def compare_means(
     used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
     second, first = ([values[question][i] for question in used] for i in (0, 1))
     inside = bounds and all(bounds[0] - ROUNDED <= value <= bounds[1] + ROUNDED for value in (*first, *second))
-    reach, others = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None, None
+    reach = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None
+    others: tuple[list[float], list[float]] | None = None
     scorer, _, key = name.rpartition("/")
     if inside and key in OTHER and scorer.rsplit("/", 1)[-1] in FORECASTS:
-        sides = [[OTHER[key](np.array(run[question])) for question in used] for run in (after, before)]
-        others = tuple([mean(numbers.tolist()) for numbers in side] for side in sides)
+        second_other, first_other = (
+            [mean(OTHER[key](np.array(run[question])).tolist()) for question in used] for run in (after, before)
+        )
+        others = second_other, first_other
     difference = paired_difference(second, first, [cluster[q] for q in used], reach, others)
     if reason:
         difference = without_interval(difference)
@@ -321,17 +324,19 @@ def compare_recipes(
     arms_means = [arm[:, used].mean(axis=0) for arm in values]
     change, base = (a - b for a, b in zip(arms_means[::2], arms_means[1::2], strict=True)) if control else arms_means
     questions = mean_estimate(change - base, names.tolist())
-    sides = [float(side.mean()) if used.size else math.nan for side in (base, change)]
+    before_mean, after_mean = (float(side.mean()) if used.size else math.nan for side in (base, change))
     counts = [int(np.isfinite(arm).all(axis=0).sum()) for arm in values[:2]]
     trained = [arm[:, used] for arm in values[::2]]
     reason = ONE_SEED if min(map(len, trained)) < 2 else unequally_read(*shares) or _why_none(questions)
     if reason or not np.isfinite(questions.stderr):
-        return Comparison(*sides, without_interval(questions), reason, counts[1], counts[0])
+        return Comparison(before_mean, after_mean, without_interval(questions), reason, counts[1], counts[0])
     degrees = np.array([len(arm) - 1 for arm in trained])
     seeds = np.array([arm.mean(axis=1).var(ddof=1) / len(arm) for arm in trained])
     both = sum(_seeds_and_clusters(arm, names) for arm in trained)
     if questions.stderr == 0 and not seeds.any():
-        return Comparison(*sides, without_interval(questions), _all_equal(questions), counts[1], counts[0])
+        return Comparison(
+            before_mean, after_mean, without_interval(questions), _all_equal(questions), counts[1], counts[0]
+        )
     variance = max(seeds.sum() + questions.stderr**2 - both, seeds.sum(), questions.stderr**2)
     welch = seeds.sum() ** 2 / np.sum(seeds**2 / degrees) if seeds.any() else degrees.sum()
     nu = min(float(welch), questions.effective_clusters - 1)
@@ -340,7 +345,7 @@ def compare_recipes(
         clusters=questions.clusters,
         effective_clusters=nu + 1,
     )
-    return Comparison(*sides, difference, "", counts[1], counts[0])
+    return Comparison(before_mean, after_mean, difference, "", counts[1], counts[0])
 
 
 def _seeds(arm: Seeds[Question]) -> Sequence[Mapping[Question, Sequence[float]]]:
@@ -386,13 +391,14 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
     Both number the same clusters alike.
     """
     estimate = after.estimate - before.estimate
-    sizes = {"n_before": before.n, "n_after": after.n}
     degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)
     if not degrees + 1 >= MIN_CLUSTERS or not after.influence.size or not before.influence.size:
-        return Comparison(before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n), **sizes)
+        return Comparison(
+            before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n), "", before.n, after.n
+        )
     error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
     difference = replace(t_estimate(estimate, error, degrees, n), effective_clusters=degrees + 1)
-    return Comparison(before.estimate, after.estimate, difference, **sizes)
+    return Comparison(before.estimate, after.estimate, difference, "", before.n, after.n)
 
 
 def mean(numbers: Sequence[float]) -> float:

@@ -71,7 +71,8 @@ def reader_weights(
     b, p, e = (np.asarray(values, dtype=float) for values in (belief, prior, exact))
     readers = [e, *([] if naive is None else [np.asarray(naive, dtype=float)]), np.full_like(p, 0.5)]
     read = np.isfinite(b)
-    names = np.flatnonzero(read).tolist() if cluster is None else [cluster[i] for i in np.flatnonzero(read)]
+    rows = np.flatnonzero(read).tolist()
+    names = rows if cluster is None else [cluster[row] for row in rows]
     codes = cluster_codes(names)
     if np.unique(codes).size < FEWEST:
         return ReaderWeights()

@@ -73,7 +73,8 @@ def asked(draw: Forecasts, rng: np.random.Generator, n: int, size: int) -> tuple
     p, q = (np.repeat(each, size) for each in draw(rng, n // size))
     happened = np.repeat(rng.random(n // size), size) < q
     noisy = expit(logit(p.clip(CLIP, 1 - CLIP))[:, None] + rng.normal(0, 0.7, (n, 2)))
-    return np.column_stack([p, noisy]).round(2), happened * 1.0, (np.arange(n) // size).tolist()
+    outcome: Floats = happened.astype(np.float64)
+    return np.column_stack([p, noisy]).round(2), outcome, (np.arange(n) // size).tolist()
 
 
 def scored(p: Floats, y: Floats, events: list[int], base: float) -> dict[str, tuple[Estimate, Estimate]]:
@@ -117,7 +118,7 @@ def shaken(sd: float, shift: float = 0.0) -> Callable[[np.random.Generator, int]
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
         q = rng.beta(2, 2, n)
-        y = (rng.random(n) < q) * 1.0
+        y: Floats = (rng.random(n) < q).astype(np.float64)
         first, second = (expit(logit(q) + move + rng.normal(0, sd, n)) for move in (0.0, shift))
         return brier_score(first, y), brier_score(second, y), y
 
@@ -131,7 +132,7 @@ def stated(
 
     def pair(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
         p, q = draw(rng, n)
-        y = (rng.random(n) < q) * 1.0
+        y: Floats = (rng.random(n) < q).astype(np.float64)
         return RULES[rule](p, y), RULES[rule](np.clip(second(p), 0, 1), y), y
 
     return pair
@@ -200,7 +201,7 @@ def resolved(kind: str, rng: np.random.Generator, events: int, size: int) -> tup
     if kind == "half of them negated":
         turned = np.arange(size) % 2 == 1
         p, y = np.where(turned, 1 - p, p), y ^ turned
-    return p.ravel(), y.ravel() * 1.0
+    return p.ravel(), y.ravel().astype(np.float64)
 
 
 KINDS = ("independent", "one question in other words", "half of them negated", "thresholds of one number",
@@ -216,7 +217,8 @@ def measure_events(replications: int) -> pd.DataFrame:
     ]:
         runs = [dict(_calibration(kind, np.random.default_rng([events, k]), events, size)) for k in range(replications)]
         rows.append(
-            {"questions of an event": kind, "events": f"{events} of {size}"} | pd.DataFrame(runs).mean().to_dict()
+            {"questions of an event": kind, "events": f"{events} of {size}"}
+            | {str(name): value for name, value in pd.DataFrame(runs).mean().items()}
         )
     return pd.DataFrame(rows)
 

@@ -64,15 +64,15 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
     rng = np.random.default_rng(seed)
     rows = []
     for name, number, size in product(cases, signals, clean):
-        case = CASES[name]
+        carry, between_signals, heavy, *level = CASES[name]
         false, stopped, delays = [], [], []
         for repeat in range(calibrations):
-            null = traces(rng, size, CHECKPOINTS, number, *case)
+            null = traces(rng, size, CHECKPOINTS, number, carry, between_signals, bool(heavy), *level)
             test = calibrate(list(null), ALPHA, CHECKPOINTS, seed=repeat)
             each = runs // calibrations
-            drawn = traces(rng, each, CHECKPOINTS, number, *case)
+            drawn = traces(rng, each, CHECKPOINTS, number, carry, between_signals, bool(heavy), *level)
             false.append(float((test.statistic(drawn) > test.threshold).any(axis=1).mean()))
-            drawn = traces(rng, each, CHECKPOINTS, number, *case)
+            drawn = traces(rng, each, CHECKPOINTS, number, carry, between_signals, bool(heavy), *level)
             drawn[:, ONSET:] += 1
             alarm = test.statistic(drawn) > test.threshold
             first = np.where(alarm.any(axis=1), alarm.argmax(axis=1), np.inf)

@@ -118,7 +118,8 @@ def _aside(by: float, profile: np.ndarray, turned: bool = True) -> Steer:
     def steer(rng: np.random.Generator, way: np.ndarray) -> np.ndarray:
         direction = rng.normal(size=(len(way) if turned else 1, 1, way.shape[2]))
         direction /= np.linalg.norm(direction, axis=2, keepdims=True)
-        return by * np.linalg.norm(way[:, -1:], axis=2, keepdims=True) * profile[None, :, None] * direction
+        net: np.ndarray = np.linalg.norm(way[:, -1:], axis=2, keepdims=True)
+        return np.asarray(by * net * profile[None, :, None] * direction)
 
     return steer
 

@@ -58,7 +58,7 @@ def test_one_seed_cannot_tell_the_recipe(table: Tables) -> None:
 
 
 def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
-    other = {"setup": "forecasting, direct", "split": "train"}
+    other: dict[str, Any] = {"setup": "forecasting, direct", "split": "train"}
     table(run("base", 0, 0), *seeds("trained", 0, 1, characters=250, stop_reason="max_tokens"),
           run("base", 0, 2, **other), *seeds("trained", 0.3, 3, **other))  # fmt: skip
     frame = load("logs", after="trained-*")
@@ -125,5 +125,5 @@ def test_a_model_that_leaves_answers_out_has_no_interval(table: Tables) -> None:
     scores = frame[frame["of"] == "score"].set_index("comparison")
     assert scores["lower"].isna().to_dict() == {CHANGE: True, CONTROL: False, BEYOND: True}
     assert scores.loc[CHANGE, "difference"] == pytest.approx(-0.1, abs=0.05)
-    assert "85 % to 100 %" in scores.loc[CHANGE, "reason"]
+    assert "85 % to 100 %" in str(scores.loc[CHANGE, "reason"])
     assert any("brier/brier_score" in note and "85 %" in note for note in frame.attrs["notes"])

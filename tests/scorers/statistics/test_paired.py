@@ -118,7 +118,8 @@ def seeds_of(rng: np.random.Generator, seeds: int, spread: float, effect: float 
 
 def test_seeds_are_the_units_of_a_recipe() -> None:
     events = {q: q for q in range(60)}
-    alarms, found = [], []
+    alarms: list[bool] = []
+    found: list[bool] = []
     for k in range(100):
         rng = np.random.default_rng(k)
         start, control = seeds_of(rng, 1, 0), seeds_of(rng, 4, 0.1)

@@ -104,10 +104,10 @@ def test_questions_of_one_event_count_once() -> None:
     prior, exact = rng.uniform(0.1, 0.9, (2, 40))
     belief = 0.6 * exact + 0.4 * prior + rng.normal(0, 0.1, 40)
     alone = reader_weights(belief, prior, exact)
-    rows = [np.repeat(each, 4) for each in (belief, prior, exact)]
+    b, p, e = (np.repeat(each, 4) for each in (belief, prior, exact))
     events = np.repeat(np.arange(40), 4).tolist()
-    shared, unaware = reader_weights(*rows, cluster=events), reader_weights(*rows)
+    shared, unaware = reader_weights(b, p, e, cluster=events), reader_weights(b, p, e)
     assert shared.exact[0] == pytest.approx(alone.exact[0])
     assert np.diff(shared.exact[1:]) == pytest.approx(np.diff(alone.exact[1:]), rel=0.15)
     assert np.diff(unaware.exact[1:]) < 0.6 * np.diff(shared.exact[1:])
-    assert np.isnan(reader_weights(*(row[:36] for row in rows), cluster=events[:36]).exact).all(), "nine events"
+    assert np.isnan(reader_weights(b[:36], p[:36], e[:36], cluster=events[:36]).exact).all(), "nine events"
