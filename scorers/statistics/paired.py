@@ -324,19 +324,17 @@ def compare_recipes(
     arms_means = [arm[:, used].mean(axis=0) for arm in values]
     change, base = (a - b for a, b in zip(arms_means[::2], arms_means[1::2], strict=True)) if control else arms_means
     questions = mean_estimate(change - base, names.tolist())
-    before_mean, after_mean = (float(side.mean()) if used.size else math.nan for side in (base, change))
+    first, second = (float(side.mean()) if used.size else math.nan for side in (base, change))
     counts = [int(np.isfinite(arm).all(axis=0).sum()) for arm in values[:2]]
     trained = [arm[:, used] for arm in values[::2]]
     reason = ONE_SEED if min(map(len, trained)) < 2 else unequally_read(*shares) or _why_none(questions)
     if reason or not np.isfinite(questions.stderr):
-        return Comparison(before_mean, after_mean, without_interval(questions), reason, counts[1], counts[0])
+        return Comparison(first, second, without_interval(questions), reason, counts[1], counts[0])
     degrees = np.array([len(arm) - 1 for arm in trained])
     seeds = np.array([arm.mean(axis=1).var(ddof=1) / len(arm) for arm in trained])
     both = sum(_seeds_and_clusters(arm, names) for arm in trained)
     if questions.stderr == 0 and not seeds.any():
-        return Comparison(
-            before_mean, after_mean, without_interval(questions), _all_equal(questions), counts[1], counts[0]
-        )
+        return Comparison(first, second, without_interval(questions), _all_equal(questions), counts[1], counts[0])
     variance = max(seeds.sum() + questions.stderr**2 - both, seeds.sum(), questions.stderr**2)
     welch = seeds.sum() ** 2 / np.sum(seeds**2 / degrees) if seeds.any() else degrees.sum()
     nu = min(float(welch), questions.effective_clusters - 1)
@@ -345,7 +343,7 @@ def compare_recipes(
         clusters=questions.clusters,
         effective_clusters=nu + 1,
     )
-    return Comparison(before_mean, after_mean, difference, "", counts[1], counts[0])
+    return Comparison(first, second, difference, "", counts[1], counts[0])
 
 
 def _seeds(arm: Seeds[Question]) -> Sequence[Mapping[Question, Sequence[float]]]:
