@@ -61,7 +61,7 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
         (START, "No clear change from the start", None),
         (answers([0.5] * 60), "not clearly better than the best constant", "nearly the same to every question"),
         (answers([1 / 3] * 60), "No clear change from the start", "nearly the same to every question"),
-        (answers([p if number % 2 else math.nan for number, p in enumerate(KNOWS)]), "Better than the start",
+        (answers([p if number % 2 else math.nan for number, p in enumerate(KNOWS)]), "Too few answers could be parsed",
          "parse rate fell from 1.000 to 0.500"),
         (answers([math.nan] * 60), "Too few answers could be parsed", "no answer could be parsed"),
         (answers(KNOWS, nll=0.05), "Better than the start", "from 2.00 to 0.05 nats"),
