@@ -228,6 +228,10 @@ def arm_of(metadata: Mapping[str, Any]) -> str:
     return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
 
 
+COMMON_NAMES = {"domain", "event", "form", "options", "evidence", "posterior"}
+"""Fields of other projects too, with another meaning, such as a number as the event. Of another type, none is read."""
+
+
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """The question of a sample that a solver or scorer works on.
 
@@ -246,10 +250,9 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
                 "asks for it. docs/own_task.md shows how to make the metadata of any question in your own task"
             ) from None
         # Another project may give a field of the same name another meaning, such as a number as the event.
-        unusable = {problem["loc"][0] for problem in error.errors() if problem["loc"]} | {"split"}
-        fields = {
-            name: state.metadata[name] for name in Question.model_fields.keys() - unusable if name in state.metadata
-        }
+        unusable = {problem["loc"][0] for problem in error.errors() if problem["loc"]} & COMMON_NAMES
+        usable = (Question.model_fields.keys() & state.metadata.keys()) - unusable - {"split"}
+        fields = {name: state.metadata[name] for name in usable}
         facts = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
     _ask(identity, asked_text(state), target, facts, state.metadata or {}, state.epoch)
     return facts

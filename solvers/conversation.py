@@ -92,13 +92,15 @@ class Conversation:
         """
         self._check_open()
         last = self.state.messages[-1] if self.state.messages else None
-        step = input_step(message, speaker)
         if last and last.role == message.role == "user" and "epoch" in (last.metadata or {}):
             last.text = paragraphs(last.text, message.text)
-            step = step.model_copy(update={"message_id": last.id})
+            if self.steps[-1].speaker == speaker:
+                self.steps[-1].text = paragraphs(self.steps[-1].text, message.text)
+            else:  # each speaker has a step
+                self.steps.append(input_step(message, speaker).model_copy(update={"message_id": last.id}))
         else:
             self.state.messages.append(message)
-        self.steps.append(step)
+            self.steps.append(input_step(message, speaker))
 
     def _check_open(self) -> None:
         if self.ended is not None:

@@ -26,7 +26,7 @@ from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
 from truthgym.tasks.preferences import comparison_request
@@ -204,7 +204,7 @@ def _row(
 ) -> list[str]:
     gap = paired_difference(of_judge, of_gold, cluster)
     means = (f"{values.mean():.3f}" for values in (wrong, of_judge, of_gold))
-    return [f"{size:,}", *means, f"{gap.estimate:+.3f} [{gap.lower:+.3f}, {gap.upper:+.3f}]"]
+    return [f"{size:,}", *means, _signed(gap)]
 
 
 def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[str, Mask]:
@@ -247,6 +247,12 @@ def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[s
     return found
 
 
+def _signed(gain: Estimate) -> str:
+    """A gain with its interval, if it has one."""
+    interval = "" if np.isnan(gain.lower) else f" [{gain.lower:+.3f}, {gain.upper:+.3f}]"
+    return f"{gain.estimate:+.3f}{interval}"
+
+
 def study(
     seeds: Sequence[int], n: int, held_out: int, noises: Sequence[Noise] = tuple(NOISES)
 ) -> dict[Noise, dict[str, list[str]]]:
@@ -261,7 +267,7 @@ def study(
             gain = paired_difference(values["accuracy"], [figures[control]["accuracy"] for figures in by_seed])
             tables[noise][arm] = [
                 *(f"{mean_estimate(value).estimate:.3f}".replace("nan", "") for value in values.values()),
-                "" if arm == control else f"{gain.estimate:+.3f} [{gain.lower:+.3f}, {gain.upper:+.3f}]",
+                "" if arm == control else _signed(gain),
             ]
     return tables
 

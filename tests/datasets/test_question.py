@@ -109,7 +109,6 @@ def test_a_question_without_a_form_is_binary_by_its_target(text: str, target: st
         {"posterior": "x", "naive": 3},
         {"arm": "treatment", "question": 5},
         {"options": "abc", "evidence": "text", "form": "mcq"},
-        {"crowd": "high", "known_on": "2050-01-01", "base_rate": 7},
     ],
 )
 def test_fields_of_other_projects_break_no_sample(solve: Solve, metadata: dict[str, Any]) -> None:

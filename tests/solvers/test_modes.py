@@ -44,7 +44,7 @@ MODES = {
     "direct": Mode(direct, "u A", 1, ""),
     "chain of one": Mode(lambda: chain_of_thought(1), "u r u A", 2, "step 1, answer"),
     "chain of three": Mode(lambda: chain_of_thought(3), "u r u r u r u A", 4, "step 1, step 2, step 3, answer"),
-    "self_debate": Mode(lambda: self_debate(1), "u u r u r u A", 3, "turn 1, turn 2, answer"),
+    "self_debate": Mode(lambda: self_debate(1), "u r u r u A", 3, "turn 1, turn 2, answer"),
     "dialogue": Mode(lambda: dialogue(1), "u r o r u A", 3, "opening, interlocutor 1, turn 1, answer"),
     "interview": Mode(lambda: bootstrap_interview(1, "fixed_sequence"), "u a u A", 2, "interview 1, answer"),
     "critique_revise": Mode(critique_revise, "u A", 3, "draft, critique 1, revision 1"),

