@@ -92,7 +92,7 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
         `attrs["verdicts"]` has the verdict on each run alone, in words.
 
     Raises:
-        BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
+        BadInput: Fewer than two logs; a file that is not a log; logs that share no question, no scorer or no number.
     """
     if len(logs) < 2:
         raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
@@ -118,6 +118,11 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
                 row = {"log": str(path), "model": run.model, "score": score, "better": better}
                 facts.append(row | {"shared": len(shared), "note": note or comparison.reason})
                 comparisons.append(comparison)
+    if not facts:
+        raise BadInput(
+            f"The scorers that the logs share ({', '.join(scorers)}) give no number in both, so there is nothing to "
+            "compare; score the logs with one that does: inspect score LOG --scorer truthgym/graded"
+        )
     tests = Counter(row["score"] for row, each in zip(facts, comparisons, strict=True) if each.difference.mde > 0)
     rows = [
         row | replace(each, difference=simultaneous(each.difference, tests[row["score"]], each.reach)).row()

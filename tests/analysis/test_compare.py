@@ -11,11 +11,12 @@ from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, recompute_metrics, write_eval_log
 from inspect_ai.model import ChatMessageUser, Model, get_model
-from inspect_ai.scorer import match
+from inspect_ai.scorer import Score, Scorer, Target, match, scorer
+from inspect_ai.solver import TaskState, generate
 from scipy import stats
 
 from studies.validity.true_values import true_values
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, Says, rain, task_of
 from tests.fixtures import metrics as metrics_of
 from truthgym.analysis.compare import compare, regressions, report
 from truthgym.cli.compare import command
@@ -234,6 +235,19 @@ def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
     for pair, message in pairs:
         with pytest.raises(BadInput, match=message):
             compare(pair)
+
+
+def test_scores_that_are_texts_are_refused(run: Run, says: Says) -> None:
+    @scorer(metrics=[])
+    def kind() -> Scorer:
+        async def score(state: TaskState, target: Target) -> Score:
+            return Score(value="stereotype")
+
+        return score
+
+    logs = [run(task_of(rain(), generate(), kind()), says("Hm.")).location for _ in range(2)]
+    with pytest.raises(BadInput, match=r"share \(kind\) give no number in both"):
+        compare(logs)
 
 
 def test_beliefs_about_other_things_are_not_compared(run: Run) -> None:
