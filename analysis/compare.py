@@ -148,8 +148,8 @@ def _same_questions(first: Run, run: Run) -> tuple[list[str], list[str]]:
 
 def _differences(first: Run, run: Run, changed: Sequence[str]) -> Iterator[str]:
     """What of two runs differs besides the model."""
-    one, two = first.log.header.eval, run.log.header.eval
-    names = [each.task_registry_name or each.task for each in (one, two)]
+    base, own = first.log.header.eval, run.log.header.eval
+    names = [spec.task_registry_name or spec.task for spec in (base, own)]
     path, other = run.log.path, first.log.path
     if changed:
         yield (
@@ -158,20 +158,20 @@ def _differences(first: Run, run: Run, changed: Sequence[str]) -> Iterator[str]:
         )
     if names[0] != names[1]:
         yield f"NOTE: {path} is of the task {names[1]}, and {other} of {names[0]}."
-    elif one.comparable != two.comparable:
+    elif base.comparable != own.comparable:
         yield (
-            f"WARNING: {path} is of version {two.comparable.rpartition(' ')[2]} of {names[0]}, and {other} of version "
-            f"{one.comparable.rpartition(' ')[2]}. Their scores do not compare: CHANGELOG.md, under 'Task versions', "
+            f"WARNING: {path} is of version {own.comparable.rpartition(' ')[2]} of {names[0]}, and {other} of version "
+            f"{base.comparable.rpartition(' ')[2]}. Their scores do not compare: CHANGELOG.md, under 'Task versions', "
             "says why."
         )
-    elif one.task_version != two.task_version:
+    elif base.task_version != own.task_version:
         yield (
-            f"NOTE: {path} is of version {two.task_version} of {names[0]}, and {other} of version {one.task_version}: "
+            f"NOTE: {path} is of version {own.task_version} of {names[0]}, and {other} of version {base.task_version}: "
             "an argument has another name or meaning, and scores of the same questions compare."
         )
     arguments = {
-        name: [each.task_args.get(name, "its default") for each in (one, two)]
-        for name in sorted({*one.task_args, *two.task_args} - UNNAMED)
+        name: [spec.task_args.get(name, "its default") for spec in (base, own)]
+        for name in sorted({*base.task_args, *own.task_args} - UNNAMED)
     }
     differ = [f"{name} is {values[1]}, not {values[0]}" for name, values in arguments.items() if values[0] != values[1]]
     if names[0] == names[1] and differ:
@@ -179,7 +179,7 @@ def _differences(first: Run, run: Run, changed: Sequence[str]) -> Iterator[str]:
     if len({(each.model, each.setup) for each in with_setups([first.log, run.log])}) == 1:
         yield (
             f"NOTE: {path} is of the same model in the same setup as {other}: a difference is due to chance or "
-            "changed code. To compare models, give a log of another one."
+            "changed code. To compare models, give a log of another model."
         )
 
 
@@ -290,14 +290,14 @@ def _imputed(values: RunValues, run: Run, other: Run, scorer: str) -> dict[str, 
         for question in numbers
     }
     outcomes = {
-        question: 0.0 if own else next((o for one in details if (o := one.get("outcome")) is not None), math.nan)
+        question: 0.0 if own else next((o for detail in details if (o := detail.get("outcome")) is not None), math.nan)
         for question, details in facts.items()
     }
-    known = [outcome for outcome in outcomes.values() if not math.isnan(outcome)]
+    resolved = [outcome for outcome in outcomes.values() if not math.isnan(outcome)]
     if own:
         answers = [score.details for question in numbers for score in run.scores[scorer].get(question, [])]
-        known = [float(details.get("outcome") or 0) for details in answers]
-    share = sum(known) / len(known) if known else math.nan
+        resolved = [float(details.get("outcome") or 0) for details in answers]
+    share = sum(resolved) / len(resolved) if resolved else math.nan
     filled = {}
     for question, outcome in outcomes.items():
         rates = [rate for details in facts[question] if (rate := details.get("base_rate")) is not None]
@@ -329,7 +329,7 @@ def _beliefs(
         ]
         for pairs in recorded
     ]
-    shares = [sum(one) / len(one) if one else math.nan for one in read]
+    shares = [sum(answers) / len(answers) if answers else math.nan for answers in read]
     slopes = [table_score(table) for table in tables]
     reasons = [REASONS[slope.reason] for slope in slopes if slope.reason]
     compared, uneven = compare_slopes(*slopes), unequally_read(*shares)

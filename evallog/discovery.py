@@ -117,8 +117,8 @@ def every_log(places: Sequence[str | Path], unreadable: Counter[str] | None = No
     for path in log_paths(places):
         try:
             logs.append(_log_file(path))
-        except Exception as error:
-            from truthgym.datasets.errors import BadInput  # here, since its import takes more than reading the logs
+        except Exception as error:  # BadInput, which is not imported before it is raised
+            from truthgym.datasets.errors import BadInput  # its import takes more memory than reading the logs
 
             if unreadable is None or path in named or not isinstance(error, BadInput):
                 raise

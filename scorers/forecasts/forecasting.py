@@ -191,8 +191,8 @@ def copied_share(text: str, observation: str, context: str) -> float:
         return share
     stretch = len(of_it) + len(of_it) // 2
     for start in range(max(1, len(of_text) - stretch + 1)):
-        found = every.intersection(of_text[start : start + stretch])
-        share = max(share, min(len(found) / len(every), len(found & new) / len(new)))
+        shared = every.intersection(of_text[start : start + stretch])
+        share = max(share, min(len(shared) / len(every), len(shared & new) / len(new)))
     return share
 
 

@@ -346,19 +346,19 @@ def terms(reports: Reports) -> dict[str, Estimate]:
     # Few different priors have no such term: a line through two of them is exact, a parabola through three.
     defined = np.abs(scale) > ROUNDING_ERROR
     orthonormal = columns * np.where(defined, np.sign(scale) * np.sqrt(len(powers)), np.nan)
-    found = {}
+    estimates = {}
     truth = reports.truth[:, None]
     for what, change in (("update", reports.posterior - reports.prior), ("error", reports.posterior - truth)):
-        known = np.isfinite(change)
-        filled = np.where(known, change, 0)
-        others = known.sum(axis=1)[:, None] - known
+        read_change = np.isfinite(change)
+        filled = np.where(read_change, change, 0)
+        others = read_change.sum(axis=1)[:, None] - read_change
         mean = (filled.sum(axis=1)[:, None] - filled) / np.maximum(others, 1)
         for name, order in (("mean", 0), ("square", 2), ("cube", 3)):
             term = np.full(level.shape, np.nan)
             term[read] = orthonormal[:, order] if order else 1
             product = np.where(others > 0, term * mean, np.nan)
-            found[f"{what}_{name}"] = mean_estimate(row_mean(product), reports.cluster.tolist())
-    return found
+            estimates[f"{what}_{name}"] = mean_estimate(row_mean(product), reports.cluster.tolist())
+    return estimates
 
 
 def posterior_error(reports: Reports) -> Estimate:
