@@ -46,11 +46,10 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md
 	python -m studies.validity.agents docs/validity_agents.md --n 72
 
-results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
-	truthgym models smollm2 --out trained/smollm2
-	logs=$$(mktemp -d) && \
-	python examples/small_model.py $$logs hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96 --display none && \
-	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
+MODELS = hf/smollm2:135m=trained/smollm2 hf/Qwen/Qwen2.5-Coder-0.5B-Instruct
+results:  ## docs/results.md and its chart, from runs of two small models and simulated agents in logs/results (takes a while; run it again to resume)
+	[ -d trained/smollm2 ] || truthgym models smollm2 --out trained/smollm2
+	python -m studies.results docs/results.md logs/results $(MODELS)
 
 rewards:  ## the tables of docs/reward_methods.md, from the .csv files in studies/training, which reward_studies.py makes anew
 	python -m studies.training.reward_figures

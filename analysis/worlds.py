@@ -19,7 +19,9 @@ from truthgym.scorers.statistics.reader_weights import reader_weights
 from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
 
 if TYPE_CHECKING:
+    from inspect_ai import Task
     from inspect_ai.log import EvalLog
+    from inspect_ai.model import Model
 
 WORLDS = (urns, testimony, disclosure, interventions, almanac, cruxes)
 READERS = ("reference/bayesian", "reference/naive")
@@ -29,7 +31,7 @@ HEAD = ("world", "model", "n", "read", "Brier", "excess", "weight of exact", "we
 
 def ask(
     log_dir: str,
-    models: Sequence[str] = (),
+    models: "Sequence[str | Model]" = (),
     model_path: str = "",
     n: int = 200,
     seed: int = 0,
@@ -41,7 +43,7 @@ def ask(
 
     Args:
         log_dir: Folder for the logs.
-        models: Their names, as in `inspect eval --model`.
+        models: Their names, as in `inspect eval --model`, or Inspect's models.
         model_path: Folder of an hf/ model.
         n: Questions of each world.
         seed: Another one gives other questions.
@@ -52,24 +54,31 @@ def ask(
     Returns:
         Whether all of it has succeeded, and the headers of the logs in the order of the worlds.
     """
-    from inspect_ai import eval_set, task_with
-    from inspect_ai.model import GenerateConfig, get_model
+    from inspect_ai import eval_set
+    from inspect_ai.model import get_model
 
     place: dict[str, Any] = {"model_path": model_path} if model_path else {}
     named = [get_model(name, **place) for name in models]
-    config = GenerateConfig(max_tokens=1) if read == "token" else GenerateConfig()
-    tasks = [task_with(world(n=n, seed=seed, paradigms={"brier": {"read": read}}), config=config) for world in WORLDS]
-    readers = [task_with(world(n=n, seed=seed, paradigms="brier")) for world in WORLDS]
+    readers = [world(n=n, seed=seed, paradigms="brier") for world in WORLDS]
     done, logs = eval_set(
         readers, f"{log_dir}/readers", model=list(READERS), epochs=1, retry_attempts=1, display=display
     )
     if named and done:
         done, others = eval_set(
-            tasks, f"{log_dir}/models", model=named, epochs=epochs, retry_attempts=1, display=display
+            tasks_of(n, seed, read), f"{log_dir}/models", model=named, epochs=epochs, retry_attempts=1, display=display
         )
         logs += others
     order = [world.__name__ for world in WORLDS]
     return done, sorted(logs, key=lambda log: order.index(log.eval.task.removeprefix("truthgym/")))
+
+
+def tasks_of(n: int, seed: int = 0, read: str = "stated") -> "list[Task]":
+    """The six worlds with the scorer `brier`. A belief by token probability needs one token of a reply."""
+    from inspect_ai import task_with
+    from inspect_ai.model import GenerateConfig
+
+    config = GenerateConfig(max_tokens=1) if read == "token" else GenerateConfig()
+    return [task_with(world(n=n, seed=seed, paradigms={"brier": {"read": read}}), config=config) for world in WORLDS]
 
 
 def table(logs: "Iterable[EvalLog]") -> str:

@@ -6,11 +6,6 @@
 Each set-up asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each set-up,
 the share of answers that could be scored and the first reason of those that could not.
 
-    python examples/small_model.py logs/both hf/smollm2:135m --model-path trained/smollm2 --compare --n 12
-    python -m truthgym.analysis.performance logs/both results.md
-
-With `--compare` it runs the set-ups of docs/results.md instead, beside simulated agents on the same questions.
-
 A judge and an interlocutor are the model itself: how it fills these roles is part of the question. The examples for
 few_shot come from reference/bayesian, in LOG_DIR-examples.
 """
@@ -125,32 +120,6 @@ def set_ups(n: int, examples: str) -> Iterator[Task]:
         yield task_with(urns(n=n, paradigms=paradigm), metadata=metadata)
 
 
-RULERS: dict[str, dict[str, Any]] = {
-    "reference/bayesian": {"noise": 0.05},
-    "reference/entrenched": {"strength": 0.5, "noise": 0.05},
-    "reference/random": {},
-}
-"""Simulated agents whose truth is known, with their arguments."""
-
-
-def compared(n: int, max_tokens: int) -> Iterator[Task]:
-    """The set-ups of docs/results.md: answers in words, and beliefs by token probability, which cost few tokens."""
-    words, one = GenerateConfig(max_tokens=max_tokens), GenerateConfig(max_tokens=1)
-    for domain in (forecasting, research, urns):
-        yield task_with(domain(n=n, paradigms="brier"), epochs=1, config=words)
-    token = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
-    yield task_with(urns(n=n, paradigms={"martingale": token}), epochs=2, config=one)
-    yield task_with(urns(n=4 * n, paradigms={"brier": {"read": "token"}}), epochs=1, config=one)
-
-
-def compare(log_dir: str, model: Model, n: int, max_tokens: int, display: DisplayType | None) -> bool:
-    """Run or resume the set-ups of docs/results.md. Returns whether all of it has succeeded."""
-    models = [model, *(get_model(name, **arguments) for name, arguments in RULERS.items())]
-    tasks = list(compared(n, max_tokens))
-    done, _ = eval_set(tasks, log_dir, model=models, max_connections=16, retry_attempts=1, display=display)
-    return done
-
-
 def main(log_dir: str, model: Model, n: int, display: DisplayType | None) -> bool:
     """Run or resume the eval set. Returns whether all of it has succeeded."""
     examples = urns(n=20, split="train", paradigms="brier")
@@ -197,12 +166,9 @@ if __name__ == "__main__":
     parser.add_argument("--max-tokens", type=int, default=128, help="maximum tokens of a reply")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
-    parser.add_argument("--compare", action="store_true", help="the set-ups of docs/results.md")
     args = parser.parse_args()
     place = {"model_path": args.model_path} if args.model_path else {}
     # In the model's own settings, so that they also hold where it fills a role: the run's settings do not.
     settings = GenerateConfig(max_tokens=args.max_tokens, temperature=args.temperature)
     small = get_model(args.model, config=settings, **place)
-    if args.compare:
-        raise SystemExit(0 if compare(args.log_dir, small, args.n, args.max_tokens, args.display) else 1)
     raise SystemExit(0 if main(args.log_dir, small, args.n, args.display) else 1)

@@ -202,7 +202,8 @@ def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[s
 def _row(
     size: int, wrong: Margins, of_judge: Margins, of_gold: Margins, cluster: Sequence[str] | None = None
 ) -> list[str]:
-    gap = paired_difference(of_judge, of_gold, cluster)
+    # Of pairs, each value is 0 or 1. Of seeds it is a share, and no pair can end otherwise.
+    gap = paired_difference(of_judge, of_gold, cluster, (-1.0, 1.0) if cluster else None)
     means = (f"{values.mean():.3f}" for values in (wrong, of_judge, of_gold))
     return [f"{size:,}", *means, _signed(gap)]
 

@@ -1,0 +1,29 @@
+"""The study of real models writes every table of docs/results.md from the logs, here those of a simulated agent."""
+
+import shutil
+from pathlib import Path
+
+from inspect_ai import eval as inspect_eval
+from inspect_ai import task_with
+
+from studies import results
+from tests.conftest import ROOT
+from truthgym.analysis import worlds
+
+
+def test_the_page_says_what_each_model_follows_and_what_cannot_be_told(tmp_path: Path) -> None:
+    place = tmp_path / "logs/reference-naive/worlds"
+    tasks = [task_with(task, epochs=1) for task in worlds.tasks_of(30) if task.name in ("urns", "interventions")]
+    logs = inspect_eval(tasks, model="reference/naive", log_dir=str(place), display="none")
+    page = tmp_path / "results.md"
+    shutil.copy(ROOT / "docs/results.md", page)
+    results.page(page, tmp_path / "logs", ["reference/naive"], 30)
+    text = page.read_text(encoding="utf-8")
+    for log in logs:
+        assert "| " + " | ".join(worlds.row(log)) + " |" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("- **reference/naive**"))
+    assert "brier in interventions, direct: below 0.25" in line
+    assert "<!-- n -->30<!-- end -->" in text
+    assert (tmp_path / "results.svg").is_file()
+    results.page(page, tmp_path / "logs", ["reference/naive"], 30)
+    assert page.read_text(encoding="utf-8") == text, "a second run writes the same page"
