@@ -40,6 +40,8 @@ class Checked:
     ids: list[str]
     fields: dict[str, int]
     """How many rows have each field."""
+    notice: str | None
+    """What an eval says of the file: columns that it keeps as metadata."""
     questions: list[Question]
     outcomes: list[float]
     """1 for yes, 0 for no, NaN if unknown."""
@@ -72,7 +74,8 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
     one_of("domain", domain, list(loaders))
     if not str(file).endswith(FILE_SUFFIXES):
         raise BadInput(f"{file} cannot be read; give a .jsonl, .csv or .parquet file with one question a row")
-    samples = list(loaders[domain](source=str(file)))
+    loaded = loaders[domain](source=str(file))
+    samples = list(loaded)
     fields = Counter(name for _, row in read_rows(Path(file)) for name, value in row.items() if value is not None)
     ids, parsed = [str(sample.id) for sample in samples], [sample.metadata_as(Question) for sample in samples]
     asked = [s.input if isinstance(s.input, str) else "\n".join(m.text for m in s.input) for s in samples]
@@ -86,11 +89,12 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
         domain=domain,
         ids=ids,
         fields=dict(fields),
+        notice=loaded.notice,
         questions=parsed,
         outcomes=outcomes,
         base_rate=mean_estimate(outcomes, events, (0, 1)),
         crowd=mean_estimate(brier_score(crowd, outcomes), events, (0, 1)),
-        leaks=wording_leak(asked, outcomes, events, strata=[(s.metadata or {}).get("field") for s in samples]),
+        leaks=wording_leak(asked, outcomes, events, strata=[str((s.metadata or {}).get("field")) for s in samples]),
         doubles=[(ids[i], ids[j]) for i, j in doubles],
         alike=[(ids[i], ids[j]) for i, j in alike],
         mde={sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES},
@@ -179,7 +183,7 @@ def report(checked: Checked) -> str:
     width = max(map(len, lines))
     text = [f"{checked.file}: {n} questions, read as truthgym/{checked.domain}", ""]
     text += [f"{name:<{width}}  {value}" for name, value in lines.items()]
-    text += ["", *(f"Warning: {warning}." for warning in warnings(checked))]
+    text += ["", *[f"Note: {checked.notice}"] * bool(checked.notice), *(f"Warning: {warning}." for warning in warnings(checked))]
     return "\n".join(text).rstrip()
 
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from difflib import get_close_matches
+from functools import partial
 from inspect import Parameter, signature
 from itertools import chain
 from logging import getLogger
@@ -105,6 +107,9 @@ def bundled_file(domain: str) -> Path:
 
 MAX_PROBLEMS = 10
 """Most rows that one error lists."""
+NEAR = 0.85
+"""How alike the names of a column and of a field are, from 0 to 1, if one is a misspelling of the other."""
+OTHER_COLUMNS = "{source} has columns that {name} does not read; they are kept as metadata of the samples: {columns}."
 
 
 class DomainRow(BaseModel, extra="forbid"):
@@ -128,6 +133,34 @@ class DomainRow(BaseModel, extra="forbid"):
         shared = {name: value for name, value in self if name in kind.model_fields and value is not None}
         metadata = {"event": self.id, **shared, **fields}
         return sample(self.id, input, target, kind(split=split_of(metadata["event"]), **metadata), self.id)
+
+
+def names_of_fields(row: type[DomainRow]) -> dict[str, str]:
+    """From each name that a field may have in a row to the field's own name."""
+    names = {name: name for name, field in row.model_fields.items() if not field.validation_alias}
+    for own, field in row.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices):
+            names |= {str(alias): own for alias in field.validation_alias.choices}
+    return names
+
+
+def other_columns(row: Mapping[str, Any], kind: type[DomainRow]) -> list[str]:
+    """The columns of a user's row that its domain does not read. A misspelled field is not among them.
+
+    A name is a misspelling if it is near that of a field that the row lacks: `questions` beside `question` is not.
+    """
+    names = names_of_fields(kind)
+    has = {names[name] for name in row if name in names}
+    lacking = {"".join(filter(str.isalnum, name)): own for name, own in names.items() if own not in has}
+    required = [name for name, own in lacking.items() if kind.model_fields[own].is_required()]
+
+    def is_misspelled(name: str) -> bool:
+        if any(name.lower().startswith(f"{other}_") for other in names):  # such as event_type
+            return False
+        plain = "".join(filter(str.isalnum, name.lower()))
+        return bool(get_close_matches(plain, lacking, 1, NEAR) or get_close_matches(plain, required, 1))
+
+    return [name for name in row if name not in names and not is_misspelled(name)]
 
 
 def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)
@@ -196,6 +229,9 @@ class Domain:
         )  # fmt: skip
         questions.digest = digest
         questions.notice = " ".join(bundled.notice for bundled in parts if bundled.notice) or None
+        if samples.others:
+            columns = ", ".join(name if name == key else f"{name} (as {key})" for name, key in samples.others.items())
+            questions.notice = OTHER_COLUMNS.format(source=source, name=self.name, columns=columns)
         return questions
 
     def parse(self, where: str, row: dict[str, Any], csv: bool = False) -> Sample:
@@ -206,6 +242,26 @@ class Domain:
             raise bad_fields(where, error, list(self.row.model_fields)) from None
         except ValueError as error:  # raised by `to_sample`
             raise BadInput(f"{where}: {error}") from None
+
+    def parse_users(self, where: str, row: dict[str, Any], csv: bool, others: dict[str, str]) -> Sample:
+        """The sample of a row of the user's own file, with the columns that the domain does not read as metadata.
+
+        A column with the name of something else in the metadata is kept as `file_NAME`. `others` gets each column with
+        the name under which it is kept.
+        """
+        if "split" in row:
+            raise BadInput(
+                f"{where}: a hash of `event` decides the split, and not a column `split`; rename it, such as to "
+                "`my_split`, and give the questions that you hold out in a file of their own"
+            )
+        columns = other_columns(row, self.row)
+        item = self.parse(where, {name: value for name, value in row.items() if name not in columns}, csv)
+        metadata = dict(item.metadata or {})
+        for name in (column for column in columns if row[column] is not None):
+            key = f"file_{name}" if name in (item.metadata or {}) else name
+            others[name], metadata[key] = key, row[name]
+        item.metadata = metadata
+        return item
 
     def _parts(self, source: str, part: str | None) -> list[Part]:
         """The bundled questions that are asked for; none for a real source or a file."""
@@ -258,11 +314,13 @@ class _Samples:
         """How the places begin of rows that were selected by outcome."""
         self.place = ""
         """Of the row that was read last."""
+        self.others: dict[str, str] = {}
+        """The columns that the domain does not read, each with its name in the metadata."""
 
     def __iter__(self) -> Iterator[Sample]:
         problems: dict[str, list[str]] = {}
         numbers: dict[int, int] = {}  # by hash of the id: a million ids as text would fill the memory
-        is_csv = self.source.endswith(".csv")
+        is_csv, is_file = self.source.endswith(".csv"), self.source.endswith(FILE_SUFFIXES)
         for number, (place, row) in enumerate(self.rows, start=1):
             self.place = place
             try:
@@ -270,7 +328,8 @@ class _Samples:
                     first = numbers.setdefault(hash(str(row["id"])), number)
                     if first != number:
                         raise duplicate_id(place, row["id"], first, number)
-                item = self.domain.parse(place, row, is_csv)
+                parse = partial(self.domain.parse_users, others=self.others) if is_file else self.domain.parse
+                item = parse(place, row, is_csv)
             except BadInput as error:
                 problems.setdefault(str(error).removeprefix(f"{place}: "), []).append(place)
                 if sum(map(len, problems.values())) == MAX_PROBLEMS:
@@ -281,5 +340,5 @@ class _Samples:
             yield item
         if problems:
             raise BadInput("\n".join(f"{', '.join(places)}: {text}" for text, places in problems.items()))
-        if self.source.endswith(FILE_SUFFIXES) and not self.place:
+        if is_file and not self.place:
             raise BadInput(f"{self.domain.name}: {self.source} is empty; write one question a row")

@@ -12,6 +12,7 @@ from truthgym.analysis.check import check, report, similar, warnings
 from truthgym.cli.check import command
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
+from truthgym.datasets.questions import questions as own_questions
 
 RNG = np.random.default_rng(3)
 
@@ -93,6 +94,11 @@ def test_bundled_files_can_be_checked() -> None:
 def test_the_command_prints_or_refuses(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "mine.jsonl", *rows(30))
     result = CliRunner().invoke(command, [path])
+    assert "Note" not in result.output
+    other = write_rows(tmp_path / "other.jsonl", *rows(30, type="map", field=["a"]))
+    note = "other.jsonl has columns that questions does not read; they are kept as metadata of the samples: type, field."
+    assert note in CliRunner().invoke(command, [other]).output
+    assert str(own_questions(other).notice).endswith(note)
     assert (result.exit_code, result.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")
     bad = write_rows(tmp_path / "bad.jsonl", {"id": "a"}, {"id": "b", "question": "Why?", "outcome": 2})
     for arguments, parts in (

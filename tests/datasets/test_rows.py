@@ -1,9 +1,11 @@
 """Files of a user's own, in every domain: the fields that are needed, those that may be left out, and refusals."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.fixtures import write_rows
@@ -11,6 +13,7 @@ from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.question import Question
+from truthgym.datasets.questions import questions as own_questions
 from truthgym.datasets.research import ResearchQuestion, research
 from truthgym.datasets.sources.openreview_api import event_of
 
@@ -100,8 +103,10 @@ def test_fields_of_a_row_are_checked(domain: str, refused: Refused, tmp_path: Pa
         if isinstance(value, str) and name != "outcome":
             assert f"`{name}` must be text in quotes, got ' '" in refused(domain, **{name: " "})
             assert f"`{name}` must be text in quotes, got 7" in refused(domain, **{name: 7})
-    for name, value in {"event": "", "known_on": "soon", "split": "train", "idd": "x"}.items():
+    for name, value in {"event": "", "known_on": "soon"}.items():
         assert name in refused(domain, **{name: value})
+    assert "rename it, such as to `my_split`" in refused(domain, split="train")
+    assert "did you mean 'id'?" in refused(domain, id=None, idd="x")
     assert "did you mean 'known_on'?" in refused(domain, knwon_on="2024-05-01")
     with pytest.raises(BadInput, match=f"duplicate id '{ROWS[domain]['id']}', at questions 1 and 2"):
         DOMAINS[domain](write_rows(tmp_path / "mine.jsonl", ROWS[domain], ROWS[domain]))
@@ -121,7 +126,6 @@ def test_fields_of_a_row_are_checked(domain: str, refused: Refused, tmp_path: Pa
         ("openreview", {"reviews": ["It sorts well.", 6]}, ["`reviews.1` must be text in quotes, got 6"]),
         ("cmv_binary", {"exchange": []}, ["`exchange`: [] cannot be used", "at least 1"]),
         ("cmv_binary", {"synthetic": "perhaps"}, ["`synthetic`: 'perhaps' cannot be used"]),
-        ("cmv_freeform", {"outcome": "yes"}, ["no field 'outcome'"]),
         ("wildchat", {"turns": "many"}, ["`turns`: 'many' cannot be used"]),
     ],
 )
@@ -129,6 +133,39 @@ def test_a_bad_row_is_refused(refused: Refused, domain: str, change: dict[str, A
     message = refused(domain, **change)
     for part in parts:
         assert part in message
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@every_domain
+def test_other_columns_are_metadata(domain: str, suffix: str, tmp_path: Path) -> None:
+    more = {"type": "map", "domain": "traffic", "knowledge": "x", "event_type": "late", "questions": "9"}
+    path = tmp_path / f"mine.{suffix}"
+    if suffix == "jsonl":
+        write_rows(path, ROWS[domain] | more, ROWS[domain] | {"id": "b", "type": None})
+    else:
+        frame = pd.DataFrame([ROWS[domain] | more, ROWS[domain] | {"id": "b"}])
+        lists = {name: [json.dumps(cell) for cell in frame[name]] for name in frame if isinstance(frame[name][0], list)}
+        frame.assign(**lists).to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    questions = DOMAINS[domain](str(path))
+    first, second = (item.metadata or {} for item in questions)
+    assert {key: first[key] for key in ("type", "file_domain", "knowledge", "event_type", "questions")} == {
+        "type": "map", "file_domain": "traffic", "knowledge": "x", "event_type": "late", "questions": "9"}  # fmt: skip
+    assert (first["domain"], "type" in second) == (domain, False)
+    assert str(questions.notice).endswith("type, domain (as file_domain), knowledge, event_type, questions.")
+
+
+@pytest.mark.parametrize(
+    ("column", "near"),
+    [("evidnce", "evidence"), ("Known on", "known_on"), ("baserate", "base_rate"), ("open_on", "opened_on"),
+     ("uid", None), ("position", None), ("opened_by", None), ("crowd_size", None), ("option", None), ("Note", None)],
+)  # fmt: skip
+def test_a_misspelled_column_is_told_from_another(column: str, near: str | None, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "mine.jsonl", {"id": "a", "question": "Why?", "outcome": "yes", column: "x"})
+    if near is None:
+        assert (own_questions(path)[0].metadata or {})[column] == "x"
+    else:
+        with pytest.raises(BadInput, match=f"line 1: there is no field '{column}'; did you mean '{near}'"):
+            own_questions(path)
 
 
 def test_an_outcome_may_be_a_truth_value_or_a_number(tmp_path: Path) -> None:
