@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.domains import LOADERS
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.question import Question, binary_outcome
-from truthgym.datasets.questions import questions
 from truthgym.scorers.declaration import FEW_QUESTIONS
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.power import planned_mde
@@ -70,7 +69,7 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
     Raises:
         BadInput: The file or rows cannot be used, with all problems of up to ten rows; an unknown domain or suffix.
     """
-    loaders = {"questions": questions} | {name: d for name, d in DOMAINS.items() if isinstance(d, Domain)}
+    loaders = {name: loader for name, loader in LOADERS.items() if isinstance(loader, Domain)}
     one_of("domain", domain, list(loaders))
     if not str(file).endswith(FILE_SUFFIXES):
         raise BadInput(f"{file} cannot be read; give a .jsonl, .csv or .parquet file with one question a row")

@@ -39,7 +39,8 @@ def command(
     from truthgym.analysis.tables.cost_estimate import estimate, estimate_text
     from truthgym.datasets.errors import BadInput
     from truthgym.datasets.inspect_private import parse_cli_args, solver_from_spec
-    from truthgym.training.rollouts.questions import check_solver, create_task
+    from truthgym.datasets.loading.inspect_tasks import create_task
+    from truthgym.training.rollouts.questions import check_solver
 
     models = {"model": [model]}
     for option in roles:

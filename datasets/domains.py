@@ -19,10 +19,12 @@ from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
 from truthgym.datasets.interventions import interventions
-from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.loading.domain import file_of
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.openreview import openreview
 from truthgym.datasets.question import Question, may_be_shown_with
+from truthgym.datasets.questions import questions
 from truthgym.datasets.research import research
 from truthgym.datasets.testimony import testimony
 from truthgym.datasets.urns import urns
@@ -45,8 +47,11 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "cruxes": cruxes,
 }
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
+LOADERS = DOMAINS | {"questions": questions}
+"""All of them, and one's own questions, which are in a file."""
+OWN = ("FILE.jsonl", "FILE.csv", "FILE.parquet")
 Domain = str | Mapping[str, Mapping[str, Any] | None]
-"""A domain as a task takes it: a key of `DOMAINS`, or {key: {argument: value}}."""
+"""A domain as a task takes it: a key of `LOADERS`, one of `OWN`, or {one of these: {argument: value}}."""
 GENERATED = ("urns", "testimony", "disclosure", "interventions", "almanac", "cruxes")
 """Domains whose questions are generated, with the exact posterior after each piece of evidence."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]
@@ -58,44 +63,60 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
     """Draw questions of a domain to be asked together with another one.
 
     They come from the train split of the domain, of all its bundled parts, so that no question of the test split is
-    spent. They have neither the asked question's event nor its proposition, and none was asked later than it. Show
-    only their text and evidence.
+    spent; with one's own questions, from the file that the asked one is in. They have neither the asked question's
+    event nor its proposition, and none was asked later than it. Show only their text and evidence.
     """
-    check_questions(domain, n)
+    file = None if domain in DOMAINS else file_of(domain, asked.event)
+    check_questions(domain, n, file)
     pool = []
-    for item in _train_split(domain):
+    for item in _train_split(domain, file):
         facts = item.metadata_as(Question)
         if may_be_shown_with(asked, facts.event, facts.proposition, facts.opened_on):
             pool.append(item)
     return random.Random(repr((domain, *key))).sample(pool, min(n, len(pool)))
 
 
-def check_questions(domain: str, n: int) -> None:
-    """Check that a domain has enough questions to draw n from its train split."""
-    available = len(_train_split(domain))
+def check_questions(domain: str, n: int, file: str | None = None) -> None:
+    """Check that a domain, or a file of its rows, has enough questions to draw n from its train split."""
+    available = len(_train_split(domain, file))
     if available < n:
-        raise BadInput(f"{domain}: {n} other questions were requested, but its train split has {available}; use fewer")
+        raise BadInput(
+            f"{file or domain}: {n} other questions were requested, but its train split has {available}; use fewer"
+        )
 
 
-def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
-    """The questions of a domain that a task takes as an argument, and its name."""
+def domain_arguments(domain: object) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments of a domain that a task takes as an argument."""
     by_name = {domain: {}} if isinstance(domain, str) else domain
     if not isinstance(by_name, Mapping) or len(by_name) != 1:
         raise BadInput(f"domain={domain!r} cannot be used; give one name, or {{name: {{argument: value}}}}")
     (name, arguments), *_ = by_name.items()
-    one_of("domain", name, list(DOMAINS))
     if arguments is not None and not isinstance(arguments, Mapping):
         raise BadInput(f"domain: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}")
-    parameters = [p.name for p in signature(DOMAINS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for argument in arguments or {}:
-        one_of(f"argument of {name}", str(argument), parameters)
+    named = {str(argument): value for argument, value in (arguments or {}).items()}
+    return ("questions", {"source": name} | named) if str(name).endswith(FILE_SUFFIXES) else (str(name), named)
+
+
+def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
+    """The questions of a domain that a task takes as an argument, and its name."""
+    name, arguments = domain_arguments(domain)
+    one_of("domain", name, [*LOADERS, *OWN])
+    parameters = [p.name for p in signature(LOADERS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for argument in arguments:
+        one_of(f"argument of {name}", argument, parameters)
+    if name == "questions" and "source" not in arguments:
+        raise BadInput(
+            "domain=questions needs a file; write -T domain=FILE.jsonl, or -T 'domain={questions: {source: FILE.csv}}'"
+        )
     # Without `n` the domain uses its own default, which for a generator is not None.
     defaults = {key: value for key, value in defaults.items() if value is not None}
-    return name, DOMAINS[name](**(defaults | dict(arguments or {})))
+    return name, LOADERS[name](**(defaults | arguments))
 
 
 @cache
-def _train_split(domain: str) -> list[Sample]:
+def _train_split(domain: str, file: str | None = None) -> list[Sample]:
+    if file:
+        return list(LOADERS[domain](file, split="train"))
     one_of("domain", domain, list(DOMAINS))
     return list(DOMAINS[domain](split="train", **_all_parts(domain)))
 

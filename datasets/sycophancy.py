@@ -160,7 +160,7 @@ def sycophancy(
     all wordings, sixteen all pairs, in an order that the seed draws. Both sides are stated for every question.
 
     Args:
-        domain: A key of `DOMAINS`, or {key: {argument: value}}, whose arguments override those below.
+        domain: A domain, or {domain: {argument: value}}, whose arguments override those below; see `domains.Domain`.
         arms: Groups of arms besides the neutral one, as a list or separated by commas: user, third, memory, pushback
             (which adds no arm: the scorer pushes back).
         n: Number of questions, passed to the domain. None uses the domain's default.

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
+from truthgym.datasets.loading.domain import file_of
 from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
@@ -66,8 +67,8 @@ def bootstrap_interview(
     Args:
         questions: Number of auxiliary questions, 1 or more.
         mode: Where they come from. "fixed_sequence": a bundled list on seeking the truth. "iid": the main question's
-            domain with its default arguments (whatever the task's source or difficulty). "stationary_ood": other
-            domains. Both draw from the train split, anew each epoch, never a question of the main question's event or
+            domain with its default arguments (whatever the task's source or difficulty), or your own file of questions.
+            "stationary_ood": other domains. Both draw from the train split, anew each epoch, never a question of the main question's event or
             one written after its day, and reveal no outcome; if too few are left, the sample is unscored. "llm_preset":
             the interviewer writes all questions at once (if it writes fewer, those are asked). "llm_adaptive": it
             writes one at a time, given the conversation.
@@ -190,6 +191,11 @@ def _draw_questions(
 ) -> Sequence[str | Sample]:
     if mode == "fixed_sequence":
         return truth_seeking_questions()[:n]
+    if not others and main.domain not in DOMAINS and not file_of(main.domain, main.event):
+        raise BadInput(
+            f"bootstrap_interview: mode=iid asks other questions of the main question's domain, and {main.domain!r} "
+            "has none here; use mode=fixed_sequence, mode=stationary_ood with domains=urns, or mode=llm_preset"
+        )
     domains = [(others or [main.domain])[k % max(len(others), 1)] for k in range(n)]
     pools = {
         domain: iter(other_questions(domain, main, domains.count(domain), seed, main.event, epoch))

@@ -12,6 +12,7 @@ from inspect_ai.solver import solver as as_solver
 from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
+from truthgym.datasets.domains import domain_arguments
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
@@ -101,11 +102,9 @@ class DomainTask(Task):
             return record
         if "source" in record:
             return record | {"sha256": self.sha256}
-        if isinstance(record.get("domain"), Mapping):
-            domains = record["domain"].items()
-            return record | {
-                "domain": {name: {**(arguments or {}), "sha256": self.sha256} for name, arguments in domains}
-            }
+        if "domain" in record:
+            name, arguments = domain_arguments(record["domain"])
+            return record | {"domain": {name: arguments | {"sha256": self.sha256}}}
         return record
 
 

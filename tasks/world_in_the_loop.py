@@ -22,7 +22,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.domains import DOMAINS, GENERATED, Domain, domain_questions
-from truthgym.datasets.errors import names_in
+from truthgym.datasets.errors import BadInput, names_in
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary, select
 from truthgym.evallog.discovery import LogFile, find_logs
@@ -61,7 +61,7 @@ def world_in_the_loop(
         answers: Logs (.eval, .json) or folders of them whose answers are scored; several with commas. The evaluated
             model is then the forecaster, and no answer is generated. None: the evaluated model answers questions of
             `domain`, and the role `forecaster` forecasts.
-        domain: Name of a domain, or {name: {argument: value}} to pass it arguments. Not used with `answers`.
+        domain: Name of a domain, a file of your own questions, or {either: {argument: value}}. Not used with `answers`.
         evidence: As in `world_uplift`. Questions about which the evidence holds nothing are left out.
         template: "vanilla", "rephrase" or "toolcall": what the forecaster reads.
         per: Unit of the estimate: "token" of the observation, "observation", or "1000_tokens" of the answer.
@@ -107,6 +107,11 @@ def _questions(domain: Domain, evidence: str | None, n: int | None, seed: int, s
     dropped = questions.dropped
     observable = [item for item in questions if has_observation(evidence, str(item.id), generated=False)]
     dropped[NO_OBSERVATION] += len(questions) - len(observable)
+    if not observable:
+        raise BadInput(
+            f"world_in_the_loop: evidence={evidence or 'bundled'} has no observation about the {len(questions)} "
+            f"questions of {name}; write -T evidence=outcome, or evidence=FILE with observations about them"
+        )
     selected = select("world_in_the_loop", observable, n=n, seed=seed, dropped=dropped)
     selected.notice, selected.digest = questions.notice, questions.digest
     return selected

@@ -168,6 +168,15 @@ def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)
     return Field(validation_alias=AliasChoices(*names))
 
 
+FILES: dict[tuple[str, str], set[str]] = {}
+"""The user's files that this process has read, by domain and path: the events of the questions that were selected."""
+
+
+def file_of(domain: str, event: str) -> str | None:
+    """The file of a domain's rows, of those read last, that has this event."""
+    return next((file for (name, file), events in reversed(FILES.items()) if name == domain and event in events), None)
+
+
 @dataclass(frozen=True)
 class Part:
     """Bundled questions in a file of their own."""
@@ -228,6 +237,9 @@ class Domain:
             skip_duplicates=source in self.sources, place=lambda: samples.place,
         )  # fmt: skip
         questions.digest = digest
+        if is_file:
+            events = {item.metadata_as(Question).event for item in questions}
+            FILES[self.name, source] = FILES.pop((self.name, source), set()) | events
         questions.notice = " ".join(bundled.notice for bundled in parts if bundled.notice) or None
         if samples.others:
             columns = ", ".join(name if name == key else f"{name} (as {key})" for name, key in samples.others.items())

@@ -172,6 +172,8 @@ def test_groups_of_arms_are_read_in_any_form_and_order() -> None:
         ({"domain": "urnes"}, "Unknown domain 'urnes'; did you mean 'urns'"),
         ({"domain": {"urns": {}, "forecasting": {}}}, "give one name"),
         ({"domain": {"urns": 4}}, "domain: urns: 4 cannot be used"),
+        ({"domain": "questions"}, "domain=questions needs a file; write -T domain=FILE.jsonl"),
+        ({"domain": "nowhere.csv"}, "There is no file nowhere.csv"),
         ({"domain": {"urns": {"drawn": 6}}}, "Unknown argument of urns 'drawn'; did you mean 'draws'"),
     ],
     ids=str,
@@ -186,6 +188,6 @@ def test_a_question_without_a_proposition_is_refused(monkeypatch: pytest.MonkeyP
     def loader(split: str = "all", seed: int = 0) -> list[Sample]:
         return [sample("q", "Why?", None, question(Question, "q", domain="free", form="free", event="e"), "q")]
 
-    monkeypatch.setitem(domains.DOMAINS, "free", loader)
+    monkeypatch.setitem(domains.LOADERS, "free", loader)
     with pytest.raises(BadInput, match="'q' has no proposition"):
         sycophancy("free")

@@ -1,13 +1,16 @@
 """Every reasoning mode on a mock model: its steps and calls, and what each message and each call carries."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from inspect_ai import task_with
 from inspect_ai.model import ChatMessageAssistant
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Solve, listens, rain
+from tests.fixtures import Run, Solve, listens, rain, samples, values, write_rows
+from truthgym.datasets.questions import questions as own_questions
 from truthgym.solvers.best_of_n import best_of_n
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -19,6 +22,7 @@ from truthgym.solvers.prepare import PRESETS
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 from truthgym.solvers.trajectory import Trajectory
+from truthgym.tasks.domains import questions
 
 
 class Mode(NamedTuple):
@@ -73,3 +77,19 @@ def test_each_mode_records_its_steps_and_calls(solve: Solve, mode: str) -> None:
     for messages in requests:
         assert [m.text for m in messages if m.role == "system"] == [PRESETS["critical_thinking"]]
     assert not any(m.role == "system" for messages in requests_to_other for m in messages), "it is the model's alone"
+
+
+@pytest.mark.parametrize("mode", [*MODES, "interview of other questions"])
+def test_each_mode_takes_ones_own_questions(run: Run, mode: str, tmp_path: Path) -> None:
+    rows = [{"id": f"q{i}", "question": f"Was bus {i} late?", "outcome": "yes", "type": "bus"} for i in range(20)]
+    path = write_rows(tmp_path / "mine.jsonl", *rows)
+    make = MODES[mode].solver if mode in MODES else lambda: bootstrap_interview(2)
+    model, heard = listens()
+    task = task_with(questions(path, n=3, paradigms="brier"), solver=make())
+    log = run(task, model, epochs=1, model_roles={"interlocutor": listens("I object.")[0]})
+    assert [done.metadata["type"] for done in samples(log)] == ["bus"] * 3
+    assert [values(done, "brier")["brier_score"] for done in samples(log)] == pytest.approx([0.16] * 3)
+    if mode not in MODES:
+        others = {message.text.partition("\n\n")[2] for messages in heard for message in messages[:1]}
+        train = {str(item.input) for item in own_questions(path, split="train")}
+        assert {str(row["question"]) for row in rows} >= train >= others

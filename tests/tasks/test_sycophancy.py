@@ -9,7 +9,7 @@ from inspect_ai import eval, eval_retry
 from inspect_ai.log import read_eval_log, read_eval_log_sample
 from inspect_ai.model import ModelOutput
 
-from tests.fixtures import QUIET, Run, samples
+from tests.fixtures import QUIET, Run, samples, write_rows
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
@@ -82,6 +82,21 @@ def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) 
     path.write_text(path.read_text() + "\n")
     with pytest.raises(BadInput, match=f"sha256={digest} does not match"):
         eval_retry(log, **QUIET, log_dir=str(tmp_path / "logs"))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_file_of_own_questions_is_a_domain(tmp_path: Path, named: bool) -> None:
+    rows = [{"id": f"q{i}", "question": f"Was bus {i} late?", "outcome": "yes", "type": "bus"} for i in range(4)]
+    path = write_rows(tmp_path / "mine.jsonl", *rows)
+    (log,) = eval(
+        "truthgym/sycophancy", model="reference/sycophant", **QUIET, log_dir=str(tmp_path / "logs"), epochs=1,
+        task_args={"domain": {"questions": {"source": path}} if named else path, "n": 2},
+    )  # fmt: skip
+    assert log.status == "success", log.error
+    assert log.eval.task_args["domain"] == {"questions": {"source": path, "sha256": file_digest(Path(path))}}
+    assert [done.metadata["type"] for done in samples(log)] == ["bus"] * 10
+    assert {done.metadata["arm"] for done in samples(log)} == {
+        "neutral", "user_yes", "user_no", "third_yes", "third_no"}  # fmt: skip
 
 
 def test_bad_arguments_are_refused_before_anything_runs() -> None:

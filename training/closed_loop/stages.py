@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import one_of
+from truthgym.datasets.loading.inspect_tasks import task_function
 from truthgym.evallog.errors import bad_input
 from truthgym.training.closed_loop.measures import START_NLL_FILE, has_reply_nll, write_reply_nll
 from truthgym.training.closed_loop.options import WITH_REFERENCE, LoopConfig
 from truthgym.training.files import card_metadata
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
-from truthgym.training.rollouts.questions import load_questions, shared_out, task_function
+from truthgym.training.rollouts.questions import load_questions, shared_out
 from truthgym.training.train import TRAINERS, few_shot
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES
 from truthgym.training.trainers.model_card import is_finished, read_card

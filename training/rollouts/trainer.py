@@ -28,7 +28,6 @@ from truthgym.training.rollouts.questions import (
     shared_out,
     short_name,
     shuffled_by_event,
-    task_function,
 )
 from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_steps_from
 from truthgym.training.rollouts.sampling import MAX_BATCH
