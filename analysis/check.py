@@ -182,7 +182,11 @@ def report(checked: Checked) -> str:
     width = max(map(len, lines))
     text = [f"{checked.file}: {n} questions, read as truthgym/{checked.domain}", ""]
     text += [f"{name:<{width}}  {value}" for name, value in lines.items()]
-    text += ["", *[f"Note: {checked.notice}"] * bool(checked.notice), *(f"Warning: {warning}." for warning in warnings(checked))]
+    text += [
+        "",
+        *[f"Note: {checked.notice}"] * bool(checked.notice),
+        *(f"Warning: {warning}." for warning in warnings(checked)),
+    ]
     return "\n".join(text).rstrip()
 
 

@@ -96,7 +96,9 @@ def test_the_command_prints_or_refuses(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [path])
     assert "Note" not in result.output
     other = write_rows(tmp_path / "other.jsonl", *rows(30, type="map", field=["a"]))
-    note = "other.jsonl has columns that questions does not read; they are kept as metadata of the samples: type, field."
+    note = (
+        "other.jsonl has columns that questions does not read; they are kept as metadata of the samples: type, field."
+    )
     assert note in CliRunner().invoke(command, [other]).output
     assert str(own_questions(other).notice).endswith(note)
     assert (result.exit_code, result.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")

@@ -257,5 +257,5 @@ def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails) -> No
     own = bootstrap_interview(mode="stationary_ood", domains=["urns"])
     message = said_of(own, next(iter(urns(n=1))))
     assert "domains=urns includes the main question's domain, urns; give other domains" in message
-    assert "Unknown domain 'test'" in said_of(bootstrap_interview(), rain())
+    assert "and 'test' has none here; use mode=fixed_sequence" in said_of(bootstrap_interview(), rain())
     assert not prompts
