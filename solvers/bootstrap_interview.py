@@ -68,10 +68,10 @@ def bootstrap_interview(
         questions: Number of auxiliary questions, 1 or more.
         mode: Where they come from. "fixed_sequence": a bundled list on seeking the truth. "iid": the main question's
             domain with its default arguments (whatever the task's source or difficulty), or your own file of questions.
-            "stationary_ood": other domains. Both draw from the train split, anew each epoch, never a question of the main question's event or
-            one written after its day, and reveal no outcome; if too few are left, the sample is unscored. "llm_preset":
-            the interviewer writes all questions at once (if it writes fewer, those are asked). "llm_adaptive": it
-            writes one at a time, given the conversation.
+            "stationary_ood": other domains. Both draw from the train split, anew each epoch, never a question of the
+            main question's event or one written after its day, and reveal no outcome; if too few are left, the sample
+            is unscored. "llm_preset": the interviewer writes all questions at once (if it writes fewer, those are
+            asked). "llm_adaptive": it writes one at a time, given the conversation.
         instructions: For the interviewer, one or several: "curriculum", "contradiction_seeking", "synergistic",
             "socratic".
         domains: For "stationary_ood": the domains to draw from, taken in turn.

@@ -137,10 +137,10 @@ class DomainRow(BaseModel, extra="forbid"):
 
 def names_of_fields(row: type[DomainRow]) -> dict[str, str]:
     """From each name that a field may have in a row to the field's own name."""
-    names = {name: name for name, field in row.model_fields.items() if not field.validation_alias}
-    for own, field in row.model_fields.items():
-        if isinstance(field.validation_alias, AliasChoices):
-            names |= {str(alias): own for alias in field.validation_alias.choices}
+    names = {}
+    for own, info in row.model_fields.items():
+        alias = info.validation_alias
+        names |= dict.fromkeys(map(str, alias.choices) if isinstance(alias, AliasChoices) else [own], own)
     return names
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_info, registry_lookup, registry_params, registry_unqualified_name
+from truthgym.datasets.loading.inspect_tasks import task_function
 from truthgym.training.files import card_metadata
 from truthgym.training.reward_functions.resolve import check_scaling, check_weights, resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
