@@ -25,6 +25,10 @@ PRIVATE = {
     "OnlyDirAccessPolicy": "inspect_ai._view.fastapi_server",  # which keeps it in one folder
     "resolve_dist_directory": "inspect_ai._view._dist",  # the viewer's files
     "read_content_security_policy": "inspect_ai._view._csp",  # what they may load
+    "answer_character": "inspect_ai._util.answer",  # the letter of a choice
+    "answer_options": "inspect_ai.solver._multiple_choice",  # the choices as Inspect shows them to a model
+    "parse_answers": "inspect_ai.solver._multiple_choice",  # the letters that a reply names
+    "set_choices_based_on_generated_response": "inspect_ai.solver._multiple_choice",  # marks them, for `choice`
     "parse_cli_args": "inspect_ai._util.config",  # reads -T NAME=VALUE as `inspect eval` does
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from inspect_ai._eval.loader import load_file_tasks as load_file_tasks
     from inspect_ai._eval.loader import solver_from_spec as solver_from_spec
     from inspect_ai._eval.score import task_state_from_sample as task_state_from_sample
+    from inspect_ai._util.answer import answer_character as answer_character
     from inspect_ai._util.config import parse_cli_args as parse_cli_args
     from inspect_ai._util.decorator import parse_decorators as parse_decorators
     from inspect_ai._util.error import PrerequisiteError as PrerequisiteError
@@ -74,6 +79,11 @@ if TYPE_CHECKING:
     from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI
     from inspect_ai.model._providers.util.hf_handler import HFHandler as HFHandler
     from inspect_ai.solver import TaskState
+    from inspect_ai.solver._multiple_choice import answer_options as answer_options
+    from inspect_ai.solver._multiple_choice import parse_answers as parse_answers
+    from inspect_ai.solver._multiple_choice import (
+        set_choices_based_on_generated_response as set_choices_based_on_generated_response,
+    )
 
 
 def in_eval() -> bool:

@@ -6,12 +6,12 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import TaskState
@@ -25,7 +25,9 @@ from pydantic import (
     model_validator,
 )
 
+from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.inspect_private import answer_character, answer_options
 from truthgym.datasets.splits import Split as Split
 from truthgym.datasets.splits import split_of as split_of
 
@@ -109,6 +111,17 @@ class Question(BaseModel, frozen=True, defer_build=True):
         return self
 
 
+class PlainQuestion(Question, frozen=True):
+    """The question of a sample whose metadata hold none, as its input, choices and target say. See `plain_question`."""
+
+    outcome: float | None = None
+    """Whether its proposition is true: 1.0 or 0.0. None if there is no proposition or the target does not say."""
+    right: list[int] = []
+    """Numbers of the choices that the target names, from 0."""
+    drawn: int | None = None
+    """Number of the choice that the proposition is about. None without choices."""
+
+
 def may_be_shown_with(question: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
     """Whether another question may be shown with this one: different event and proposition, and not asked later."""
     same = event == question.event or (proposition is not None and proposition == question.proposition)
@@ -120,6 +133,8 @@ def statement(question: str) -> str:
     return f"The answer to this question is yes: {question.strip()}"
 
 
+RIGHT_CHOICE = "This is a right answer to the question: {choice}"
+"""The proposition about one choice of a multiple-choice question, of which several may be right."""
 OWN_ANSWER = "Your final answer to this question, once all work on it is done, is right."
 """The proposition of a belief in the model's own answer: scorers ask about it, and simulated agents recognise it."""
 
@@ -139,7 +154,7 @@ def question_metadata(id: str, input: str, target: str | None = None, **fields: 
     """The metadata of a sample in your own task, so that every scorer and solver works on it. See docs/own_task.md.
 
     With a target that means yes or no, or None if the truth is not known, the question is binary. With any other
-    target, such as text for a grader, it is free; so it is with 1 or 0 where the question asks how many, who or what.
+    target, such as text for a grader, it is free; so it is with 1 or 0 where the text asks how many, who or what.
 
     Args:
         id: The sample's id, and by default the question's event.
@@ -212,7 +227,7 @@ def ask_about(item: Sample, epoch: int = 1) -> None:
     _ask(str(item.id), text, str(item.target), item.metadata_as(Question), item.metadata or {}, epoch)
 
 
-def _ask(identity: str, text: str, target: str, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
+def _ask(identity: str, text: str, target: object, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
     if arm_of(metadata) != NEUTRAL:  # agents must take all arms for one question
         identity, opinion = str(metadata["question"]), metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
@@ -228,34 +243,104 @@ def arm_of(metadata: Mapping[str, Any]) -> str:
     return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
 
 
-COMMON_NAMES = {"domain", "event", "form", "options", "evidence", "posterior"}
-"""Fields of other projects too, with another meaning, such as a number as the event. Of another type, none is read."""
+KNOWN_OF_OTHERS = ("event", "proposition", "base_rate", "crowd", "opened_on", "known_on")
+"""Fields of a question that are read where the others are missing. Of another type, none is read: projects use the same
+names for other things, such as a number as the event."""
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """The question of a sample that a solver or scorer works on.
 
-    A sample whose metadata lack fields of a question is a binary question if its target means yes or no.
+    A sample whose metadata are not those of a question, as in any other project, has a `plain_question`.
     """
-    identity, target = str(state.sample_id), state.target.text
+    identity, metadata = str(state.sample_id), state.metadata or {}
     try:
-        facts = kind.model_validate(state.metadata or {})
+        facts = kind.model_validate(metadata)
     except ValidationError as error:
-        if kind is not Question or not means_yes_or_no(asked_text(state), target, len(state.choices) > 0):
-            problems = bad_fields(
-                f"Sample {identity!r}: its metadata does not hold a question of a Truthgym domain", error, []
-            )
+        faulty = {str(problem["loc"][0]) for problem in error.errors() if problem["loc"]}
+        if kind is not Question:
             raise BadInput(
-                f"{problems}, and its target {target[:40]!r} is neither yes nor no; write one of them if the question "
-                "asks for it. docs/own_task.md shows how to make the metadata of any question in your own task"
+                f"Sample {identity!r} is not of a task that this is for: its metadata has no usable field "
+                f"{', '.join(map(repr, sorted(faulty)))} of a {kind.__name__}. Any log can be scored by brier, "
+                "martingale, length, graded, rubric, qualitative and reward_model"
             ) from None
-        # Another project may give a field of the same name another meaning, such as a number as the event.
-        unusable = {problem["loc"][0] for problem in error.errors() if problem["loc"]} & COMMON_NAMES
-        usable = (Question.model_fields.keys() & state.metadata.keys()) - unusable - {"split"}
-        fields = {name: state.metadata[name] for name in usable}
-        facts = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
-    _ask(identity, asked_text(state), target, facts, state.metadata or {}, state.epoch)
+        if {"form", "proposition"} & metadata.keys() and not faulty & {"domain", "event", "split"}:
+            raise bad_fields(f"Sample {identity!r}", error, list(kind.model_fields)) from None  # a question of ours
+        known = {
+            name: metadata[name] for name in KNOWN_OF_OTHERS if name not in faulty and metadata.get(name) is not None
+        }
+        choices = [choice.value for choice in state.choices]
+        facts = cast(AnyQuestion, plain_question(identity, asked_text(state), list(state.target), choices, **known))
+    _ask(identity, asked_text(state), list(state.target), facts, metadata, state.epoch)
     return facts
+
+
+def plain_question(
+    id: str, text: str, targets: Sequence[str], choices: Sequence[str] = (), **known: object
+) -> PlainQuestion:
+    """The question that a sample of any task asks.
+
+    - With choices: a question with options. Its proposition is that one of them is right, drawn by a hash of the
+      question's text and the choice's, and never by the target: beliefs in what is true rise, and a rational agent
+      would look faulty.
+    - With a target that means yes or no, or without a target where the text asks for yes or no: binary.
+    - Else free, without a proposition.
+
+    Args:
+        id: The sample's id, and the question's event unless it is known.
+        text: The question.
+        targets: The sample's targets: letters or texts of right choices, or alternatives of one answer.
+        choices: The sample's choices. Fewer than two are none.
+        **known: Other fields of `Question`.
+    """
+    fields: dict[str, Any] = {"domain": "own", "event": id} | known
+    right = named_choices(targets, choices)
+    says, empty = binary_outcome(targets), not any(target.strip() for target in targets)
+    if len(choices) > 1 and (right or binary_outcome(targets, {"form": "options"}) is None):
+        labelled = [f"{answer_character(number)}) {choice}" for number, choice in enumerate(choices)]
+        drawn = min(range(len(choices)), key=lambda number: text_number(f"{text}\n{choices[number]}"))
+        fields |= {
+            "form": "options",
+            "options": labelled,
+            "drawn": drawn,
+            "right": right,
+            "proposition": RIGHT_CHOICE.format(choice=labelled[drawn]),
+            "outcome": float(drawn in right) if right else None,
+            "base_rate": 1 / len(choices) if len(right) == 1 else None,
+        }
+    elif means_yes_or_no(text, targets) or (empty and ASKS_YES_OR_NO.search(text)):
+        fields = {"proposition": statement(text)} | fields | {"form": "binary", "outcome": says}
+    else:
+        fields |= {"form": "free", "proposition": None}
+    return question(PlainQuestion, f"sample {id!r}", **fields)
+
+
+def named_choices(targets: Sequence[str], choices: Sequence[str]) -> list[int]:
+    """Numbers of the choices that targets name: by letters, as Inspect's `choice` reads them, or by their texts."""
+    letters = {answer_character(number): number for number in range(len(choices))}
+    texts = {choice.strip().casefold(): number for number, choice in reversed(list(enumerate(choices)))}
+    named: set[int] = set()
+    for target in targets:
+        names, plain = re.sub(r"[\s,().]+", "", target), target.strip().casefold()
+        if len(names) != 1 and plain in texts:
+            named.add(texts[plain])
+        elif names and set(names) <= letters.keys():
+            named |= {letters[name] for name in names}
+        elif plain in texts:
+            named.add(texts[plain])
+        elif names.upper() in letters:
+            named.add(letters[names.upper()])
+    return sorted(named)
+
+
+def choices_text(state: TaskState) -> str:
+    """The choices of a sample, each behind its letter, as Inspect's `multiple_choice` shows them. "" without any."""
+    return answer_options(state.choices) if len(state.choices) > 1 else ""
+
+
+def question_text(state: TaskState) -> str:
+    """The question as a model is asked it: with its choices."""
+    return "\n\n".join(filter(None, (asked_text(state), choices_text(state))))
 
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:
@@ -267,15 +352,30 @@ def sample(id: str, input: str, target: str | None, question: Question, where: s
 
 
 MEANINGS = dict.fromkeys(("yes", "true", "1", "1.0", "y"), 1.0) | dict.fromkeys(("no", "false", "0", "0.0", "n"), 0.0)
-OPEN = re.compile(r"\W*(how|what|which|who|whose|whom|when|where|why)\b", re.IGNORECASE)
+ASKS_YES_OR_NO = re.compile(
+    r"(?:^|[.!?:,]\s|\n)\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|"
+    r"must)(?:n't)?\b[^.!?\n]*\?|\b(?:yes or no|yes/no|true or false|true/false|whether)\b",
+    re.IGNORECASE,
+)
+"""A question that asks for yes or no, or a text that says so."""
+ASKS_FOR_MORE = re.compile(
+    r"\b(?:how|what|which|who|whose|whom|when|where|why|calculate|compute|evaluate|simplify|solve|find|sum|number)\b",
+    re.IGNORECASE,
+)
+"""A text that asks for a number, a name or a letter."""
 
 
 def binary_outcome(target: object, about: Question | Mapping[str, Any] | None = None) -> float | None:
     """1.0 for a target that means yes (`Yes`, True, 1, y), 0.0 for one that means no, None for anything else.
 
     About a question that is not binary, or has options, only "yes" and "no" count: a letter or a number is another
-    answer there.
+    answer there. Of several targets all must mean the same. About a `PlainQuestion`: whether its proposition is true.
     """
+    if isinstance(about, PlainQuestion):
+        return about.outcome
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        outcomes = {binary_outcome(each, about) for each in target}
+        return outcomes.pop() if len(outcomes) == 1 else None
     fields = vars(about) if isinstance(about, Question) else about or {}
     if fields.get("form", "binary") != "binary" or fields.get("options"):
         return {"yes": 1.0, "no": 0.0}.get(str(target))
@@ -288,7 +388,9 @@ def yes_or_no(target: object, about: Question | Mapping[str, Any] | None = None)
     return target if outcome is None else "yes" if outcome else "no"
 
 
-def means_yes_or_no(text: str, target: str, options: bool = False) -> bool:
+def means_yes_or_no(text: str, target: str | Sequence[str]) -> bool:
     """Whether a question of which no more is known is one of yes or no: 1 may be a number that was asked for."""
-    other = options or (target.strip()[:1].isdigit() and OPEN.match(text))
-    return binary_outcome(target, {"form": "free"} if other else None) is not None
+    targets = [target] if isinstance(target, str) else target
+    short = any(len(each.strip()) == 1 or each.strip()[:1].isdigit() for each in targets)
+    other = short and ASKS_FOR_MORE.search(text) and not ASKS_YES_OR_NO.search(text)
+    return not other and binary_outcome(targets) is not None

@@ -14,9 +14,10 @@ from inspect_ai.solver import TaskState
 from numpy.typing import NDArray
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import About, about_own_answer, read_answer, recorded_right
-from truthgym.scorers.beliefs.elicitation import posterior
+from truthgym.datasets.inspect_private import answer_character
+from truthgym.datasets.question import PlainQuestion, Question, binary_outcome, question_of
+from truthgym.scorers.beliefs.answer import About, about_own_answer, no_proposition, recorded_right, unasked
+from truthgym.scorers.beliefs.elicitation import belief_after_answer, choice_beliefs, posterior
 from truthgym.scorers.beliefs.reader import Repair, reading_shares, replies_of
 from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
@@ -31,8 +32,33 @@ from truthgym.scorers.declaration import (
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, no_outcome
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, metrics_of
-from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, share_true, skill_score
+from truthgym.scorers.statistics.proper_scores import (
+    RULES,
+    brier_score,
+    choice_scores,
+    finite_mean,
+    row_mean,
+    share_true,
+    skill_score,
+)
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
+
+
+def each_choice(scores: list[SampleScore]) -> list[SampleScore]:
+    """The scores with every choice of a question with choices as a proposition of its own, of the question's event."""
+    parts: list[SampleScore] = []
+    for item in scores:
+        metadata = item.score.metadata or {}
+        if "right" not in metadata:
+            parts.append(item)
+            continue
+        beliefs, right = metadata["choices"], metadata["right"]
+        base_rate = metadata.get("base_rate")
+        for number, belief in enumerate(beliefs):
+            facts = metadata | {"outcome": float(number in right) if right else None, "base_rate": base_rate}
+            score = item.score.model_copy(update={"value": {"belief": belief}, "metadata": facts})
+            parts.append(item.model_copy(update={"sample_id": f"{item.sample_id}/{number}", "score": score}))
+    return parts
 
 
 def summarise(table: Table) -> dict[str, float]:
@@ -100,7 +126,14 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     has_outcome = table.has_score & np.isfinite(table.outcome)[:, None]
     if has_outcome.any():
         table = replace(table, share_scored=share_true(np.isfinite(table.values[has_outcome])))
-    return with_repairs(summarise(table), reading_shares(scores, int(np.isfinite(table.values).sum())))
+    shares = reading_shares(scores, int(np.isfinite(table.values).sum()))
+    propositions = each_choice(scores)
+    if len(propositions) == len(scores):
+        return with_repairs(summarise(table), shares)
+    figures = summarise(replace(tabulate(propositions, "belief"), share_scored=table.share_scored))
+    figures["n"] = float(np.isfinite(row_mean(tabulate(scores, "brier_score").values)).sum())
+    figures |= tabulate(scores, "accuracy").mean().metrics("accuracy")
+    return with_repairs(figures, shares)
 
 
 forecast_quality = figures_metric("forecast_quality", summarise_scores)
@@ -196,24 +229,41 @@ def brier(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         outcome, unknown = (
-            recorded_right(state) if own else (binary_outcome(target.text, question), no_outcome(target.text))
+            recorded_right(state) if own else (binary_outcome(list(target), question), no_outcome(target.text))
         )
+        choices: list[float] = []
         if own:
             question = about_own_answer(state, question)
             answer = await posterior(state, question, "self", reader, bool(repair))
+        elif missing := no_proposition(state, question):
+            answer = unasked(state, missing)
         elif read == "token":
             answer = await posterior(state, question, "token")
+        elif isinstance(question, PlainQuestion) and question.options and outcome is None:
+            answer = unasked(state, no_outcome(target.text))
+        elif isinstance(question, PlainQuestion) and question.options:
+            answer, choices = await choice_beliefs(state, question, bool(repair))
         else:
-            answer = await read_answer(state, question, replies_of(state, reader, repair))
+            answer = await belief_after_answer(state, question, replies_of(state, reader, repair))
         belief = answer.value
-        reason = unknown if outcome is None else answer.reason
+        reason = answer.reason if outcome is not None or isinstance(question, PlainQuestion) else unknown
+        reason = reason or (unknown if outcome is None else None)
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
-        value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
+        right = question.right if isinstance(question, PlainQuestion) else []
+        if choices and not reason:
+            scored = choice_scores(choices, [float(number in right) for number in range(len(choices))])
+        else:
+            scored = {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
+        value = {"belief": p} | scored
         outcome_is = f"the answer is {'right' if outcome else 'wrong'}" if own else f"outcome {target.text}"
+        explanation = f"Belief {p:.4g}, {outcome_is}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}."
+        if choices:
+            each = ", ".join(f"{answer_character(number)} {choice:.2g}" for number, choice in enumerate(choices))
+            explanation = f"{each}; right: {', '.join(target)}. Mean square error: {value['brier_score']:.4f}."
         return Score(
             value=cast(Value, value),
             answer=None if belief is None else f"{belief:.4g}",
-            explanation=reason or f"Belief {p:.4g}, {outcome_is}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}.",
+            explanation=reason or explanation,
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
@@ -224,7 +274,8 @@ def brier(
                 "reason": reason,
             }
             | ({"about": about} if own else {})
-            | ({"beliefs": [answer.record()]} if answer.read_by or answer.repaired or read == "token" or own else {})
+            | ({"choices": choices, "right": right} if choices else {})
+            | ({"beliefs": [answer.record()]} if answer.request or answer.read_by or answer.repaired else {})
             | requested(figures),
         )
 

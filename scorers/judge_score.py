@@ -50,7 +50,10 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
         if interpreted is not None and judge_class is not None:
             interpreted = judge_class.interpret_result(record.result)
         if interpreted is None:
-            record.reason = "The sample has no result of a judge: this scorer is for a progress task."
+            record.reason = (
+                "The sample has no result of a progress judge; run truthgym/progress_follow, or score this log with "
+                "graded or rubric."
+            )
         value = np.nan if interpreted is None else float(interpreted)
         return Score(
             value={"judge_score": value},

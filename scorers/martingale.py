@@ -16,7 +16,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import active_model
 from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import About, about_own_answer, stated_belief
+from truthgym.scorers.beliefs.answer import About, about_own_answer, no_proposition, stated_belief
 from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
     Elicitor,
@@ -242,10 +242,13 @@ def martingale(
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        if (state.metadata or {}).get("contrast"):
-            facts = {"epoch": state.epoch, "event": question.event, "domain": question.domain, "reason": CONTRAST}
+        reason = (
+            CONTRAST if (state.metadata or {}).get("contrast") else None if own else no_proposition(state, question)
+        )
+        if reason:
+            facts = {"epoch": state.epoch, "event": question.event, "domain": question.domain, "reason": reason}
             unread_value: Value = {"prior": np.nan, "posterior": np.nan, "change": np.nan}
-            return Score(value=unread_value, explanation=CONTRAST, metadata=facts | requested(figures))
+            return Score(value=unread_value, explanation=reason, metadata=facts | requested(figures))
         question = about_own_answer(state, question) if own else question
         elicited = await elicit(state, question, config)
         exact = None if own else question.posterior[-1] if question.posterior else exact_belief(state)
@@ -264,7 +267,7 @@ def martingale(
                 "epoch": state.epoch,
                 "event": question.event,
                 "domain": question.domain,
-                "outcome": None if own else binary_outcome(target.text, question),
+                "outcome": None if own else binary_outcome(list(target), question),
                 "beliefs": [belief.record() for belief in elicited],
             }
             | ({} if exact is None else {"exact": exact})

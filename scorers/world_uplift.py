@@ -247,7 +247,7 @@ def world_uplift(
         if not has_observation(evidence, identity, bool(question.posterior)):
             return Investigation(None, None, reason="The evidence holds no observation about this question.")
         if evidence == "outcome" or (evidence is None and question.posterior):
-            outcome = str(yes_or_no(target.text, question))
+            outcome = str(yes_or_no(list(target), question))
             if question.proposition and outcome in ("yes", "no"):
                 return investigated_outcome(identity, question.proposition, outcome)
             return Investigation(None, None, reason=no_outcome(target.text))

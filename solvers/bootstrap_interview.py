@@ -14,7 +14,7 @@ from pydantic import Field
 from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.loading.domain import file_of
-from truthgym.datasets.question import ASKED, Question, ask_about, question_of
+from truthgym.datasets.question import ASKED, Question, ask_about, question_of, question_text
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.roles import required_model
@@ -113,7 +113,7 @@ def bootstrap_interview(
         items = [] if interviewer else _draw_questions(mode, question, questions, others, seed, state.epoch)
         with conversation(state, generate) as talk:
             manner = "".join(MANNERS[kind] for kind in kinds)
-            interview = _Interview(talk, state.input_text, questions, manner, interviewer)
+            interview = _Interview(talk, question_text(state), questions, manner, interviewer)
             if mode == "llm_adaptive":
                 for k in range(1, questions + 1):
                     await interview.ask(k, (await interview.write(NEXT, k))[0])

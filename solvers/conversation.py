@@ -9,6 +9,8 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
+from truthgym.datasets.inspect_private import parse_answers, set_choices_based_on_generated_response
+from truthgym.datasets.question import choices_text
 from truthgym.solvers.local_model import (
     complete_stop_reason,
     enough_memory,
@@ -62,13 +64,17 @@ class Conversation:
     def ask_question(self, *parts: str, before: str = "") -> None:
         """Send the sample's question in one message: the paragraph `before`, the question, the paragraphs `parts`.
 
+        The sample's choices follow the question.
+
         Empty ones are skipped. If an earlier solver has asked the question, only the others are sent.
         """
         question, self._question = self._question, None
         if question is None:
             self.send(before, *parts)
         else:
-            question.text = paragraphs(before, question.text, *parts)
+            choices = choices_text(self.state)
+            shown = "" if choices in question.text else choices  # an earlier solver may have added them
+            question.text = paragraphs(before, question.text, shown, *parts)
             question.metadata = {**(question.metadata or {}), "epoch": self.state.epoch}
             self._append(question)
 
@@ -200,10 +206,18 @@ class Conversation:
         return reply_text(output)
 
     def close(self) -> None:
-        """Write the trajectory to the store. An unasked question goes back to the messages, for the next solver."""
+        """Write the trajectory to the store, and mark the choices that the answer names, for Inspect's `choice`.
+
+        An unasked question goes back to the messages, for the next solver.
+        """
         self.state.store.set(STEPS, [step.model_dump(exclude_defaults=True) for step in self.steps])
         if self.ended is not None:
             self.state.store.set(ENDED, self.ended)
+        if len(self.state.choices) > 1 and any(step.kind == "answer" for step in self.steps):
+            for several in (False, True):
+                if letters := parse_answers(self.state, several):
+                    set_choices_based_on_generated_response(self.state, letters)
+                    break
         if self._question:
             self.state.messages.append(self._question)  # last, since a message limit raises here again
 

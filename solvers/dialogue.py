@@ -8,7 +8,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import Question, question_of, question_text
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.roles import required_model
@@ -47,7 +47,7 @@ def dialogue(turns: Annotated[int, Field(ge=1)] = 3) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
         interlocutor = required_model(ROLE, "dialogue")
-        full_question = with_evidence(state.input_text, question)
+        full_question = with_evidence(question_text(state), question)
         with conversation(state, generate) as talk:
             talk.ask_question(evidence(question.evidence), OPEN)
             replies = [await talk.generate("reasoning", "opening")]

@@ -3,7 +3,8 @@
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.inspect_private import answer_character
+from truthgym.datasets.question import PlainQuestion, Question, question_of
 from truthgym.solvers.conversation import conversation, paragraphs
 
 EVIDENCE = "Evidence so far:\n{pieces}"
@@ -15,6 +16,15 @@ STATE_BELIEF = (
 )
 CHOOSE = "Choose one of these options and say which one:\n{options}"
 CONCLUDE = "Give your answer."
+CHOOSE_LETTER = (
+    "Give your answer. The last line of your response should be of the following format: 'ANSWER: $LETTER' (without "
+    "quotes) where LETTER is one of {letters}."
+)
+CHOOSE_LETTERS = (
+    "Give your answer. The last line of your response should be of the following format: 'ANSWER: $LETTERS' (without "
+    "quotes) where LETTERS is one or more of {letters}."
+)
+"""The forms of Inspect's `multiple_choice`, which its scorer `choice` reads."""
 
 
 @solver
@@ -48,14 +58,24 @@ def with_evidence(text: str, question: Question) -> str:
 def answer_instruction(question: Question) -> str:
     r"""What the answer must contain: for a question with a proposition, a stated belief.
 
-    The belief is `\finalBeliefProb{p}` with p from 0 to 1, which `scorers.beliefs.parsing` reads.
+    The belief is `\finalBeliefProb{p}` with p from 0 to 1, which `scorers.beliefs.parsing` reads. A multiple-choice
+    question of any other task is answered by letter.
     """
+    if isinstance(question, PlainQuestion) and question.options:
+        letters = ",".join(map(answer_character, range(len(question.options))))
+        return (CHOOSE_LETTERS if len(question.right) > 1 else CHOOSE_LETTER).format(letters=letters)
     options = CHOOSE.format(options="\n".join(f"- {option}" for option in question.options)) if question.options else ""
-    instruction = STATE_BELIEF.format(proposition=question.proposition) if question.proposition else CONCLUDE
-    return paragraphs(options, instruction)
+    return paragraphs(options, belief_instruction(question))
+
+
+def belief_instruction(question: Question) -> str:
+    """The request for the belief in a question's proposition, or for an answer where it has none."""
+    return STATE_BELIEF.format(proposition=question.proposition) if question.proposition else CONCLUDE
 
 
 def asks_for_answer(text: str, question: Question) -> bool:
     """Whether a message contains the answer instruction of a question, in this or an earlier version's wording."""
+    if isinstance(question, PlainQuestion) and question.options:
+        return "'ANSWER: $LETTER" in text
     core = HOW_LIKELY.format(proposition=question.proposition) if question.proposition else CONCLUDE
     return core in text

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import Question, question_of, question_text
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.trajectory import user_message
@@ -71,7 +71,7 @@ def self_debate(
         speakers, roles = speaking_order(str(state.sample_id), state.epoch, len(positions), order)
         debaters = {i: (role, get_model(role=role)) for i, role in enumerate(roles) if role in model_roles()}
         total = turns * len(positions)
-        full_question = with_evidence(state.input_text, question)
+        full_question = with_evidence(question_text(state), question)
         with conversation(state, generate) as talk:
             talk.ask_question(
                 evidence(question.evidence), OPEN.format(positions="\n".join(f"- {positions[i]}" for i in speakers))

@@ -36,6 +36,10 @@ class Asks(StrEnum):
     """The prior in a second wording. The reports of each wording have noise of their own."""
     LETTER = LETTERS.partition("\n\n")[2]
     ANSWER = MARKER
+    CHOICES = "whole numbers from 0 to 100, probabilities in percent, and nothing else: one for each choice"
+    """A probability for each choice of a question."""
+    CHOICE = "'ANSWER: $LETTER"
+    """The letter of a choice."""
     CONCLUSION = CONCLUDE
     """An answer to a question without a proposition."""
     OWN_ANSWER = OWN_ANSWER
@@ -101,7 +105,7 @@ class Conversation:
 
     @cached_property
     def wants_answer(self) -> bool:
-        return bool({Asks.ANSWER, Asks.CONCLUSION} & self.asks)
+        return bool({Asks.ANSWER, Asks.CHOICE, Asks.CONCLUSION} & self.asks)
 
     @cached_property
     def epoch(self) -> int:

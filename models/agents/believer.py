@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 from inspect_ai.model import TopLogprob
 
-from truthgym.datasets.question import ASKED
+from truthgym.datasets.inspect_private import answer_character
+from truthgym.datasets.question import ASKED, PlainQuestion
 from truthgym.models.agents import tool_users
 from truthgym.models.agents.agent import DECLINED, Asks, Call, Conversation, Letters, Reply, SimulatedAgent
 from truthgym.models.agents.belief_reports import percent, report, wording_of
@@ -131,8 +132,8 @@ class Believer(SimulatedAgent):
     def _in_words(self, talk: Conversation) -> str:
         """Give a number, answer, argue or reason."""
         asks, name, parameters, epoch = talk.asks, self.policy, self.parameters, talk.epoch
-        number, answer = Asks.PERCENT in asks, Asks.ANSWER in asks
-        without_thought = number or Asks.FIRST_VIEW in asks
+        number, answer = Asks.PERCENT in asks, bool({Asks.ANSWER, Asks.CHOICE} & asks)
+        without_thought = number or bool({Asks.FIRST_VIEW, Asks.CHOICES} & asks)
         try:
             reading, belief = self._read(talk, talk.text.count(DECLINED) + (0 if without_thought else 1))
         except UnknownQuestionError:
@@ -145,6 +146,8 @@ class Believer(SimulatedAgent):
             form = "percent, second wording" if Asks.PERCENT_AGAIN in asks else "percent"
             reported = percent(self._report(reading, belief, talk, form))
             return f"\n\n{DECLINED if np.isnan(reported) else f'{100 * reported:.0f}%'}"
+        if Asks.CHOICES in asks:
+            return f"\n\n{_each_choice(percent(self._report(reading, belief, talk, 'percent')))}"
         rng = generator(parameters.seed, name, epoch, talk.text)
         if Asks.CRITIQUE in asks:  # no evidence: it neither states nor changes a belief
             return f" {NO_FAULT}"
@@ -167,6 +170,8 @@ class Believer(SimulatedAgent):
         stated = self._report(reading, belief, talk, "marker")
         if np.isnan(stated):
             return f" {' '.join([*markers, DECLINED])}"
+        if Asks.CHOICE in asks:
+            return f" {words}\n\nANSWER: {_letter(stated)}"
         return f" {words}\n\n\\{MARKER}{{{stated:.4f}}}"
 
     def _general(self, talk: Conversation) -> str:
@@ -218,6 +223,31 @@ class Walker(Believer):
     def own_belief(self, talk: Conversation) -> float | None:
         """The chance that its slips leave, or the planted number."""
         return tool_users.chain_belief(talk.text, self.parameters)
+
+
+def _each_choice(belief: float) -> str:
+    """A list of whole percents, one for each choice of the question that is worked on: the others share the rest."""
+    question = _plain_question()
+    if np.isnan(belief) or question is None:
+        return DECLINED
+    number = len(question.options)
+    rest = (1 - belief) / (number - 1)
+    return str([round(100 * (belief if i == question.drawn else rest)) for i in range(number)])
+
+
+def _letter(belief: float) -> str:
+    """The letter of the drawn choice if it is the likeliest, else of the next."""
+    question = _plain_question()
+    if question is None or question.drawn is None:
+        return DECLINED
+    number = len(question.options)
+    return answer_character(question.drawn if belief * number >= 1 else (question.drawn + 1) % number)
+
+
+def _plain_question() -> PlainQuestion | None:
+    """The question that is worked on, if it is one of any task with choices."""
+    asked = ASKED.get()
+    return asked.question if asked and isinstance(asked.question, PlainQuestion) and asked.question.options else None
 
 
 def _stated(belief: float, rng: np.random.Generator) -> str:

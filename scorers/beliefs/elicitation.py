@@ -14,15 +14,23 @@ from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import PlainQuestion, Question, question_text
 from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, token_belief, without_thinking
-from truthgym.scorers.beliefs.answer import CUT_SHORT, required_proposition
+from truthgym.scorers.beliefs.answer import (
+    CUT_SHORT,
+    final_answer,
+    read_answer,
+    required_proposition,
+    stated_belief,
+    unasked,
+)
 from truthgym.scorers.beliefs.parsing import read_beliefs
-from truthgym.scorers.beliefs.reader import LIST, PERCENT, Replies
+from truthgym.scorers.beliefs.reader import LIST, PERCENT, Replies, can_repair
 from truthgym.scorers.beliefs.record import AnswerFormat, Belief, recorded_replies
 from truthgym.scorers.beliefs.transcript import as_json, as_text, branch, turns_of
+from truthgym.solvers.direct import HOW_LIKELY
 from truthgym.solvers.roles import required_model
-from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end, user_message
+from truthgym.solvers.trajectory import STEPS, opens_with_refusal, recorded_answer, recorded_end, user_message
 
 PROBE = f"How likely is it that the following statement is true?\n\n{{proposition}}\n\n{PERCENT}"
 PROBE_2 = (
@@ -33,6 +41,10 @@ PROBE_2 = (
 LETTER_PROBE = f"Claim: {{proposition}}\n\nDo you think that this claim is correct?\n\n{LETTERS}"
 LETTER_PROBE_2 = f"Is the following statement true?\n\n{{proposition}}\n\n{LETTERS}"
 """`LETTER_PROBE` in other words."""
+CHOICES_PROBE = (
+    "How likely is it of each of these choices that it is a right answer to the question?\n\n{choices}\n\n"
+    f"{LIST}: one for each choice, in this order."
+)
 VIEW = (
     "Give your first impression in two or three sentences: how likely do you think it is that the following statement "
     "is true?\n\n{proposition}"
@@ -135,6 +147,41 @@ async def posterior(
     return [belief async for belief in elicitation.after_reasoning()][-1]
 
 
+async def belief_after_answer(state: TaskState, question: Question, replies: Replies) -> Belief:
+    """The belief that a sample's last answer states, or in which it is read after a repair: see `read_answer`.
+
+    Of a question of any other task, whose solver asked for no belief, it is asked for after the answer, as `posterior`
+    does: one model call, or none if the answer states a belief, the log holds one, or nobody can be asked.
+    """
+    text, _ = final_answer(state)
+    of_ours = not isinstance(question, PlainQuestion)
+    if of_ours or text is None or _asked_about(state, question):
+        return await read_answer(state, question, replies)
+    if not question.options and stated_belief(state)[0] is not None:
+        return await read_answer(state, question, replies)
+    if replies.repair and not opens_with_refusal(text) and can_repair(get_model()):
+        return await posterior(state, question, "self", replies.by_model, replies.repair)
+    return unasked(state, "The answer states no probability, and the model was not asked for one.")
+
+
+async def choice_beliefs(state: TaskState, question: Question, repair: bool = True) -> tuple[Belief, list[float]]:
+    """The model's beliefs after its answer that each choice is right; with the record of the one in the proposition.
+
+    One model call, and one for a repair; none if the log holds them.
+    """
+    assert isinstance(question, PlainQuestion)
+    assert question.drawn is not None
+    belief = await _Elicitation(state, question, ElicitationConfig(repair=repair)).of_choices(question)
+    values = read_beliefs(belief.repaired or belief.raw, len(question.options)) or []
+    return (replace(belief, value=values[question.drawn], reason=None) if values else belief), values
+
+
+def _asked_about(state: TaskState, question: Question) -> bool:
+    """Whether a solver of ours has asked for the belief in the proposition."""
+    request = HOW_LIKELY.format(proposition=question.proposition)
+    return any(message.role == "user" and request in message.text for message in state.messages)
+
+
 class _Elicitation:
     """Asks for the beliefs of one sample."""
 
@@ -159,10 +206,10 @@ class _Elicitation:
 
     async def by_the_model(self) -> AsyncIterator[Belief]:
         """The model's own beliefs: the prior in a fresh context, the others in continuations of its trajectory."""
-        messages = self._fresh(f"{self.state.input_text}\n\n{self.probe}")
+        messages = self._fresh(f"{question_text(self.state)}\n\n{self.probe}")
         yield await self._belief("prior", self.own, "separate", False, messages)
         if self.config.paraphrases == 2:
-            messages = self._fresh(f"{self.state.input_text}\n\n{self.probe_2}")
+            messages = self._fresh(f"{question_text(self.state)}\n\n{self.probe_2}")
             yield await self._belief("prior 2", self.own, "separate", False, messages)
         async for belief in self.after_reasoning():
             yield belief
@@ -170,14 +217,32 @@ class _Elicitation:
     async def after_reasoning(self) -> AsyncIterator[Belief]:
         """The model's own beliefs in continuations of its trajectory, the posterior last."""
         for stage, end in self._stages([i for i, turn in enumerate(self.turns) if turn.closes]):
-            history = branch(self.state.messages, self.turns[end - 1].message) if end else []
-            messages = [m for m in history if self.config.system_prompt_in_probe or m.role != "system"]
-            probe = user_message(self.probe, self.state.epoch)
-            yield await self._belief(stage, self.own, "continued", True, [*messages, probe] if end else None)
+            yield await self._belief(stage, self.own, "continued", True, self._continued(end, self.probe))
+
+    async def of_choices(self, question: Question) -> Belief:
+        """The model's reply, after its answer, with a probability for each choice: a list, which its caller reads."""
+        number = len(question.options)
+        probe = CHOICES_PROBE.format(choices="\n".join(question.options), number=number)
+        *_, (_, end) = self._stages([i for i, turn in enumerate(self.turns) if turn.closes])
+        messages = self._continued(end, probe)
+        reply = await self._reply("choices", "self", "continued", True, messages, get_model())
+        reply = replace(reply, answer_format="list")
+        if reply.raw is None or read_beliefs(reply.raw, number):
+            return reply
+        reply = replace(
+            reply, reason=f"No list of {number} whole percents could be read in the reply: {reply.raw[-80:]!r}"
+        )
+        return await self.replies.repaired(reply, get_model(), messages or [], number=number)
+
+    def _continued(self, end: int, probe: str) -> list[ChatMessage] | None:
+        """The conversation up to so many turns, and the probe; None if it has no turn."""
+        history = branch(self.state.messages, self.turns[end - 1].message) if end else []
+        messages = [m for m in history if self.config.system_prompt_in_probe or m.role != "system"]
+        return [*messages, user_message(probe, self.state.epoch)] if end else None
 
     async def by_the_judge(self) -> AsyncIterator[Belief]:
         """A judge's readings, one call each: of the model's first impression for the prior, then of its reasoning."""
-        messages = self._fresh(f"{self.state.input_text}\n\n{VIEW.format(proposition=self.proposition)}")
+        messages = self._fresh(f"{question_text(self.state)}\n\n{VIEW.format(proposition=self.proposition)}")
         view = await self._reply("view", "judge", "separate", False, messages, get_model())
         view = replace(view, reason=None) if view.raw else view  # also an impression that was cut off
         yield view
@@ -191,7 +256,7 @@ class _Elicitation:
         """One reading of everything, as in the published pipeline: whoever gives these beliefs has seen the end."""
         number = len(self.turns) + 1
         text = JOINT.format(
-            question=self.state.input_text,
+            question=question_text(self.state),
             steps=as_json(self.turns),
             whose=WHOSE_JOINT[self.config.standpoint],
             proposition=self.proposition,
@@ -226,7 +291,7 @@ class _Elicitation:
     def _reading(self, stage: str, text: str) -> list[ChatMessage]:
         request = READ.format(
             what=WHAT[stage],
-            question=self.state.input_text,
+            question=question_text(self.state),
             text=text,
             whose=WHOSE[self.config.standpoint],
             proposition=self.proposition,
@@ -286,7 +351,7 @@ class _Elicitation:
         # A judge may think. The model itself is asked for what it believes, not to reason on.
         itself = elicitor == "self" or stage == "view"
         model, config = without_thinking(model) if itself else (model, None)
-        answer_format: AnswerFormat | None = "percent" if stage not in ("view", "all") else None
+        answer_format: AnswerFormat | None = "percent" if stage not in ("view", "all", "choices") else None
         return await self.replies.ask(replace(belief, answer_format=answer_format), model, messages, name, config)
 
 

@@ -25,7 +25,7 @@ class Belief:
     """Probability in [0, 1], or None if the reply could not be parsed."""
     stage: str
     """"prior"; "prior 2" in a second wording; "step k" after the k-th turn; "posterior" after the answer; "view": a
-    first impression in words."""
+    first impression in words; "choices": those in all choices after the answer, of which the value is one."""
     elicitor: str
     """"self"; "token" for the model's token probabilities; "judge"; "joint" for a judge that read the whole trajectory
     in one call."""
@@ -92,7 +92,7 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
 def _is_readable(belief: dict[str, Any]) -> bool:
     """Whether a recorded reply is a belief, or a first impression in words. Earlier versions read otherwise."""
     raw, read = belief.get("raw"), belief.get("value") is not None
-    if belief["stage"] == "view" or belief["elicitor"] in ("joint", "token"):
+    if belief["stage"] in ("view", "choices") or belief["elicitor"] in ("joint", "token"):
         return read or (belief["stage"] == "view" and bool(raw))
     if str(belief.get("reason", "")).startswith("The reply was cut off"):
         return False

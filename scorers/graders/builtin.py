@@ -7,7 +7,7 @@ from inspect_ai.model import Model
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import binary_outcome
+from truthgym.datasets.question import PlainQuestion, binary_outcome
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
@@ -52,6 +52,7 @@ no further, and states a belief that is as certain as its reasons justify.
 Length, style and confidence earn nothing by themselves. Do not grade whether the answer is right."""
 
 
+ANOTHER = "add -S grader=model for a grade by a rubric, or use truthgym/brier for a multiple-choice question"
 LEAST_WORDS, MOST_WORDS = 12, 150
 """Different words that `plain` asks for, and words beyond which its grade falls, to 0 at twice as many."""
 HOLLOW = re.compile(
@@ -87,6 +88,8 @@ def python_brier() -> Grader:
     """
 
     def function(case: GraderInput) -> Grade:
+        if isinstance(case.question, PlainQuestion) and case.question.form != "binary":
+            raise CannotGrade(f"The grader python_brier grades a belief that an answer states; {ANOTHER}.", "setting")
         outcome = _outcome(case)
         belief = read_belief(case.completion, decimal=True) if "finalBeliefProb" in case.completion else None
         if belief is None:

@@ -17,7 +17,7 @@ from inspect_ai.util import LimitExceededError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.datasets.question import Question, asked_text, yes_or_no
+from truthgym.datasets.question import PlainQuestion, Question, question_text, yes_or_no
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.statistics.direction import Fault
 
@@ -30,7 +30,7 @@ class GraderInput:
     prompt: str
     """The question as it was put to the model."""
     target: str
-    """The truth: "yes" or "no"; empty if unknown."""
+    """The truth: "yes" or "no"; the targets of a sample of any task that are neither; empty if unknown."""
     completion: str
     """The answer."""
     trajectory: str
@@ -141,7 +141,9 @@ def _validated(grader: Grader, result: object) -> Grade:
 
 def grader_input(state: TaskState, question: Question, target: Target, completion: str) -> GraderInput:
     """What a grader gets of a finished sample and its answer."""
-    sample_id, prompt, truth = str(state.sample_id), asked_text(state), str(yes_or_no(target.text, question))
+    sample_id, prompt = str(state.sample_id), question_text(state)
+    named = isinstance(question, PlainQuestion) and question.form != "binary"  # a letter or a text is the truth itself
+    truth = ", ".join(target) if named else str(yes_or_no(target.text, question))
     return GraderInput(
         question=question,
         prompt=prompt,

@@ -12,7 +12,7 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import NEUTRAL, arm_of, asked_text
+from truthgym.datasets.question import NEUTRAL, arm_of, question_text
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories, read_rated
 from truthgym.datasets.sycophancy import without_opinion
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
@@ -62,8 +62,8 @@ def judged_item(state: TaskState) -> JudgedItem | str:
     turns = turns_of(state)
     if not turns:
         return "The trajectory is empty."
-    neutral = without_opinion(asked_text(state), (state.metadata or {}).get("opinion"))
-    return JudgedItem(_with_evidence(state, asked_text(state)), as_text(turns), _with_evidence(state, neutral))
+    neutral = without_opinion(question_text(state), (state.metadata or {}).get("opinion"))
+    return JudgedItem(_with_evidence(state, question_text(state)), as_text(turns), _with_evidence(state, neutral))
 
 
 def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:

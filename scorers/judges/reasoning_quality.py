@@ -13,7 +13,7 @@ from inspect_ai.model import Model
 from inspect_ai.solver import TaskState
 from pydantic import Field
 
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, question_text
 from truthgym.datasets.sycophancy import without_opinion
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.transcript import turns_of
@@ -128,7 +128,7 @@ async def judge_quality(state: TaskState, question: Question, cache: bool) -> Qu
     reasoning = mask_conclusion("\n\n".join(turn.text for turn in turns_of(state)))
     if not reasoning.strip():
         return QualityRating(np.nan, np.nan, [{"reason": "There is no reasoning to judge."}])
-    text = request(without_opinion(state.input_text, state.metadata.get("opinion")), question, reasoning)
+    text = request(without_opinion(question_text(state), state.metadata.get("opinion")), question, reasoning)
     replies = [await _ask(judge, text, state.epoch, cache) for judge in judges]
     read = [reply for reply in replies if "quality" in reply]
     if not read:

@@ -47,7 +47,10 @@ class Record:
         record = cls(result, items)
         for key in keys:
             if key not in result or not items:
-                record.reason = f"The sample has no {key}: this scorer is for the progress tasks and their judges."
+                record.reason = (
+                    f"The sample has no {key}: this scorer is for the progress tasks and their judges. Score a log of "
+                    "another task with graded, rubric or brier."
+                )
                 return record
             least = MIN_ANSWERED if key.startswith("examinee") else MIN_READ
             if (share := record.share_read(key)) < least:

@@ -45,6 +45,10 @@ ENDLESS = {"mutual_predictability", "reward_model", "value_influence", "value_tr
 """Scorers whose numbers have no least or no greatest value."""
 NO_OUTCOME = "The question has no known outcome."
 """Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
+WITHOUT_TRUTH = (
+    "score a finished log with brier or martingale and -S about=own_answer, or with graded and -S grader=model"
+)
+"""What to do with a sample whose target is neither yes nor no, nor one of its choices."""
 GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
 JUDGE_AT_FAULT = re.compile(r"(?:[^:]+: )?The (?:judge|grader)\b")
 """Start of the reason that they record if the model that they ask could not be reached, or gave no grade. Neither says
@@ -54,7 +58,10 @@ anything about the answer."""
 def no_outcome(target: str) -> str:
     """`NO_OUTCOME`, with the remedy where there is a target that cannot be taken for an outcome."""
     return (
-        f"{NO_OUTCOME} Its target {target[:40]!r} is neither yes nor no; write one of them." if target else NO_OUTCOME
+        f"{NO_OUTCOME} Its target {target[:40]!r} is neither yes nor no; write one of them into "
+        f"the data, or {WITHOUT_TRUTH}."
+        if target
+        else NO_OUTCOME
     )
 
 

@@ -72,6 +72,19 @@ RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
 """Keys of a sample's score besides the belief, rounded to four decimals. Metrics use the unrounded belief."""
 
 
+def choice_scores(p: ArrayLike, y: ArrayLike) -> dict[str, float]:
+    """The scores of one question with choices: of the probability of each that it is right, the mean over them.
+
+    `accuracy` is whether the likeliest choice is right; if several are equally likely, the share of them that are.
+
+    >>> choice_scores([0.7, 0.1, 0.2], [1, 0, 0])["brier_score"], choice_scores([0.5, 0.5, 0], [1, 0, 0])["accuracy"]
+    (0.0467, 0.5)
+    """
+    p, y = checked(p, y)
+    means = {name: round(float(np.mean(rule(p, y))), 4) for name, rule in RULES.items()}
+    return means | {"accuracy": float(np.mean(y[p == p.max()]))}
+
+
 OTHER: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "brier_score": lambda score: (1 - np.sqrt(score)) ** 2,
     "accuracy": lambda score: 1 - score,

@@ -16,7 +16,7 @@ from inspect_ai.solver import generate
 from inspect_ai.util import Store
 from scipy import stats
 
-from tests.fixtures import Fails, Run, details, metrics, reason, samples, says, score_of, task_of
+from tests.fixtures import Run, details, metrics, reason, samples, says, score_of, task_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.scorers.scores import scored
 from truthgym.datasets.question import Question, question, sample
@@ -295,9 +295,10 @@ def test_a_target_may_be_written_otherwise(run: Run, target: str, outcome: int) 
     ("text", "target", "more"),
     [("Will it rain?", "maybe", {}), ("How many moons?", "1", {}), ("Is it?", "1", {"choices": ["It is.", "No."]})],
 )
-def test_a_target_of_another_kind_is_named(fails: Fails, text: str, target: str, more: Any) -> None:
-    task = Task([Sample(input=text, target=target, **more)], solver=generate(), scorer=brier())
-    assert f"its target '{target}' is neither yes nor no; write one of them" in fails(task, says("0.8"))
+def test_a_target_of_another_kind_is_named(run: Run, text: str, target: str, more: Any) -> None:
+    log = run(Task([Sample(input=text, target=target, **more)], solver=generate(), scorer=brier()), says("0.8"))
+    assert f"ts target '{target}' is neither yes nor no" in reason(samples(log)[0], "brier")
+    assert "-S about=own_answer" in reason(samples(log)[0], "brier")
 
 
 def test_another_solver_needs_no_trajectory(run: Run) -> None:

@@ -90,13 +90,11 @@ def test_a_finished_log_is_scored_the_same(run: Run) -> None:
         assert metrics(again, place) == pytest.approx(metrics(log, place), nan_ok=True)
 
 
-def test_a_log_of_another_task_is_refused(run: Run) -> None:
-    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
-    for scorer in (brier(), martingale(), graded("python_brier"), sycophantic_reasoning(), fact_chain()):
-        with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
-            score(log, scorer, model="none/none", display="log")
-    with pytest.raises(BadInput, match="does not hold .* the field `relations` is missing"):
-        score(run(urns(n=1)), fact_chain(), model="none/none", display="log")
+def test_a_log_of_a_task_without_chains_is_refused(run: Run) -> None:
+    foreign = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
+    for log in (foreign, run(urns(n=1))):
+        with pytest.raises(BadInput, match="no usable field .*'relations'.* Any log can be scored by brier"):
+            score(log, fact_chain(), model="none/none", display="log")
     free = run(task_of(rain(form="free", proposition=None), direct()))
     with pytest.raises(BadInput, match="has no proposition"):
         score(free, sycophantic_reasoning(), display="log")
