@@ -80,6 +80,7 @@ def best_of_n(
         for name, value in states[winner].store.items():
             state.store.set(name, value)
         state.messages, state.output = states[winner].messages, states[winner].output
+        state.choices = states[winner].choices
         record = state.store_as(BestOfN)
         record.scores = [value if isfinite(value) else None for value in values]
         record.answers = [candidate.output.completion for candidate in states]

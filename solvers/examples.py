@@ -6,18 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from inspect_ai.log import EvalSample, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
+from inspect_ai.scorer import CORRECT, INCORRECT, NOANSWER, PARTIAL, value_to_float
 from inspect_ai.util import Store
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import NEUTRAL, Question, Split, arm_of, may_be_shown_with
+from truthgym.datasets.question import NEUTRAL, Question, Split, arm_of, may_be_shown_with, plain_question, split_of
 from truthgym.solvers.thoughts import split_thought
-from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
+from truthgym.solvers.trajectory import STEPS, Step, from_question, recorded_answer, recorded_steps, steps_of_messages
 
 CHARACTERS_PER_TOKEN = 4
 """A rough estimate that needs no tokenizer."""
@@ -68,8 +69,9 @@ def read_examples(source: str, score: str) -> list[Example]:
     """Read all scored trajectories of a log (.eval or .json) or all rows of a file (.jsonl).
 
     Of a log, samples are skipped that failed, have no answer, or have no number for the score, which is a key of a
-    scorer's values or the name of a scorer with one number; of a log of `truthgym/sycophancy`, also those with a stated
-    opinion.
+    scorer's values or the name of a scorer with one number or letter; of a log of `truthgym/sycophancy`, also those
+    with a stated opinion. Samples of any other task have their split in the metadata, or one by a hash of the task's
+    name and the id, as `truthgym convert --any-task` parts them.
     """
     if source.endswith(".jsonl"):
         rows = [_of_row(where, row) for where, row in read_rows(Path(source))]
@@ -83,12 +85,12 @@ def read_examples(source: str, score: str) -> list[Example]:
             f"{source} cannot be read as a log ({type(error).__name__}: {error}); give an .eval log"
         ) from None
     samples = log.samples or []
-    examples = [example for sample in samples for example in _of_sample(sample, score)]
+    examples = [example for sample in samples for example in _of_sample(sample, score, log.eval.task)]
     if not examples:
         names = sorted({key for sample in samples for key in _numbers(sample)})
         raise BadInput(
-            f"{source}: none of its {len(samples)} samples has a Truthgym question, an answer and a number for score="
-            f"{score!r}; it has numbers for: {', '.join(names) or 'nothing'}"
+            f"{source}: none of its {len(samples)} samples has an answer and a number for score={score!r}; it has "
+            f"numbers for: {', '.join(names) or 'nothing'}. Name one of them, with best=highest if more is better"
         )
     return examples
 
@@ -103,7 +105,8 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
     if not allowed:
         raise BadInput(
             f"All {len(examples)} examples are of the test split, which is reserved for evaluation; use a log of "
-            "the train split"
+            "other questions: of the train split (-T split=train), or of another task, of which a hash of each id "
+            "reserves one in five, more samples. A .jsonl file of examples names their split itself"
         )
     sign = 1 if best == "lowest" else -1
     rng = random.Random(seed)
@@ -130,28 +133,41 @@ def examples_for(examples: Sequence[Example], identity: str, question: Question,
     return shown
 
 
-def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
+def _of_sample(sample: EvalSample, score: str, task: str) -> Iterator[Example]:
     value, store = _numbers(sample).get(score), Store(sample.store)
     try:
         question = Question.model_validate(sample.metadata)
+        split = question.split
     except ValidationError:
-        return
-    if sample.error or sample.invalidation or value is None or not (recorded_answer(store) or "").strip():
+        question = _plain(sample)
+        named = sample.metadata.get("split")
+        split = named if named in get_args(Split) else split_of(f"{task} {sample.id}")
+    steps = recorded_steps(store) if STEPS in store else steps_of_messages(sample.messages, "answer", trainable=False)
+    answer = recorded_answer(store) if STEPS in store else sample.output.completion
+    if sample.error or sample.invalidation or value is None or not (answer or "").strip():
         return
     # With a stated opinion, the best scores belong to trajectories that followed a correct opinion.
     if arm_of(sample.metadata) != NEUTRAL:
         return
-    turns = list(_turns(recorded_steps(store), {message.id: message.text for message in sample.messages}))
-    if len(turns) >= 2:
+    turns = list(_turns(steps, {message.id: message.text for message in sample.messages}))
+    if [turn.role for turn in turns] == ["user", "assistant"] * (len(turns) // 2) and turns:
         yield Example(
             id=str(sample.metadata.get("question", sample.id)),
             event=question.event,
-            split=question.split,
-            proposition=question.proposition,
+            split=split,
+            proposition=None if question.options else question.proposition,  # a choice may be one of other questions
             opened_on=question.opened_on,
             score=value,
             messages=turns,
         )
+
+
+def _plain(sample: EvalSample) -> Question:
+    """The question of a sample of any other task."""
+    users = [] if isinstance(sample.input, str) else [message for message in sample.input if message.role == "user"]
+    text = sample.input if isinstance(sample.input, str) else users[-1].text if users else ""
+    targets = [sample.target] if isinstance(sample.target, str) else sample.target
+    return plain_question(str(sample.id), text, targets, sample.choices or ())
 
 
 def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
@@ -176,10 +192,12 @@ def merge_turns(messages: Iterable[tuple[str, str]]) -> Iterator[Turn]:
 
 
 def _numbers(sample: EvalSample) -> dict[str, float]:
-    """All finite numbers in a sample's scores by key; for scorers with one number, by the scorer's name."""
+    """All finite numbers in a sample's scores by key; for scorers with one number or letter, by the scorer's name."""
     numbers: dict[str, float] = {}
+    letters = value_to_float()
     for name, score in (sample.scores or {}).items():
         values = score.value if isinstance(score.value, dict) else {name: score.value}
+        values = {key: letters(v) if v in (CORRECT, PARTIAL, INCORRECT, NOANSWER) else v for key, v in values.items()}
         numbers |= {key: float(v) for key, v in values.items() if isinstance(v, int | float) and math.isfinite(v)}
     return numbers
 

@@ -30,8 +30,8 @@ def few_shot(
     that a provider keeps separate. The examples are the log's best trajectories, the smaller of `count` and `share` of
     them, one per question, in an order drawn once. Each question is shown as many of these as fit into `tokens`, but
     never the question itself, one of the same event, or one asked after its day. Trajectories of the test split are
-    never shown. Examples are part of the trajectory as auxiliary steps and are not trained on. A question with no
-    example left stays unscored.
+    never shown. A log of any task will do, with one of its scores (`-S score=choice -S best=highest`). Examples are
+    part of the trajectory as auxiliary steps and are not trained on. A question with no example left stays unscored.
 
     Selecting by outcome favours forecasts that were bold and lucky, so the model may become overconfident. Watch
     `calibration_slope`.
@@ -41,7 +41,7 @@ def few_shot(
         count: Maximum number of trajectories, 1 or more.
         share: Maximum share of the log's scored trajectories outside the test split, above 0 and at most 1.
         seed: Draws one of several trajectories of a question, and the order.
-        score: The score that ranks them: a key of a scorer's values, or the name of a scorer with one number.
+        score: The score that ranks them: a key of a scorer's values, or the name of a scorer with one number or letter.
         best: Whether the "lowest" or the "highest" score is best.
         tokens: Budget for all examples, counting four characters as one token, 1 or more.
         base: The solver that reasons after the examples: its name, or {name: {argument: value}}.

@@ -9,8 +9,8 @@ from inspect_ai.util import StoreModel
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question, question_of
-from truthgym.solvers.conversation import conversation
+from truthgym.datasets.question import Question, choices_text, question_of
+from truthgym.solvers.conversation import conversation, paragraphs
 from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.local_model import count_tokens
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
@@ -76,7 +76,7 @@ def length_control(
         record = state.store_as(LengthControl)
         record.target, record.unit, record.tolerance = target, unit, tolerance
         prompt = next(message for message in reversed(state.messages) if message.role == "user")
-        prompt.text = f"{prompt.text}\n\n{TARGET.format(**wording)}"
+        prompt.text = paragraphs(prompt.text, choices_text(state), TARGET.format(**wording))
         steps_before = state.store.get(STEPS)
         state = await reason(state, generate)
         if state.store.get(STEPS) == steps_before:

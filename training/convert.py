@@ -228,10 +228,12 @@ def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:
     if not samples.read:
         problem = f"There are no samples in {len(samples.logs)} logs, such as {samples.logs[0].path}; give others"
     elif len(left_out) == 1 and "test split" in next(iter(left_out)):
-        problem = (
-            f"All {samples.read} samples are of the test split, which is reserved for evaluation; evaluate on another "
-            "one (-T split=train) and convert that log"
+        remedy = (
+            f"a hash of each id reserves one in five, or the metadata do; convert more samples of {samples.foreign}"
+            if samples.foreign
+            else "evaluate on another one (-T split=train) and convert that log"
         )
+        problem = f"All {samples.read} samples are of the test split, which is reserved for evaluation; {remedy}"
     elif unscored and unscored == samples.read - of_other_splits:
         problem = samples.score.not_found()
     else:

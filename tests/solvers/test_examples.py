@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, write_eval_log
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.model import ChatMessage, ChatMessageUser, ContentReasoning, Model, ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Solver, TaskState
 
 from tests.fixtures import Run, number, rain, samples, says, task_of, thinks
 from truthgym.datasets import urns as urn_data
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, split_of
 from truthgym.datasets.sycophancy import opinions_in
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
@@ -185,7 +185,7 @@ def test_the_test_split_is_never_chosen() -> None:
     pool = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
     assert [choose_example.id for choose_example in choose_examples(pool, 1, 1, "lowest", 0)] == ["good"]
     assert {one.id for one in choose_examples(pool, 9, 1, "lowest", 0)} == {"good", "bad"}
-    with pytest.raises(BadInput, match="All 1 examples are of the test split.*use a log of the train split"):
+    with pytest.raises(BadInput, match="All 1 examples are of the test split.*-T split=train.*another task.*.jsonl"):
         choose_examples(pool[:1], 9, 1, "lowest", 0)
 
 
@@ -263,15 +263,22 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> 
 
 def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: EvalLog) -> None:
     message = bad_input(scored.location, "brier")
-    assert "none of its 40 samples has a Truthgym question, an answer and a number for score='brier'" in message
-    assert message.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
+    assert "none of its 40 samples has an answer and a number for score='brier'" in message
+    assert "it has numbers for: accuracy, belief, brier_score, log_score, spherical_score. Name one" in message
     unscored = run(urns(n=2), score=False, epochs=1)
-    assert bad_input(unscored.location).endswith("it has numbers for: nothing")
+    assert "it has numbers for: nothing" in bad_input(unscored.location)
 
 
-def test_a_log_of_another_kind_is_refused(run: Run) -> None:
-    other = run(Task(dataset=[Sample(input="Hm?")], scorer=flat()), says("Hm."))
-    assert "none of its 1 samples has a Truthgym question" in bad_input(other.location, "flat")
+def test_a_log_of_another_task_is_read_and_parted_by_its_metadata_or_ids(run: Run) -> None:
+    """A hash reserves one id in five, as `convert --any-task` does; a split of another name is none."""
+    named = [Sample(id=name, input=f"{name}?", metadata={"split": name}) for name in ("train", "test", "dev")]
+    plain = [Sample(id=i, input=[ChatMessageUser(content=f"{i}?")], target="x") for i in range(20)]
+    other = run(Task(dataset=[*named, *plain], scorer=flat()), says("Hm."))
+    by_id = {one.id: one for one in read_examples(other.location, "flat")}
+    assert [by_id[name].split for name in ("train", "test")] == ["train", "test"]
+    assert all(by_id[str(name)].split == split_of(f"task {name}") for name in ("dev", *range(20)))
+    assert [(turn.role, turn.content) for turn in by_id["3"].messages] == [("user", "3?"), ("assistant", "Hm.")]
+    assert (by_id["3"].event, by_id["3"].proposition, by_id["3"].score) == ("3", None, 0.25)
 
 
 def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run) -> None:

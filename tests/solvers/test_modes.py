@@ -1,22 +1,27 @@
 """Every reasoning mode on a mock model: its steps and calls, and what each message and each call carries."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from inspect_ai import task_with
-from inspect_ai.model import ChatMessageAssistant
-from inspect_ai.solver import Solver
+from inspect_ai import Task, task_with
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessage, ChatMessageAssistant
+from inspect_ai.scorer import Scorer, choice, includes
+from inspect_ai.solver import Solver, generate, multiple_choice
 
-from tests.fixtures import Run, Solve, listens, rain, samples, values, write_rows
+from tests.fixtures import Run, Solve, listens, rain, samples, says, values, write_rows
 from truthgym.datasets.questions import questions as own_questions
+from truthgym.scorers.brier import brier
 from truthgym.solvers.best_of_n import best_of_n
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
+from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import PRESETS
 from truthgym.solvers.run_agent import run_agent
@@ -93,3 +98,46 @@ def test_each_mode_takes_ones_own_questions(run: Run, mode: str, tmp_path: Path)
         others = {message.text.partition("\n\n")[2] for messages in heard for message in messages[:1]}
         train = {str(item.input) for item in own_questions(path, split="train")}
         assert {str(row["question"]) for row in rows} >= train >= others
+
+
+LISTED = "A) Rome\nB) Po\nC) Etna"
+ANY_TASK: dict[str, tuple[dict[str, Any], str, Scorer, float | str]] = {
+    "choices": ({"choices": ["Rome", "Po", "Etna"], "target": "B"}, "'ANSWER: $LETTER'", choice(), "C"),
+    "several": ({"choices": ["Rome", "Po", "Etna"], "target": ["B", "C"]}, "'ANSWER: $LETTERS'", choice(), "C"),
+    "yes or no": ({"target": "Yes"}, r"\finalBeliefProb{p}", brier(), 0.04),
+    "free text": ({"target": ["Po", "Rhine"]}, "Give your answer.", includes(), "C"),
+}
+"""What a sample of another project holds, the form of the answer that a mode asks for, a scorer and its value."""
+
+
+def in_form(messages: list[ChatMessage]) -> str:
+    """An answer in the form that is asked for, or a thought."""
+    request = messages[-1].text
+    forms = {"$LETTERS'": "ANSWER: B, C", "$LETTER'": "I say so.\nANSWER: B", r"{p}": r"\finalBeliefProb{0.8}"}
+    forms["Give your answer."] = "The Po."
+    return next((reply for form, reply in forms.items() if form in request), "Hm.")
+
+
+@pytest.mark.parametrize("kind", ANY_TASK)
+@pytest.mark.parametrize("mode", [*MODES, "few_shot"])
+def test_each_mode_answers_any_task_in_its_own_form(run: Run, mode: str, kind: str) -> None:
+    fields, form, scorer, value = ANY_TASK[kind]
+    text = "Is it the Po?" if kind == "yes or no" else "Which is it?"
+    make = MODES[mode].solver if mode in MODES else None
+    if make is None:
+        plain = multiple_choice(multiple_correct=kind == "several") if "choices" in fields else generate()
+        items = [Sample(id=f"s{i}", input=f"{text} {i}", metadata={"split": "train"}, **fields) for i in range(3)]
+        reply = r"\finalBeliefProb{0.8}" if kind == "yes or no" else "The Po.\nANSWER: B"
+        source = run(Task(items, solver=plain, scorer=scorer), says(reply)).location
+        key = {"choices": "choice", "several": "choice", "yes or no": "brier_score", "free text": "includes"}[kind]
+        make = partial(few_shot, source, share=1.0, score=key, best="highest")
+    model, heard = listens(in_form)
+    task = Task([Sample(id="s", input=text, **fields)], solver=make(), scorer=scorer)
+    (done,) = samples(run(task, model, model_roles={"interlocutor": listens("I object.")[0]}))
+    (score,) = (done.scores or {}).values()
+    assert (score.value["brier_score"] if isinstance(score.value, dict) else score.value) == value
+    assert form in heard[-1][-1].text or "$LETTER" in heard[-1][-1].text
+    conversation = "\n\n".join(message.text for message in heard[-1])
+    assert conversation.count(f"{text}\n\n{LISTED}") == ("choices" in fields)
+    if mode == "few_shot":
+        assert [message.role for message in heard[-1]] == ["user", "assistant"] * 3 + ["user"]

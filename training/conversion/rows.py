@@ -386,15 +386,15 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
     turns = turns[interview[-1] + 1 :] if interview else turns
     turns = [turn for turn in turns if turn.message["role"] != "system"]
     facts = sample.facts
-    if facts is None or not _answer(turns, "drop") or any(isinstance(t.message["content"], list) for t in turns):
+    if not _answer(turns, "drop") or any(isinstance(t.message["content"], list) for t in turns):
         raise SkipSample("no answer in words")
     texts = [(turn.message["role"], text_of(turn.reply)) for turn in turns]
     example = {
         "id": candidate.question,
         "event": candidate.event,
         "split": candidate.split,
-        "proposition": facts.proposition,
-        "opened_on": facts.opened_on,
+        "proposition": facts.proposition if facts else None,
+        "opened_on": facts.opened_on if facts else None,
         "score": candidate.score,
         "messages": list(merge_turns(texts)),
     }

@@ -80,6 +80,8 @@ class SampleFilter:
         """Samples that were checked."""
         self.labelled = any(log.header.eval.task.endswith("preferences") for log in logs)
         """Whether the samples are pairs that a judge labelled."""
+        self.foreign = ""
+        """The last task whose samples are no questions of Truthgym."""
         self.selected_by_outcome = 0
         """Candidates whose questions were chosen with their outcomes in view."""
         self._listed = read_trajectories(selection.trajectories) if selection.trajectories else None
@@ -147,8 +149,9 @@ class SampleFilter:
                 "reserves questions for evaluation; give logs of Truthgym's tasks, or add --any-task to split samples "
                 "without one by a hash of their ids"
             )
-        event = f"{task} {sample.id}"
-        return event, str(msgspec.json.decode(sample.metadata).get("split") or split_of(event))
+        self.foreign, event = task, f"{task} {sample.id}"
+        named = msgspec.json.decode(sample.metadata).get("split")
+        return event, named if named in ("train", "validation", "test") else split_of(event)
 
     def _wrong_split(self, split: str) -> str | None:
         if split == "test":
