@@ -145,12 +145,14 @@ def _differences(evaluations: Sequence[tuple[dict[str, Any], RunValues]], card: 
         names = [name for name in after.values if name in before.values and after.best[name]]
         for name, split in product(names, sorted(set(after.splits.values()))):
             part = after.among({question for question in after.events if after.splits[question] == split})
-            row = part.change(before, name).row()
+            comparison = part.change(before, name)
+            row = comparison.row()
             if row["n"]:
                 logs = {"trained": entry["log"], "base": other["log"], "task": entry["task"], "score": name}
                 values = {key: row[key] for key in ("difference", "lower", "upper", "mde")}
                 numbers = {key: None if math.isnan(value) else value for key, value in values.items()}
-                yield logs | {"split": split, "n": row["n"]} | numbers
+                why = {"reason": comparison.reason} if comparison.reason else {}
+                yield logs | {"split": split, "n": row["n"]} | numbers | why
 
 
 def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str, Any]]) -> str:
@@ -172,6 +174,11 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
         ]  # fmt: skip
         head = ["task", "split", "score", "better", "trained minus base", *head[6:9]]
         parts += [BOTH, markdown_table(head, rows)]
+        reasons: dict[str, list[str]] = {}
+        for row in differences:
+            if "reason" in row:
+                reasons.setdefault(row["reason"], []).append(f"{row['score']} on {row['split']} of {row['task']}")
+        parts += [f"No interval for {', '.join(names)}: {reason}." for reason, names in reasons.items()]
     if any("train" in entry["split"].split(", ") for entry in evals):
         parts.append("Questions of the train split may have been trained on: only the others tell what was learnt.")
     parts += [f"`{entry['log']}`: {sentence}" for entry in evals for sentence in entry.get("left_out", [])]

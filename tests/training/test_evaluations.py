@@ -150,3 +150,18 @@ def test_a_card_shows_on_which_side_of_zero_an_interval_ends() -> None:
     assert format_interval(-0.00002, 0.1) == "[-0.00002, 0.10000]"
     assert format_number(-0.00002) == "0.0000"
     assert format_interval(None, 0.1) == format_number(None) == ""
+
+
+def test_a_difference_without_an_interval_says_why(model_and_logs: ModelAndLogs) -> None:
+    folder, base, trained = model_and_logs
+    log = read_eval_log(str(trained))
+    for sample in (log.samples or [])[::3]:
+        unread = (sample.scores or {})["brier"]
+        unread.value = dict.fromkeys(unread.value if isinstance(unread.value, dict) else {})
+        unread.metadata = {**(unread.metadata or {}), "reason": "no number"}
+    write_eval_log(log, str(trained))
+    add_evaluations(folder, [base, trained])
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if line.startswith("No interval for brier/brier_score on train of"))
+    assert "brier/accuracy on train of truthgym/urns" in line
+    assert "100 % and" in line
