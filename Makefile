@@ -35,7 +35,7 @@ lines:  ## lines of product code and of tests
 test:
 	pytest
 
-validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every measure on agents whose truth is known (takes a while)
+validity:  ## docs/validity*.md with their charts, docs/worlds.md and compare.md: every measure on agents whose truth is known (takes a while)
 	python -m studies.validity.martingale docs/validity.md
 	python -m studies.validity.brier docs/brier.md
 	python -m studies.validity.sycophancy docs/validity_sycophancy.md
@@ -44,6 +44,7 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m studies.validity.progress docs/validity_progress.md
 	python -m studies.validity.uplift docs/validity_uplift.md
 	python -m studies.validity.mutual_prediction docs/validity_mutual_prediction.md
+	python -m studies.validity.comparisons docs/compare.md
 	python -m studies.validity.agents docs/validity_agents.md --n 72
 
 MODELS = hf/smollm2:135m=trained/smollm2 hf/Qwen/Qwen2.5-Coder-0.5B-Instruct
