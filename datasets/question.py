@@ -260,9 +260,9 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
         faulty = {str(problem["loc"][0]) for problem in error.errors() if problem["loc"]}
         if kind is not Question:
             raise BadInput(
-                f"Sample {identity!r} is not of a task that this is for: its metadata has no usable field "
-                f"{', '.join(map(repr, sorted(faulty)))} of a {kind.__name__}. Any log can be scored by brier, "
-                "martingale, length, graded, rubric, qualitative and reward_model"
+                f"Sample {identity!r} is not of a task that this scorer or solver is for: its metadata holds no "
+                f"{kind.__name__} (no usable field {', '.join(map(repr, sorted(faulty)))}). Any log can be scored by "
+                "brier, martingale, length, graded, rubric, qualitative and reward_model"
             ) from None
         if {"form", "proposition"} & metadata.keys() and not faulty & {"domain", "event", "split"}:
             raise bad_fields(f"Sample {identity!r}", error, list(kind.model_fields)) from None  # a question of ours

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.datasets.question import Question, asked_text, question_of, yes_or_no
+from truthgym.datasets.question import PlainQuestion, Question, question_of, question_text, yes_or_no
 from truthgym.models.predictor import check_method
+from truthgym.scorers.beliefs.answer import no_proposition
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.declaration import (
@@ -208,7 +209,7 @@ def world_uplift(
         evidence: Where observations come from. "bundled", `datasets/evidence.jsonl`; "outcome", the question's own
             outcome; the path of a file in the shape of the former; "investigator", the model in the role
             `investigator`, which proposes tasks for each question and completes one. None: "outcome" for generated
-            questions, otherwise "bundled".
+            questions and those of any other project's task, otherwise "bundled".
         template: What the forecaster reads. "vanilla"; "rephrase", where the observation is written anew first and the
             investigator's means are named; "toolcall", where the forecaster opens the report by a tool call.
         per: The unit of the estimate.
@@ -239,14 +240,17 @@ def world_uplift(
 
     async def observe(state: TaskState, question: Question, target: Target, identity: str) -> Investigation:
         if evidence == "investigator":
-            request_text = asked_text(state)
+            request_text = question_text(state)
             investigator = required_model("investigator")
             return await shared.get(
                 identity, lambda: investigate(investigator, request_text, tasks, agent, arguments, seed)
             )
-        if not has_observation(evidence, identity, bool(question.posterior)):
+        by_outcome = bool(question.posterior) or isinstance(question, PlainQuestion)
+        if not has_observation(evidence, identity, by_outcome):
             return Investigation(None, None, reason="The evidence holds no observation about this question.")
-        if evidence == "outcome" or (evidence is None and question.posterior):
+        if evidence == "outcome" or (evidence is None and by_outcome):
+            if missing := no_proposition(state, question):
+                return Investigation(None, None, reason=missing)
             outcome = str(yes_or_no(list(target), question))
             if question.proposition and outcome in ("yes", "no"):
                 return investigated_outcome(identity, question.proposition, outcome)
@@ -272,7 +276,7 @@ def world_uplift(
             text, reason = await rephrase(writer, text)
             if opposite and not reason:
                 opposite, reason = await rephrase(writer, opposite)
-        request_text = asked_text(state)
+        request_text = question_text(state)
         arms: dict[str, Forecast] = {}
         tokens = await count_tokens(forecaster, answer) if text and not reason else 0
         if text and task and not reason:

@@ -45,7 +45,7 @@ def no_proposition(state: TaskState, question: Question) -> str | None:
     """Why no belief can be asked for in a sample of any task, with the remedy; None if one can be."""
     if not isinstance(question, PlainQuestion) or question.proposition:
         return None
-    target = state.target.text.strip()
+    target = ", ".join(state.target).strip()
     what = f"its target {target[:40]!r} is neither yes nor no" if target else "its target is empty"
     return f"There is no statement to hold a belief about: {what}, and it has no choices; {WITHOUT_TRUTH}."
 

@@ -52,7 +52,7 @@ no further, and states a belief that is as certain as its reasons justify.
 Length, style and confidence earn nothing by themselves. Do not grade whether the answer is right."""
 
 
-ANOTHER = "add -S grader=model for a grade by a rubric, or use truthgym/brier for a multiple-choice question"
+ANOTHER = "add -S grader=model for a grade by a rubric, or use truthgym/brier, which asks for the belief"
 LEAST_WORDS, MOST_WORDS = 12, 150
 """Different words that `plain` asks for, and words beyond which its grade falls, to 0 at twice as many."""
 HOLLOW = re.compile(
@@ -88,10 +88,13 @@ def python_brier() -> Grader:
     """
 
     def function(case: GraderInput) -> Grade:
-        if isinstance(case.question, PlainQuestion) and case.question.form != "binary":
-            raise CannotGrade(f"The grader python_brier grades a belief that an answer states; {ANOTHER}.", "setting")
+        stated = "finalBeliefProb" in case.completion
+        if isinstance(case.question, PlainQuestion) and not (stated and case.question.form == "binary"):
+            raise CannotGrade(
+                f"python_brier grades a belief that an answer states, and none was asked for; {ANOTHER}.", "setting"
+            )
         outcome = _outcome(case)
-        belief = read_belief(case.completion, decimal=True) if "finalBeliefProb" in case.completion else None
+        belief = read_belief(case.completion, decimal=True) if stated else None
         if belief is None:
             raise CannotGrade(
                 rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {case.completion[-80:]!r}",

@@ -46,7 +46,8 @@ ENDLESS = {"mutual_predictability", "reward_model", "value_influence", "value_tr
 NO_OUTCOME = "The question has no known outcome."
 """Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
 WITHOUT_TRUTH = (
-    "score a finished log with brier or martingale and -S about=own_answer, or with graded and -S grader=model"
+    "score a finished log with martingale and -S about=own_answer, with brier and -S about=own_answer if another score "
+    "says what is right, or with graded and -S grader=model"
 )
 """What to do with a sample whose target is neither yes nor no, nor one of its choices."""
 GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
