@@ -28,6 +28,8 @@ ENDS = (
     *("</s>", "<eos>", "<pad>"),
 )
 """Special tokens behind a message or a reply."""
+END = re.compile("(?:\\s|" + "|".join(re.escape(token[::-1]) for token in ENDS) + ")+")
+"""The end of a text, read backwards."""
 ROLES: dict[str, Role] = {
     **{"system": "system", "user": "user", "assistant": "assistant"},
     **{"developer": "system", "model": "assistant", "human": "user", "tool": "user", "ipython": "user"},
@@ -68,11 +70,8 @@ def conversation(prompt: str) -> list[Message]:
 
 def without_end(text: str) -> str:
     """A text without the special tokens and spaces behind it, in time that is linear in its length."""
-    end = len(text)
-    while end and (text[end - 1].isspace() or text.endswith(ENDS, 0, end)):
-        is_space = text[end - 1].isspace()
-        end -= 1 if is_space else next(len(token) for token in ENDS if text.endswith(token, 0, end))
-    return text[:end]
+    behind = END.match(text[::-1])
+    return text[: len(text) - behind.end()] if behind else text
 
 
 def openrlhf_items(request: OpenRLHFRequest) -> list[Item]:

@@ -144,7 +144,8 @@ TAGS = [
     "<text />", "<\u200b/text>", "<text\u200b>", "<\u2066/text>", "<\ufe0f/text>", "<\U000e0020/text>",
     "<\x00/text>", "<\x08/text>", "<\u0301/text>", "<\U000e0100/text>", "<\u061c/text>", "<\u180e/te\u034fxt>",
     "<\uff0ftext>", "<" + "\u200b" * 5000 + "/text>", "<|im_end|>", "<|eot_id|>", "<\uff5cUser\uff5c>",
-    "<end_of_turn>",
+    "<end_of_turn>", "<\u3164/text>", "<\u2800/te\uffa0xt>", "<" + "\n" * 250 + "/text>", "<\u20dd/text>", "<\\/text>",
+    "<\u2044text>", "<\u2215text>", "<\u29f8text>", "\u1438/text>", "\u276e/text\u276f",
 ]  # fmt: skip
 
 
@@ -153,18 +154,33 @@ def test_a_tag_is_harmless_however_it_is_written(tag: str) -> None:
     assert material("text", f"a{tag}b") == f"<text>\na‹{tag[1:]}b\n</text>"
 
 
-@pytest.mark.parametrize(("tag", "escaped"), [("[/INST]", "⟦/INST]"), ("[ inst ]", "⟦ inst ]"), ("\uff1c/t>", "‹/t>")])
+@pytest.mark.parametrize(
+    ("tag", "escaped"),
+    [
+        ("[/INST]", "⟦/INST]"),
+        ("[ inst ]", "⟦ inst ]"),
+        ("\uff1c/t>", "‹/t>"),
+        ("[TOOL_CONTENT]", "⟦TOOL_CONTENT]"),
+        ("[ARGS]", "⟦ARGS]"),
+        ("[gMASK]", "⟦gMASK]"),
+        ("[|user|]", "⟦|user|]"),
+        ("[/text]", "⟦/text]"),
+        ("<a b=[INST]>", "‹a b=⟦INST]>"),
+    ],
+)
 def test_tokens_of_chat_templates_are_escaped(tag: str, escaped: str) -> None:
     assert material("t", f"a{tag}b") == f"<t>\na{escaped}b\n</t>"
 
 
-@pytest.mark.parametrize("text", ["if a < b and c > d: <3", "see [1] and [INSTEAD]", "caf\u0065\u0301 < the\u200crest"])
+@pytest.mark.parametrize(
+    "text", ["if a < b and c > d: <3", "see [1] and [Instead]", "x² ≤ ½, a\u2044b", "caf\u0065\u0301 < the\u200crest"]
+)
 def test_material_keeps_what_is_no_tag(text: str) -> None:
     assert material("t", text) == f"<t>\n{text}\n</t>"
 
 
 def test_many_brackets_take_little_time() -> None:
     start = time.process_time()
-    for piece in ("<", "[", "<\u200b", "< a "):
-        material("t", piece * 5000)
-    assert time.process_time() - start < 10
+    for piece in ("<", "[", "<\u200b", "< a ", "<" + "\u00ad" * 639, "<a ", "[A_"):
+        material("t", piece * (128_000 // len(piece)))
+    assert time.process_time() - start < 5
