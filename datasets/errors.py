@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from rich.markup import escape
 
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.datasets.redaction import redact, redacted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,11 +28,12 @@ MAX_SHOWN = 80
 class BadInput(PrerequisiteError):
     """A value from the user cannot be used. Inspect prints the message without a traceback.
 
-    It is not a ValueError: `inspect score` reads a ValueError from a scorer's arguments as "no such scorer".
+    It is not a ValueError: `inspect score` reads a ValueError from a scorer's arguments as "no such scorer". Keys in the
+    message are hidden.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(escape(message))  # Inspect prints with rich, which reads brackets as markup
+        super().__init__(escape(redact(message)))  # Inspect prints with rich, which reads brackets as markup
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> None:
@@ -55,6 +57,19 @@ def positive(name: str, value: float | str, remedy: str) -> float:
     if not 0 < number < inf:
         raise BadInput(f"{name}={value!r} is not a number above 0; give {remedy}")
     return number
+
+
+def refuse_secrets(where: str, value: object) -> None:
+    """Refuse settings with what looks like a key, by its name or its form, where they would be written to files."""
+    for name, item in value.items() if isinstance(value, Mapping) else []:
+        refuse_secrets(f"{where}, {name}", item)
+        if redacted({name: item}) != {name: item}:
+            raise BadInput(
+                f"{where}: {name} looks like a key, which would be written to files; set the environment variable of "
+                "the model's provider instead"
+            )
+    for item in value if isinstance(value, list | tuple) else []:
+        refuse_secrets(where, item)
 
 
 def not_on_windows(what: str) -> None:

@@ -16,6 +16,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.redaction import is_secret, redacted
 from truthgym.datasets.loading.domain import Domain, Source, source_rows
 from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
@@ -24,9 +25,6 @@ SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
 BATCH = 5000
 """Rows in one write to parquet."""
-SECRET = "token"
-"""An option with this in its name is never written down."""
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -179,7 +177,8 @@ def _card(
     flags = {"known_after": "--known-after", "n": "-n", "seed": "--seed"}
     words = ["truthgym", "fetch", domain, "--source", name, "--out", snapshot.path.name]
     for key, value in arguments.items():
-        if SECRET not in key:
+        if not is_secret(key):
+            value = redacted(value)
             words += [flags[key], str(value)] if key in flags else ["-T", f"{key}={value}"]
     _, first = next(read_rows(snapshot.path))
     example = "\n".join(f"    {line}" for line in json.dumps(first, ensure_ascii=False, indent=1).splitlines())

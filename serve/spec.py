@@ -9,8 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from truthgym.datasets.digests import canonical_json
-from truthgym.datasets.errors import BadInput
-from truthgym.scorers.rubrics.reward import refuse_secrets
+from truthgym.datasets.errors import BadInput, refuse_secrets
 from truthgym.scorers.rubrics.rubric import Data, model_from
 from truthgym.training.reward_functions.sources import CODE, model_sources, sources_of
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.digests import file_digest
+from truthgym.datasets.redaction import redact, redacted
 from truthgym.evallog.errors import bad_input
 
 if TYPE_CHECKING:
@@ -135,12 +136,15 @@ def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def write_markdown(path: Path, metadata: Mapping[str, Any], text: str) -> Path:
-    """Write a Markdown file with YAML front matter, atomically. Values that JSON does not know become strings."""
+    """Write a Markdown file with YAML front matter, atomically and without keys.
+
+    Values that JSON does not know become strings.
+    """
     import yaml
 
-    plain = json.loads(json.dumps(metadata, default=str))
+    plain = redacted(json.loads(json.dumps(metadata, default=str)))
     head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return write_atomically(path, f"---\n{head}---\n\n{text}")
+    return write_atomically(path, f"---\n{head}---\n\n{redact(text)}")
 
 
 def card_metadata(folder: Path) -> dict[str, Any]:

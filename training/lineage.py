@@ -18,6 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Literal
 
 from truthgym.datasets.digests import canonical_json, file_digest
+from truthgym.datasets.redaction import redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import CARD, hash_model
 
@@ -51,7 +52,7 @@ def record(
         parents: What it was made from, likewise.
         store: Folder of the statement; by default that of the first subject.
         status: How it ended.
-        parameters: The options that decide the result. Values that JSON does not know become text.
+        parameters: The options that decide the result, without keys. Values that JSON does not know become text.
         figures: What was measured.
         failure: `type`, `message` and `stage` of what ended a run that did not succeed.
         finished: When, in ISO format; by default now.
@@ -78,7 +79,7 @@ def record(
             "result": {"status": status, "figures": dict(figures or {}), "failure": dict(failure or {})},
         },
     }
-    plain = json.loads(json.dumps(statement, default=str), parse_constant=lambda _: None)
+    plain = redacted(json.loads(json.dumps(statement, default=str), parse_constant=lambda _: None))
     content = canonical_json(plain).encode()
     path = store / f"{sha256(content).hexdigest()}.json"
     store.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ TRUTHGYM_SERVE_TOKEN is the token. The file needs no other file of Truthgym, so 
 import asyncio
 import json
 import os
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,11 +44,16 @@ class Overloaded(TryAgain):
 class RewardClient:
     """Asks a reward server. Failures that may pass are tried again; scores are never made up."""
 
-    url: str
+    url: str = field(repr=False)
     digest: str = ""
     """What must do the scoring; the server refuses if it has another one. Empty: whatever it has."""
     token: str = field(default_factory=lambda: os.environ.get("TRUTHGYM_SERVE_TOKEN", ""), repr=False)
     transport: httpx.AsyncBaseTransport | None = None
+
+    @property
+    def place(self) -> str:
+        """The address without user and password."""
+        return _without_user(self.url)
 
     async def score(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Score items as `/batch_score` takes them.
@@ -69,7 +75,7 @@ class RewardClient:
                 async with slots:
                     return await self._batch(http, batch)
 
-            results = await asyncio.gather(*map(score_batch, _batches(items)))
+            results = await asyncio.gather(*map(score_batch, _batches(list(map(_sendable, items)))))
         return [result for batch in results for result in batch]
 
     async def health(self) -> dict[str, Any]:
@@ -82,7 +88,7 @@ class RewardClient:
             try:
                 health: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
             except (httpx.HTTPError, ValueError) as error:
-                raise RuntimeError(f"The reward server at {self.url} cannot be reached: {error!r}") from None
+                raise RuntimeError(f"The reward server at {self.place} cannot be reached: {_without_user(repr(error))}") from None
         return health
 
     async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -116,7 +122,7 @@ class RewardClient:
             await attempts(ask)
         except TryAgain as error:
             if not results:
-                raise RuntimeError(f"The reward server at {self.url} gave no rewards: {error}") from None
+                raise RuntimeError(f"The reward server at {self.place} gave no rewards: {error}") from None
         return results
 
 
@@ -224,6 +230,18 @@ def _text(message: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text") or "") for part in content)
     return str(content or "")
+
+
+def _without_user(text: str) -> str:
+    """A text whose addresses have no user and password."""
+    return re.sub(r"(?<=://)[^/\s'\"]*@", "", text)
+
+
+def _sendable(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item without lone surrogates, which no request can carry: a model may write half a character."""
+    text = json.dumps(item, ensure_ascii=False)
+    whole: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return whole
 
 
 def _is_json(value: object) -> bool:

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.datasets.redaction import is_secret, redact
 from truthgym.evallog.discovery import LogFile, every_log
 from truthgym.ui.processes.launcher import (
     CANCEL,
@@ -40,7 +42,6 @@ from truthgym.ui.processes.launcher import (
     status,
     write,
 )
-from truthgym.ui.processes.secrets import redact, refuse_keys
 
 RUNS = "runs"
 """Folder of the runs in the folder in which the page was started."""
@@ -240,6 +241,20 @@ def check(folder: Path, command: Sequence[str], log_dir: str = "") -> None:
     """Refuse what `start` refuses, and start nothing."""
     refuse_keys(command, folder)
     refuse_shared(folder.resolve(), command, log_dir)
+
+
+def refuse_keys(command: Sequence[str], folder: Path) -> None:
+    """Refuse a command with a key in it, since commands are written to files."""
+    for before, word in pairwise(["", *command]):
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = (before if before.startswith("--") else ""), word
+        named = is_secret(name.strip("-")) and value and not value.isdigit()
+        if named or redact(word, folder) != word:
+            raise BadInput(
+                f"The command has a key in it{f', {name}' if named else ''}, which would be written to a file; leave "
+                "it out, and set the environment variable of the model's provider before the page starts"
+            )
 
 
 def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:

@@ -10,7 +10,7 @@ from pprint import pformat
 from typing import Any
 
 from truthgym.datasets.errors import BadInput
-from truthgym.ui.processes.secrets import redact
+from truthgym.datasets.redaction import redact, redacted
 
 SAME = (
     "limit", "sample_id", "sample_shuffle", "epochs", "fail_on_error", "retry_on_error", "message_limit", "token_limit",
@@ -73,7 +73,7 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
     config = spec.config.model_dump(exclude_none=True)
     settings |= {name: config[name] for name in SAME if name in config}
     settings |= spec.model_generate_config.model_dump(exclude_none=True)
-    lines = [f"{name}={_text(value)}" for name, value in settings.items() if value not in (None, {}, [])]
+    lines = [f"{name}={_text(value)}" for name, value in redacted(settings).items() if value not in (None, {}, [])]
     lines += [f"{name}={value}" for name, value in names.items()]
     revision = f"; it ran at commit {spec.revision.commit}" if spec.revision else ""
     arguments = "\n".join(f"        {line},".replace("\n", "\n        ") for line in lines)
@@ -83,7 +83,7 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
 
 
 def _text(value: object) -> str:
-    return pformat(value, width=90, sort_dicts=False)
+    return pformat(redacted(value), width=90, sort_dicts=False)
 
 
 def _roles(roles: Mapping[str, Any]) -> str:
@@ -91,9 +91,9 @@ def _roles(roles: Mapping[str, Any]) -> str:
 
     def model(role_model: Any) -> str:  # noqa: ANN401
         settings = role_model.config.model_dump(exclude_none=True)
-        config = f", config=GenerateConfig(**{settings!r})" if settings else ""
+        config = f", config=GenerateConfig(**{redacted(settings)!r})" if settings else ""
         base = f", base_url={role_model.base_url!r}" if role_model.base_url else ""
-        args = f", **{role_model.args!r}" if role_model.args else ""
+        args = f", **{redacted(role_model.args)!r}" if role_model.args else ""
         return f"get_model({role_model.model!r}{config}{base}{args})"
 
     texts = {

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from inspect_ai.model import GenerateConfig, Model, get_model
 from pydantic import Field, ValidationError, model_validator
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, refuse_secrets
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.datasets.question import Text
 from truthgym.scorers.judges.asking import FORM
@@ -134,29 +134,6 @@ def _criterion_lines(criterion: Criterion, prompts: Prompts) -> list[str]:
 
 
 ID = r"^rm-[0-9a-f]{12}$"
-SECRET_WORDS = {"key", "apikey", "token", "secret", "password", "passwd", "auth", "authorization", "credential"}
-SECRET_VALUE = re.compile(r"(sk-|Bearer |hf_\w{8}|ghp_|AKIA)|.*://[^/@\s]*:[^/@\s]*@", re.DOTALL)
-"""How keys of well-known providers begin, and an address with a password."""
-
-
-def refuse_secrets(where: str, value: object) -> None:
-    """Refuse settings of a model with what looks like a key, by its name or its form: they are written to files."""
-    for name, item in value.items() if isinstance(value, Mapping) else []:
-        words = re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", str(name)).lower())
-        if SECRET_WORDS & {word.removesuffix("s") for word in words if word != "tokens"} and isinstance(item, str):
-            raise _secret(where, name)
-        if isinstance(item, str) and SECRET_VALUE.match(item):
-            raise _secret(where, name)
-        refuse_secrets(f"{where}, {name}", item)
-    for item in value if isinstance(value, list | tuple) else []:
-        refuse_secrets(where, item)
-
-
-def _secret(where: str, name: object) -> Exception:
-    return BadInput(
-        f"{where}: {name} looks like a key, which would be written to files; set the environment variable of the "
-        "model's provider instead"
-    )
 
 
 class ModelSpec(Data):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.redaction import redact
+
 ATTEMPTS = 3
 """Attempts at a unit before it is reported as failed and the rest goes on."""
 SELECTION_VERSION, CAPTURE_VERSION = 7, 3
@@ -180,5 +182,5 @@ def failure(code: int, *printed: str) -> str:
     for path in printed:
         with suppress(OSError):
             if text := Path(path).read_text(encoding="utf-8", errors="replace").strip():
-                return f"exit status {code}: {text[-TAIL:]}"
+                return f"exit status {code}: {redact(text[-TAIL:])}"
     return f"exit status {code}"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from truthgym.datasets.errors import one_of
+from truthgym.datasets.redaction import redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.options import KIND_OF_METHOD, ConversionConfig, Selection
 from truthgym.training.files import write_atomically
@@ -129,8 +130,8 @@ class LoopConfig(BaseModel):
         return ConversionConfig(**({"to": KIND_OF_METHOD[self.method], "any_task": self.any_task} | options))
 
     def hashed(self) -> dict[str, Any]:
-        """The options that decide the result, as JSON values, for `loop.json`."""
-        options: dict[str, Any] = json.loads(self.model_dump_json(exclude=UNHASHED_OPTIONS))
+        """The options that decide the result, as JSON values without keys, for `loop.json`."""
+        options: dict[str, Any] = redacted(json.loads(self.model_dump_json(exclude=UNHASHED_OPTIONS)))
         return options
 
 

@@ -272,7 +272,11 @@ def _launch(config: LoopConfig, options: dict[str, Any], folder: Path) -> Path:
     file = folder.with_suffix(".yaml")
     file.write_text(yaml.safe_dump(options, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "truthgym.cli.main", "train", config.method, "--config", str(file)]
-    if subprocess.run(command, check=False).returncode:
+    try:
+        code = subprocess.run(command, check=False).returncode
+    finally:
+        file.unlink()  # it may hold keys
+    if code:
         raise bad_input(f"{folder}: training did not finish; the same command resumes it")
     trained = trained_folder(folder)
     assert trained

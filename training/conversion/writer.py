@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from truthgym.datasets.digests import file_digest
+from truthgym.datasets.redaction import redact, redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.conversion.options import FileFormat
@@ -205,10 +206,10 @@ class DatasetFolder:
             "configs": [{"config_name": "default", "description": " ".join(digests), "data_files": files}],
             "dataset_info": {"features": self.features()},
             "tags": ["truthgym"],
-            METADATA_KEY: dict(facts),
+            METADATA_KEY: redacted(dict(facts)),
         }
         head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)
-        (self._partial / "README.md").write_text(f"---\n{head}---\n\n# {title}\n\n{text}\n", encoding="utf-8")
+        (self._partial / "README.md").write_text(f"---\n{head}---\n\n# {title}\n\n{redact(text)}\n", encoding="utf-8")
         if self.out.exists():
             self.out.rename(self._replaced)
         self._partial.rename(self.out)

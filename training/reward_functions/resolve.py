@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.redaction import redact
 from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS, BuiltinReward
 from truthgym.training.reward_functions.rollout import Reward
@@ -133,7 +134,7 @@ def _reward(name: str, scorers: Scorers) -> Reward:
         _check_scorers(name, scorers)
         return BuiltinReward(name)
     if "." in name or name.startswith(SERVER):
-        return FunctionReward(name, load_function(name))
+        return FunctionReward(redact(name), load_function(name))
     return parse_scorer_reward(name, scorers)
 
 

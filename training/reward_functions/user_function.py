@@ -39,6 +39,7 @@ class FunctionReward:
     """A function `f(prompts, completions, **columns)` that returns one reward or None per completion: a `Reward`."""
 
     name: str
+    """As the user gave it, without keys."""
     function: Function
     figures: dict[str, float] = field(default_factory=dict, init=False)
     """What it logged for the last batch with `log_metric`."""

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import cast, get_args
 
+from truthgym.datasets.redaction import redact
 from truthgym.evallog.errors import bad_input
 from truthgym.training.trainers.memory import Configuration, Shape, Workload, predict
 
@@ -89,7 +90,7 @@ def start(method: str, words: Sequence[str], parsed: Namespace) -> bool:
     configuration = parsed.accelerate_config or _choose(method, parsed, gpus)
     own_file = configuration not in get_args(Configuration)
     line = launch_line(method, words, configuration, (parsed.gpus or 0) if own_file else max(gpus, 1))
-    print(shlex.join(line), flush=True)
+    print(redact(shlex.join(line)), flush=True)
     if not parsed.print_launch:
         os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *line[2:]])
     return False

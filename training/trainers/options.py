@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.digests import file_digest
+from truthgym.datasets.redaction import redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import hash_model
 
@@ -297,7 +298,7 @@ class Arguments:
         if template := hashed.get("chat_template_path"):  # its content counts, not its path
             file = Path(template)
             hashed["chat_template_path"] = file_digest(file) if file.is_file() else hash_model(template)
-        return {key: _canonical(hashed[key]) for key in sorted(hashed)}
+        return {key: _canonical(value) for key, value in sorted(redacted(hashed).items())}
 
 
 def lora_config(options: "Namespace | ModelConfig", **changes: object) -> "PeftConfig | None":
@@ -367,6 +368,8 @@ def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
     if "dataloader_pin_memory" not in parsed.user_set:
         named["dataloader_pin_memory"] = gpu  # without a GPU, torch would warn before each evaluation
     named |= _validation(parsed) if validated else {"eval_strategy": "no", "load_best_model_at_end": False}
+    if token := named.pop("hub_token", None):
+        os.environ["HF_TOKEN"] = token  # there the Hub's library looks, and no file of the model has it
     try:
         options, training, model = trl.TrlParser(cast(Any, option_classes(method))).parse_dict(named)
     except (ValueError, TypeError, ImportError) as error:

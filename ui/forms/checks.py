@@ -26,7 +26,7 @@ from truthgym.ui.forms.commands import (
     verb_of,
 )
 from truthgym.ui.forms.registry import SCORERS, SOLVERS, TASKS, Choice, choices, is_set, reference_models, variables_of
-from truthgym.ui.processes.secrets import refuse_keys
+from truthgym.ui.jobs import refuse_keys
 
 FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from truthgym.analysis.tables.cost_estimate import TOO_SMALL
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.redaction import redact
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.trainers.options import METHODS
 from truthgym.ui import jobs, setups
@@ -40,7 +41,6 @@ from truthgym.ui.forms.commands import (
     verb_of,
 )
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
-from truthgym.ui.processes.secrets import redact
 from truthgym.ui.setups import Setup, setup_of
 
 VERB_LABELS = {

@@ -165,7 +165,7 @@ def test_a_text_is_on_one_side() -> None:
         ("model_args: {api_key: hush}", "api_key"),
         ("config: {extra_headers: {Authorization: hush}}", "Authorization"),
         ("model_args: {client: {dbPassword: hush}}", "dbPassword"),
-        ("model_args: {other: [{x: sk-hush}]}", "x"),
+        ("model_args: {other: [{x: sk-hush-hush-hush}]}", "x"),
         ("model_args: {base_url: 'https://me:hush@example.com/v1'}", "base_url"),
     ],
 )
