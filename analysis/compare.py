@@ -15,9 +15,10 @@ import pandas as pd
 
 from truthgym.analysis.tables.markdown import counted, intervals, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
-from truthgym.analysis.tables.setups import UNNAMED, bare_name, with_setups
+from truthgym.analysis.tables.setups import UNNAMED, bare_name, one_line, with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile
+from truthgym.evallog.header import Results, ScorerResults
 from truthgym.evallog.reader import LogReader
 from truthgym.scorers.statistics.multiplicity import simultaneous
 from truthgym.scorers.statistics.paired import (
@@ -63,7 +64,7 @@ class Run:
 
     @property
     def model(self) -> str:
-        return self.log.header.eval.model
+        return one_line(self.log.header.eval.model)
 
 
 def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
@@ -169,18 +170,24 @@ def _differences(first: Run, run: Run, changed: Sequence[str]) -> Iterator[str]:
             f"NOTE: {path} is of version {own.task_version} of {names[0]}, and {other} of version {base.task_version}: "
             "an argument has another name or meaning, and scores of the same questions compare."
         )
-    arguments = {
-        name: [spec.task_args.get(name, "its default") for spec in (base, own)]
-        for name in sorted({*base.task_args, *own.task_args} - UNNAMED)
-    }
-    differ = [f"{name} is {values[1]}, not {values[0]}" for name, values in arguments.items() if values[0] != values[1]]
-    if names[0] == names[1] and differ:
-        yield f"WARNING: {path} has other task arguments than {other}: {'; '.join(differ)}."
-    if len({(each.model, each.setup) for each in with_setups([first.log, run.log])}) == 1:
+    named = with_setups([first.log, run.log])
+    texts = named[0].texts
+    if names[0] == names[1] and (differ := texts.differences(bare_name(own.task), base.task_args, own.task_args)):
+        yield f"WARNING: {path} has other task arguments than {other}: {differ}."
+    for name, (before, after) in _scored_by(first, run):
+        if differ := texts.differences(bare_name(after.scorer), before.params, after.params, ["figures"]):
+            yield f"WARNING: {name} has other options in {path} than in {other}: {differ}. Its scores may not compare."
+    if len({(each.model, each.setup) for each in named}) == 1:
         yield (
             f"NOTE: {path} is of the same model in the same setup as {other}: a difference is due to chance or "
             "changed code. To compare models, give a log of another model."
         )
+
+
+def _scored_by(*both: Run) -> Iterator[tuple[str, Sequence[ScorerResults]]]:
+    """Each name of a score with the results of the two scorers behind it, where both runs have it."""
+    results = [{score.name: score for score in (run.log.header.results or Results()).estimates} for run in both]
+    yield from ((name, [scores[name] for scores in results]) for name in results[0] if name in results[1])
 
 
 def _named(questions: Sequence[str]) -> str:

@@ -48,7 +48,7 @@ from truthgym.analysis.tables.panels import (
 )
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import best_end, score_name
-from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, one_line, runs
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.declaration import FEW_QUESTIONS, FLAG, LEAST_SHARE_SCORED, REASON, ScorerDeclaration
@@ -350,7 +350,7 @@ def _label(run: Run, results: ScorerResults) -> str:
     """
     label, name = run.scorer_label(results), bare_name(results.scorer)
     single = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
-    label = label if single else score_name(label, results.name)
+    label = label if single else score_name(label, one_line(results.name))
     return f"{label} reducer={results.reducer}" if results.reducer not in (None, "mean") else label
 
 

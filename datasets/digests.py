@@ -13,7 +13,7 @@ def file_digest(path: Path) -> str:
 
 def text_number(text: str, size: int = 8) -> int:
     """A whole number below `256**size` that the text alone determines, the same on every machine: from its SHA-256."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size])
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:size])
 
 
 def text_share(text: str) -> float:

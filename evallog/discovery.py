@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from truthgym.datasets.digests import file_digest
+from truthgym.datasets.redaction import redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header
 from truthgym.evallog.reader import LogReader
@@ -48,8 +49,8 @@ class LogFile:
 
     @property
     def solver(self) -> str:
-        """The solver's name with its arguments: other arguments make it another solver."""
-        arguments = ", ".join(f"{name}={value}" for name, value in (self.header.eval.solver_args or {}).items())
+        """The solver's name with its arguments but keys: other arguments make it another solver."""
+        arguments = ", ".join(f"{name}={value}" for name, value in redacted(self.header.eval.solver_args or {}).items())
         return f"{self.header.solver_name}({arguments})" if arguments else self.header.solver_name
 
     def card_entry(self) -> dict[str, str]:

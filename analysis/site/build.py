@@ -107,7 +107,13 @@ def build(
     entries = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
     menu = [("Overview", "index.html"), *entries]
     footer = f"Written by truthgym report from {evals.place}."
-    overview = Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)
+    overview = Page(
+        "What do these logs say?",
+        "index.html",
+        _overview(evals, findings, bundle),
+        footer=footer,
+        folded=evals.long_options,
+    )
     for page in [overview, *(finding.page(footer, scripts) for finding in findings)]:
         (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings

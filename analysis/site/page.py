@@ -44,6 +44,7 @@ td { max-width: 26rem }
 .short, td code { white-space: nowrap }
 .long { min-width: 16rem }
 code { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 30rem; overflow-y: auto }
 .chart { display: block; overflow-x: auto; padding: .3rem 0 }
 .chart img { max-width: 100% }
 .chart.vega-embed { width: 100%; padding-right: 0 }
@@ -75,6 +76,9 @@ PAGE = jinja2.Template(
 {% for note in notes %}<li>{{ note }}</li>
 {% endfor %}</ul></section>
 {% endif %}{{ body }}
+{% if folded %}<details><summary>Options in full</summary>
+{% for name, text in folded %}<h3>{{ name }}</h3><pre>{{ text }}</pre>
+{% endfor %}</details>{% endif %}
 {% if files %}<p class="links">Files: {% for name, href in files %}<a href="{{ href }}">{{ name }}</a>{{ ", " if not loop.last }}{% endfor %}</p>
 {% endif %}</main>
 <footer>{{ footer }}</footer>
@@ -120,6 +124,8 @@ class Page:
     files: Sequence[tuple[str, str]] = ()
     """Name and address of what can be saved."""
     footer: str = ""
+    folded: Sequence[tuple[str, str]] = ()
+    """Names and long texts that a click shows."""
     scripts: Sequence[str] = field(default=(), kw_only=True)
     """Addresses of the JavaScript that draws the chart."""
 
@@ -134,7 +140,7 @@ def html_of(page: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str
         body=Markup(_html(markdown, page.figure, links)),
         notes=[Markup(inline(note)) for note in page.notes],
         spec=Markup(page.spec.replace("</", "<\\/")),
-        **{name: getattr(page, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
+        **{name: getattr(page, name) for name in ("title", "here", "heading", "files", "footer", "folded", "scripts")},
     )
     return html
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, one_line, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
@@ -185,7 +185,8 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
             if scorer and bare_name(label) != scorer:
                 continue
             values = score.value if isinstance(score.value, dict) else {bare_name(label): score.value}
-            for key, value in values.items():
+            for name, value in values.items():
+                key = one_line(name)
                 number = LETTERS.get(value, value) if isinstance(value, str) else value
                 if number is None:
                     yield (*facts, label, key, math.nan, why_unread(score), *more)

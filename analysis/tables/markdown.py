@@ -1,6 +1,7 @@
 """What the reports share: tables, sections, figures and notes as Markdown."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,6 +9,9 @@ from truthgym.scorers.statistics.interval import decimals, interval_text
 
 if TYPE_CHECKING:
     import pandas as pd
+
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+"""Ends of lines, and what changes a terminal or the direction of a text."""
 
 
 def table(
@@ -17,7 +21,7 @@ def table(
 
     def cell(value: object) -> str:
         if not isinstance(value, float):
-            return str(value).replace("|", "\\|").replace("\n", " ")
+            return UNPRINTABLE.sub(" ", str(value)).replace("|", "\\|")
         return "-" if math.isnan(value) else decimals(value, digits)
 
     rows = [[cell(row[name]) for name in columns] for row in frame.to_dict("records")]

@@ -4,12 +4,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from inspect import signature
+from operator import and_
 from pathlib import Path
 from typing import Any
 
+from truthgym.analysis.tables.markdown import UNPRINTABLE
+from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.redaction import is_secret, redacted
 from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
 from truthgym.tasks.domain_task import SCORER_BY_NAME
@@ -24,7 +28,9 @@ WITHOUT_EFFECT = {
     "adaptive_connections", "attempt_timeout", "batch", "batch_size", "cache", "device", "device_map",
     "max_connections", "max_retries", "seed", "timeout",
 }  # fmt: skip
-"""Model arguments and generation settings that do not make it another model."""
+"""Model arguments and generation settings that do not make it another model; nor does a key."""
+MODEL = "model"
+"""To what the options of a model belong."""
 ENTRANT = "examinee"
 """The task argument that is part of who is compared, not of what is asked: how a model learns in a progress task."""
 PREPARE = ("truthgym/prepare", "truthgym/forecasters")
@@ -38,6 +44,84 @@ SOLVER_ROLES = {
     "interviewer": "llm_", "predictor": "predict_answers",
 }  # fmt: skip
 """What a step that asks the role has in it: the solver, also as the base of another, or the start of its mode."""
+LONG, SAME, LONGEST = 60, 24, 150
+"""Characters of a value that is not shortened, of a longer one that all have, and of a name with all its options."""
+
+
+class OptionTexts:
+    """The values of options as texts on one line, without keys: of long ones the words in which they differ.
+
+    Two values of an option never have the same text, but for values that differ in a key of a model alone.
+    """
+
+    def __init__(self, options_of: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Collect the options of all that is compared, each with what it belongs to."""
+        self.full: dict[tuple[str, str], dict[str, str]] = {}
+        """By owner and option, each value without keys."""
+        for owner, arguments in options_of:
+            for name, value in arguments.items():
+                values, raw = self.full.setdefault((owner, name), {}), str(value)
+                if raw not in values:
+                    values[raw] = str(redacted({name: value})[name])
+        self.short = {option: _shortened(values) for option, values in self.full.items()}
+
+    def of(self, owner: str, name: str, value: object) -> str:
+        """The text of a value."""
+        raw = str(value)
+        short = self.short.get((owner, name), {}).get(raw)
+        return _shortened({raw: str(redacted({name: value})[name])})[raw] if short is None else short
+
+    def differences(
+        self, owner: str, before: Mapping[str, Any], after: Mapping[str, Any], but: Collection[str] = UNNAMED
+    ) -> str:
+        """What differs between the options of two runs: "n is 20, not its default; ...". Empty if nothing does."""
+        names = sorted({*before, *after}.difference(but))
+        options_set = {name: [of.get(name) for of in (after, before)] for name in names}
+        texts = {
+            name: ["its default" if value is None else self.of(owner, name, value) for value in values]
+            for name, values in options_set.items()
+            if str(values[0]) != str(values[1])
+        }
+        return "; ".join(f"{name} is {second}, not {first}" for name, (second, first) in texts.items())
+
+    @property
+    def long(self) -> list[tuple[str, str]]:
+        """Each option that is shortened, as it is shown, with its full text."""
+        return [
+            (f"{owner} {name}={self.short[owner, name][raw]}", full)
+            for (owner, name), values in self.full.items()
+            for raw, full in values.items()
+            if len(full) > LONG
+        ]
+
+
+def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
+    """For each value the words that not all values have, or its ends; values with equal ones are numbered."""
+    words = {raw: UNPRINTABLE.sub(" ", text).split() for raw, text in texts.items()}
+    shared = reduce(and_, map(Counter, words.values()))
+    short: dict[str, str] = {}
+    seen = Counter[str]()
+    for raw, _ in sorted(texts.items(), key=lambda item: (item[1], item[0])):
+        own, common = list[str](), shared.copy()
+        for word in words[raw]:
+            common[word] -= 1
+            own += [word] if common[word] < 0 else ["..."] * (own[-1:] != ["..."])
+        line = " ".join(words[raw])
+        told, most = (" ".join(own) if set(own) - {"..."} else line, LONG) if len(texts) > 1 else (line, SAME)
+        if len(line) <= LONG:
+            told = line
+        elif len(told) > most:
+            told = f"{told[: most - 3].rstrip()}..." if " " in told else f"{told[:8]}...{told[11 - most :]}"
+        seen[told] += 1
+        short[raw] = told + f" ({seen[told]})" * (seen[told] > 1)
+    return short
+
+
+@lru_cache(maxsize=10_000)
+def one_line(text: str) -> str:
+    """A name on one line that is not too long to be read; one that is cut ends in its digest."""
+    plain = UNPRINTABLE.sub(" ", text)
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 12]}... #{text_number(text, 3):06x}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +138,13 @@ class Run:
     """`mode` in the task's metadata (as in examples/sweep.py), or else the solver with its arguments."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """The models in roles, such as the judge, that differ between the evals of a domain."""
+    texts: OptionTexts = field(default_factory=OptionTexts)
+    """Of the options of scorers."""
 
     @property
     def setup(self) -> str:
         """Domain, task and mode in one text."""
-        return f"{self.domain}{f' {self.task}' if self.task else ''}, {self.mode}"
+        return one_line(f"{self.domain}{f' {self.task}' if self.task else ''}, {self.mode}")
 
     @property
     def columns(self) -> dict[str, str]:
@@ -95,7 +181,8 @@ class Run:
         names = sorted(str(model.get("model")) for model in _models(self.log, "judge"))
         if judge and judge != ", ".join(names):
             judges["judge"] = judge
-        return " ".join([bare_name(result.scorer), *options(changed | judges)])
+        name = bare_name(result.scorer)
+        return one_line(" ".join([name, *options(changed, self.texts, name), *options(judges)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +213,11 @@ class Runs:
         return left_out + [
             f"{run.model} in {run.setup}: {sentence}" for run in self.runs for sentence in run.log.reader.omissions
         ]
+
+    @property
+    def long_options(self) -> list[tuple[str, str]]:
+        """Each option that names show shortened, with its full text."""
+        return next((run.texts.long for run in self.runs), [])
 
     @cached_property
     def notes(self) -> list[str]:
@@ -178,10 +270,12 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
     compared = [log for log in every if log.finished] or every
     models = _groups(compared, _base)
     tasks = _groups(compared, lambda log: log.header.eval.task)
-    named = [
-        _run(log, models.get(_base(log)) or LogGroup([log]), tasks.get(log.header.eval.task) or LogGroup([log]))
-        for log in logs
-    ]
+    alike = {
+        id(log): (models.get(_base(log)) or LogGroup([log]), tasks.get(log.header.eval.task) or LogGroup([log]))
+        for log in every
+    }
+    texts = OptionTexts(option for log in every for option in _options_of(log, *alike[id(log)]))
+    named = [_run(log, *alike[id(log)], texts) for log in logs]
     named.sort(key=_newest, reverse=True)
     return tuple(named)
 
@@ -197,10 +291,13 @@ def repeated(evals: Iterable[Run]) -> list[Run]:
     return again
 
 
-def options(arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments as they are written on a command line, without those that name a place on one machine."""
+def options(arguments: Mapping[str, Any], texts: OptionTexts | None = None, owner: str = "") -> list[str]:
+    """Arguments as they are written on a command line, without those that name a place on one machine.
+
+    With `texts` they are as a name shows them, without they are whole, to be compared.
+    """
     return [
-        f"{name}={value}"
+        f"{name}={texts.of(owner, name, value) if texts else value}"
         for name, value in arguments.items()
         if value is not None and not (isinstance(value, str) and Path(value).is_absolute())
     ]
@@ -244,13 +341,23 @@ class LogGroup:
         return set.intersection(*(set(_steps(log)) for log in self.logs))
 
 
-def _run(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Run:
+def _options_of(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All options that stand in names, each with what it belongs to."""
+    spec, results = log.header.eval, log.header.results
+    yield MODEL, same_model.model_args.shorten(_without(spec.model_args)) | dict(spec.model_generate_config)
+    yield bare_name(spec.task), same_task.task_args.shorten(spec.task_args)
+    yield from ((bare_name(step.solver), step.params_passed or {}) for step in log.header.plan.steps)
+    yield from ((role, model.get("args") or {}) for role in spec.model_roles or {} for model in _models(log, role))
+    yield from ((bare_name(score.scorer), score.params) for score in (results.scores if results else ()))
+
+
+def _run(log: LogFile, same_model: LogGroup, same_task: LogGroup, texts: OptionTexts) -> Run:
     """A run, named by how it differs from those of the same model and those of the same task."""
     spec = log.header.eval
     differing = same_task.task_args.differing
     arguments = (differing - UNNAMED - {ENTRANT}) | (spec.task_args.keys() & {"domain"})
     entrant = {ENTRANT: spec.task_args.get(ENTRANT)} if ENTRANT in differing else {}
-    roles = {role: _role(log, role) for role in same_task.roles if role in (spec.model_roles or {})}
+    roles = {role: _role(log, role, texts) for role in same_task.roles if role in (spec.model_roles or {})}
     # A mode that the task names itself, in its metadata, is told apart by that name.
     named = "mode" in (spec.metadata or {})
     partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES and not named}
@@ -258,17 +365,16 @@ def _run(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Run:
         steps = " ".join(_steps(log))
         partners = {role: model for role, model in partners.items() if SOLVER_ROLES.get(role, "") in steps}
     settings = {name: spec.model_generate_config.get(name) for name in sorted(same_model.settings)}
+    model_args = same_model.model_args.shorten(_without(spec.model_args)) | settings
+    task_args = {name: same_task.task_args.shorten(spec.task_args).get(name) for name in sorted(arguments)}
     return Run(
         log,
-        model=" ".join(
-            [spec.model, *options(same_model.model_args.shorten(_without(spec.model_args)) | settings | entrant)]
-        ),
-        domain=spec.task.removeprefix("truthgym/"),
-        task=" ".join(
-            options({name: same_task.task_args.shorten(spec.task_args).get(name) for name in sorted(arguments)})
-        ),
-        mode=" ".join([_mode(log, same_task), *options(partners)]),
+        model=one_line(" ".join([spec.model, *options(model_args, texts, MODEL), *options(entrant)])),
+        domain=one_line(spec.task.removeprefix("truthgym/")),
+        task=one_line(" ".join(options(task_args, texts, bare_name(spec.task)))),
+        mode=one_line(" ".join([_mode(log, same_task, texts), *options(partners)])),
         roles=roles,
+        texts=texts,
     )
 
 
@@ -286,7 +392,7 @@ def _groups(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str,
 
 
 def _without(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
+    return {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT and not is_secret(name)}
 
 
 def _differing(records: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -333,10 +439,12 @@ def _roles(log: LogFile) -> dict[str, str]:
     return {role: _role(log, role) for role in log.header.eval.model_roles or {}}
 
 
-def _role(log: LogFile, role: str) -> str:
+def _role(log: LogFile, role: str, texts: OptionTexts | None = None) -> str:
     """The model of a role with its arguments; several with commas."""
     models = _models(log, role)
-    return ", ".join(" ".join([str(model.get("model")), *options(model.get("args") or {})]) for model in models)
+    return ", ".join(
+        " ".join([str(model.get("model")), *options(model.get("args") or {}, texts, role)]) for model in models
+    )
 
 
 def _models(log: LogFile, role: str) -> list[Any]:
@@ -349,16 +457,18 @@ def _newest(run: Run) -> tuple[str, str, bool, str, float]:
     return header.eval.created, header.eval.eval_id, run.log.finished, header.completed_at, run.log.modified
 
 
-def _mode(log: LogFile, same_task: LogGroup) -> str:
+def _mode(log: LogFile, same_task: LogGroup, texts: OptionTexts) -> str:
     """`mode` in the metadata, or the last step of the plan after those that not all evals of the task have."""
     metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:
         return str(metadata.get("mode", DEFAULT))
-    return " + ".join([*(step for step in steps[:-1] if step not in same_task.steps), steps[-1]])
+    told = [step not in same_task.steps for step in steps[:-1]] + [True]
+    return " + ".join(shown for shown, tells in zip(_steps(log, texts), told, strict=True) if tells)
 
 
-def _steps(log: LogFile) -> list[str]:
+def _steps(log: LogFile, texts: OptionTexts | None = None) -> list[str]:
     """The steps of the plan with their arguments, without that with which Truthgym prepares every task."""
-    steps = [step for step in log.header.plan.steps if step.solver not in PREPARE]
-    arguments = [{k: v for k, v in (step.params_passed or {}).items() if k != ENTRANT} for step in steps]
-    return [" ".join([bare_name(step.solver), *options(own)]) for step, own in zip(steps, arguments, strict=True)]
+    steps = [(bare_name(step.solver), step.params_passed or {}) for step in log.header.plan.steps
+             if step.solver not in PREPARE]  # fmt: skip
+    own = [(name, {k: v for k, v in arguments.items() if k != ENTRANT}) for name, arguments in steps]
+    return [" ".join([name, *options(arguments, texts, name)]) for name, arguments in own]

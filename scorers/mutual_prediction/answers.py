@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import NEUTRAL, Question, arm_of
+from truthgym.datasets.redaction import redact, redacted
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.models.agents.predictor import SIDES
 from truthgym.scorers.beliefs.parsing import read_belief
@@ -101,7 +102,7 @@ class Respondent:
             if isinstance(value, int | float | str) and not isinstance(value, bool)
         ]
         words += [f"--epochs {run.config.epochs}"] if run.config.epochs else []
-        return " ".join([*words, f"--log-dir {shlex.quote(str(Path(log.path).parent))}"])
+        return redact(" ".join([*words, f"--log-dir {shlex.quote(str(Path(log.path).parent))}"]))
 
 
 @dataclass
@@ -255,7 +256,7 @@ def _generate_config(log: LogFile) -> dict[str, Any]:
 def _words(arguments: Mapping[str, Any], but: Sequence[str] = ()) -> list[str]:
     return [
         f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in sorted(arguments.items())
+        for name, value in sorted(redacted(arguments).items())
         if value is not None and name not in but
     ]
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.redaction import redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.training.files import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
 from truthgym.training.lineage import digest_of, record
@@ -157,7 +158,7 @@ def _text(name: str, card: ModelCard) -> str:
         parts += ["Converted from:", markdown_table(["log", "task", "model", "SHA-256"], rows)]
     if dataset.get("selection"):
         parts.append(f"Selection: `{json.dumps(dataset['selection'], default=str)}`.")
-    options = [[f"`{key}`", f"`{value}`"] for key, value in card.config.items()]
+    options = [[f"`{key}`", f"`{_in_a_cell(value)}`"] for key, value in redacted(card.config).items()]
     parts += ["## Training", markdown_table(["option", "value"], options), _curve_table(card.curve)]
     if card.model:
         lines = [f"inspect eval truthgym/urns --model {card.model}"]
@@ -168,6 +169,12 @@ def _text(name: str, card: ModelCard) -> str:
         parts += ["## Evaluate it", "```bash\n" + "\n".join(lines) + "\n```"]
     parts += [EVALUATIONS, "None yet: `truthgym card FOLDER --log LOG` adds those of this model and of its base."]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _in_a_cell(value: object, most: int = 80) -> str:
+    """An option on one line; a long one is whole in the metadata above."""
+    text = " ".join(str(value).replace("|", "\\|").replace("`", "'").split())
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _curve_table(curve: list[dict[str, float]]) -> str:
