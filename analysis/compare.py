@@ -15,7 +15,7 @@ import pandas as pd
 
 from truthgym.analysis.tables.markdown import counted, intervals, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
-from truthgym.analysis.tables.setups import UNNAMED, bare_name, one_line, with_setups
+from truthgym.analysis.tables.setups import bare_name, one_line, with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.header import Results, ScorerResults

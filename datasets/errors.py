@@ -28,12 +28,14 @@ MAX_SHOWN = 80
 class BadInput(PrerequisiteError):
     """A value from the user cannot be used. Inspect prints the message without a traceback.
 
-    It is not a ValueError: `inspect score` reads a ValueError from a scorer's arguments as "no such scorer". Keys in the
-    message are hidden.
+    It is not a ValueError: `inspect score` reads a ValueError from a scorer's arguments as "no such scorer". Keys in
+    the message are hidden.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(escape(redact(message)))  # Inspect prints with rich, which reads brackets as markup
+        without_keys = redact(message)
+        super().__init__(escape(without_keys))  # Inspect prints with rich, which reads brackets as markup
+        self.args = (without_keys,)
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> None:

@@ -16,15 +16,16 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.redaction import is_secret, redacted
 from truthgym.datasets.loading.domain import Domain, Source, source_rows
 from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
+from truthgym.datasets.redaction import is_secret, redacted
 
 SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
 BATCH = 5000
 """Rows in one write to parquet."""
+
 
 @dataclass(frozen=True)
 class Snapshot:

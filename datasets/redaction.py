@@ -1,9 +1,8 @@
-"""Keeps keys out of what is printed and written: by the names of options, by how keys look, by variables that hold one."""
+"""Keeps keys out of what is printed and written: by names of options, by how keys look, by variables that hold one."""
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,9 @@ NAMED = re.compile(
     r"""(?<![A-Za-z0-9])(?P<dashes>--)?(?P<name>[\w-]{0,60}?(?i:key|token|auth|{words}))"""
     r"""(?P<between>(?(dashes)(?:\s*=\s*|\s+)|\\*["'`]?\]?\s*(?:=>|[=:])\s*))"""
     r"""(?P<open>\\*["'])?(?P<scheme>(?:Bearer|Basic|Token|Digest|ApiKey)\s+)?"""
-    r"""(?P<value>(?(open).{0,2000}?(?=(?P=open))|[^\s"',;&<>()\[\]{}\\|`]+))""".replace("{words}", "|".join(sorted(SECRET_WORDS))),
+    r"""(?P<value>(?(open).{0,2000}?(?=(?P=open))|(?:\[hidden\]|[^\s"',;&<>()\[\]{}\\|`]+)))""".replace(
+        "{words}", "|".join(sorted(SECRET_WORDS))
+    ),
     re.DOTALL,
 )
 """A name with its value in a text: `api_key=...`, `"token": "..."`, `--hub_token ...`."""
@@ -70,10 +71,15 @@ def redact(text: str, folder: Path | None = None) -> str:
 def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401
     """A setting without keys, however deep: those under a name that says so, and texts that look like one."""
     if isinstance(value, Mapping):
-        return {key: redacted(item, name if is_secret(name) else str(key)) for key, item in value.items()}
+        return {
+            redact(key) if isinstance(key, str) else key: redacted(item, name if is_secret(name) else str(key))
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         above = [item if isinstance(item, str) and item.startswith("--") else "" for item in ("", *value)]
-        items = [_item(item, name if is_secret(name) else before[2:]) for before, item in zip(above, value, strict=False)]
+        items = [
+            _item(item, name if is_secret(name) else before[2:]) for before, item in zip(above, value, strict=False)
+        ]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, str | bytes | int) and not isinstance(value, bool) and holds_key(name, value):
         return HIDDEN

@@ -88,7 +88,9 @@ class RewardClient:
             try:
                 health: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
             except (httpx.HTTPError, ValueError) as error:
-                raise RuntimeError(f"The reward server at {self.place} cannot be reached: {_without_user(repr(error))}") from None
+                raise RuntimeError(
+                    f"The reward server at {self.place} cannot be reached: {_without_user(repr(error))}"
+                ) from None
         return health
 
     async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

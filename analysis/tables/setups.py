@@ -13,7 +13,7 @@ from typing import Any
 from truthgym.analysis.tables.markdown import UNPRINTABLE
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.redaction import is_secret, redacted
+from truthgym.datasets.redaction import is_secret, redact, redacted
 from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
 from truthgym.tasks.domain_task import SCORER_BY_NAME
@@ -461,7 +461,7 @@ def _mode(log: LogFile, same_task: LogGroup, texts: OptionTexts) -> str:
     """`mode` in the metadata, or the last step of the plan after those that not all evals of the task have."""
     metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:
-        return str(metadata.get("mode", DEFAULT))
+        return redact(str(metadata.get("mode", DEFAULT)))
     told = [step not in same_task.steps for step in steps[:-1]] + [True]
     return " + ".join(shown for shown, tells in zip(_steps(log, texts), told, strict=True) if tells)
 

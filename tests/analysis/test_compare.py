@@ -157,6 +157,16 @@ def test_other_task_arguments_are_said(run: Run) -> None:
     assert any("draws is 9" in note for note in notes)
 
 
+def test_a_scorer_with_other_options_is_said(run: Run, says: Says) -> None:
+    samples = [Sample(id=str(i), input=f"{i}?", target="yes") for i in range(12)]
+    logs = [
+        run(Task(samples, scorer=match(location=where)), says("yes"), epochs=1).location for where in ("end", "any")
+    ]
+    notes = compare(logs).attrs["notes"]
+    assert [note for note in notes if "match has other options" in note and "location is any, not end" in note]
+    assert not any("other options" in note for note in compare([logs[0], logs[0]]).attrs["notes"])
+
+
 def test_the_intervals_of_several_runs_hold_at_once(run: Run) -> None:
     logs = [
         run(urns(n=30, paradigms="brier"), agent("bayesian", noise=0.1, seed=seed), epochs=1).location

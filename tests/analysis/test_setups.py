@@ -256,6 +256,45 @@ def test_repeated_runs_are_noted_and_unfinished_ones_name_nothing(write: Write) 
     assert set(frame["setup"]) == {"plain, generate"}
 
 
+RUBRIC = "Grade it.\n" + "Think of the {} sources; be {} and fair to both sides. " * 60
+LONG_VALUES = [RUBRIC.format(*["best", "strict"] * 60), RUBRIC.format(*["best", "lenient"] * 60)]
+
+
+@pytest.mark.parametrize(
+    ("values", "short"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a b", "a\nb", "a  b"], ["a b (3)", "a b", "a b (2)"]),  # one line each, and told apart
+        ([LONG_VALUES[0]], ["Grade it. Think of th..."]),
+        (LONG_VALUES, [f"... {' ... '.join([word] * 9)}"[:57].rstrip() + "..." for word in ("strict", "lenient")]),
+        ([f"{'x' * 100}{end}" for end in "ab"], [f"{'x' * 8}...{'x' * 48}{end}" for end in "ab"]),
+        ([{"key": f"sk-{'a' * 20}"}, {"key": f"sk-{'b' * 20}"}], ["{'key': '[hidden]'}", "{'key': '[hidden]'} (2)"]),
+    ],
+)
+def test_a_value_is_shown_by_the_words_in_which_it_differs(values: list[Any], short: list[str]) -> None:
+    texts = setups.OptionTexts(("owner", {"option": value}) for value in values)
+    assert [texts.of("owner", "option", value) for value in values] == short
+    assert {full for _, full in texts.long} == {value for value in values if len(str(value)) > setups.LONG}
+
+
+def test_long_options_are_short_in_names_and_whole_once(write: Write, tmp_path: Path) -> None:
+    many = {name: f"{RUBRIC} {name}" for name in "abcdefgh"}
+    paths = [
+        write(f"r{i}", steps=[("system_message", {"template": text}), ("generate", many)], metadata={},
+              task_args={"note": f"x\x1b[31m\n{i}"})
+        for i, text in enumerate(LONG_VALUES)
+    ]  # fmt: skip
+    frame = performance.load(paths)
+    assert frame["setup"].nunique() == 2
+    assert frame["setup"].str.len().max() <= setups.LONGEST
+    assert not frame["setup"].str.contains(r"[\n\x1b]").any()
+    build(paths, tmp_path / "site", ["performance"])
+    pages = {page.name: page.read_text() for page in (tmp_path / "site").glob("*.html")}
+    assert [name for name, page in pages.items() for text in LONG_VALUES if text in page] == ["index.html"] * 2
+    assert all(pages["index.html"].count(f"<pre>{text}</pre>") == 1 for text in LONG_VALUES)
+    assert "<details><summary>Options in full" in pages["index.html"]
+
+
 ONLY = ["performance", "calibration", "health", "cost"]
 
 
