@@ -76,7 +76,21 @@ class EvalArchive:
 
     @property
     def names(self) -> list[str]:
-        """All member names, in the order of the archive's directory."""
+        """All member names, in the order of the archive's directory, each as it stands before the member too.
+
+        A name in the directory that is damaged would leave out a sample without a word.
+        """
+        with self:
+            assert self._file is not None  # opened by `with`
+            for name, (offset, *_) in self._members.items():
+                try:
+                    header = os.pread(self._file.fileno(), LOCAL_HEADER_SIZE + 4 * len(name), offset)
+                except OSError:  # an offset that is damaged
+                    header = b""
+                size = int.from_bytes(header[26:28], "little")
+                local = header[LOCAL_HEADER_SIZE : LOCAL_HEADER_SIZE + size]
+                if name not in (local.decode(errors="replace"), local.decode("cp437")):
+                    raise bad_input(f"{self.name}: the name of its member {name} is damaged; copy the log again")
         return list(self._members)
 
     def __contains__(self, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Reads the header of a log: its run, its status and its results."""
 
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -250,6 +251,7 @@ def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
     try:
         with contextlib.suppress(msgspec.ValidationError):  # the schema of an older version
             return decode_json(content, msgspec.json.Decoder(Header))
+        json.loads(content)  # stops at a depth of nesting for which Inspect's reader takes gigabytes
         return _parse_by_inspect(path)
     except Exception as error:  # Inspect raises what its parsers raise
         check_no_pointer(path, name)

@@ -49,7 +49,8 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
         interpreted = record.result.get("interpreted")
         if interpreted is not None and judge_class is not None:
             interpreted = judge_class.interpret_result(record.result)
-        if interpreted is None:
+        absent = {} if interpreted is not None else {"fault": "setting"}
+        if absent:
             record.reason = (
                 "The sample has no result of a progress judge; run truthgym/progress_follow, or score this log with "
                 "graded or rubric."
@@ -58,7 +59,7 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
         return Score(
             value={"judge_score": value},
             explanation=record.reason or f"{value:.4f}",
-            metadata=record.facts(state) | requested(figures),
+            metadata=record.facts(state) | requested(figures) | absent,
         )
 
     return score

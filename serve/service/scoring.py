@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from truthgym.datasets.digests import canonical_json
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import registry_unqualified_name, task_state_from_sample
+from truthgym.datasets.inspect_private import registry_info, registry_unqualified_name, task_state_from_sample
 from truthgym.datasets.question import Question, asked_text, question_metadata, question_of
 from truthgym.scorers.rubrics.extraction import Extraction, insert
 from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
@@ -124,6 +124,10 @@ UNKNOWN_PROMPT = Result(
     reason="No rubric is for this prompt or its domain; serve with --unknown-prompt global to use the global one.",
     code="unknown_prompt",
 )
+NO_TARGET = Result(
+    reason="The item has no target, and this scorer compares the reply with it; send target, or the trainer's label.",
+    code="not_applicable",
+)
 JUDGE_FAILED = Result(reason="The judge could not be reached.", code="judge_failed", retryable=True)
 
 
@@ -146,6 +150,7 @@ class Source:
                 f"scorer={spec.scorer} cannot be made ({error}); known: {scorers}, and registered ones"
             ) from None
         self.name = registry_unqualified_name(self.scorer)
+        self.compares = registry_info(self.scorer).name.startswith("inspect_ai/")
         self.reward = parse_scorer_reward(spec.reward or self.name, {TASK: [self.name]})
         declaration = SCORER_BY_NAME.get(name)
         missing = sorted(set(declaration.roles(**spec.options)) - set(spec.roles)) if declaration else []
@@ -205,6 +210,8 @@ class Source:
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         identity = item.id or f"item-{item.digest[:16]}"
+        if self.compares and not item.target.strip():
+            return NO_TARGET
         try:
             sample = _sample(item, identity, item.epoch)
             rebuilt = task_state_from_sample(

@@ -12,6 +12,7 @@ import zstandard
 
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalArchive
+from truthgym.evallog.reader import LogReader
 
 TEXT = b'{"said": "' + b"It may well rain. " * 200 + b'"}'
 ZSTD = 93
@@ -137,6 +138,21 @@ def test_any_flipped_bit_is_noticed(tmp_path: Path, method: int) -> None:
             pass
 
 
+def test_a_flipped_bit_in_a_name_loses_no_member(tmp_path: Path) -> None:
+    whole = by_hand("samples/é_epoch_1.json", TEXT, len(TEXT), 0)
+    path = tmp_path / "a.eval"
+    path.write_bytes(whole)
+    names = EvalArchive(path).names
+    assert len(names) == 1
+    start = whole.rindex(b"samples/")
+    for bit in range(8 * start, 8 * (start + len("samples/é_epoch_1.json".encode()))):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(BadInput, match="damaged|complete"):
+            EvalArchive(path).names  # noqa: B018
+
+
 @pytest.mark.parametrize("method", [8, ZSTD])
 def test_a_member_unpacks_to_what_the_directory_says(tmp_path: Path, method: int) -> None:
     bomb = bytes(300_000_000)
@@ -150,3 +166,13 @@ def test_a_member_unpacks_to_what_the_directory_says(tmp_path: Path, method: int
             members.read("a.json")
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
         tracemalloc.stop()
+
+
+def test_a_header_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "2026-11-22T17-00-00_urns_x.json"
+    path.write_text('{"version":2,"eval":' + "[" * 100_000)
+    tracemalloc.start()
+    with pytest.raises(BadInput, match=path.name):
+        LogReader(path)
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()

@@ -266,3 +266,12 @@ def test_the_digest_is_of_the_weights_and_of_a_rubrics_file(tmp_path: Path, monk
     Path("rubric.txt").write_text("Be long.")
     (Path("m-2") / "model.safetensors").write_text("trained again")
     assert all(spec.digest != old for spec, old in zip(specs, before, strict=True))
+
+
+@pytest.mark.parametrize("scorer", ["match", "inspect_ai/includes", "judge_score"])
+def test_without_something_to_score_by_there_is_no_reward(scorer: str) -> None:
+    (response,) = ask(
+        server(RewardSpec(scorer=scorer)), ("/batch_score", {"items": [item("I do not know.", target="")]})
+    )
+    (result,) = response.json()["results"]
+    assert (result["reward"], result["error"]["code"]) == (None, "not_applicable")
