@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
+from time import time
 from types import FrameType
 from typing import Annotated, TypeVar
 
@@ -132,8 +133,11 @@ def application(server: Server) -> FastAPI:
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        ready = server.pool.open and not server.draining
-        return answer({"status": "ready" if ready else "not ready"}, server, 200 if ready else 503)
+        pause = server.source.rates.pause(asyncio.get_running_loop().time())
+        if server.pool.open and not server.draining and pause <= limits.item_time:
+            return answer({"status": "ready"}, server)
+        until = {"until": round(time() + pause)} if pause > 0 else {}
+        return answer({"status": "not ready"} | until, server, 503)
 
     @app.get("/metrics")
     async def metrics() -> Response:

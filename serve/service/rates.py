@@ -1,7 +1,8 @@
 """Limits of a judge's provider: requests and tokens a minute, and the pause that a refusal (429) asks for.
 
 Inspect limits how many calls are open, and with `adaptive_connections` makes them fewer after a 429. It limits neither
-requests nor tokens a minute, and does not wait as long as `Retry-After` says.
+requests nor tokens a minute, and does not wait as long as `Retry-After` says. The status with which a call was refused
+is noted for the item that is being scored.
 """
 
 import asyncio
@@ -12,10 +13,17 @@ from typing import Any
 
 from inspect_ai.model import Model, ModelOutput
 
-ATTEMPT: ContextVar[tuple[asyncio.Timeout, float] | None] = ContextVar("attempt", default=None)
-"""The time limit of the attempt at an item and its seconds, which begin when its last call may be made."""
-PAUSE, LONGEST = 2.0, 60.0
-"""Seconds after a 429 that names no time: doubled with each further one, up to the longest."""
+ATTEMPT: ContextVar[tuple[asyncio.Timeout, float, float] | None] = ContextVar("attempt", default=None)
+"""The time limit of the attempt at an item, its seconds, which begin when its last call may be made, and its end."""
+STATUSES: ContextVar[list[int] | None] = ContextVar("statuses", default=None)
+"""The HTTP statuses with which the judge's calls for an item were refused; 0 for a failure without a status."""
+ITEM, SETUP = (400, 413, 422), (401, 403, 404)
+"""Statuses whose cause is what was asked, and those whose cause is the key, the address or the model."""
+WITHHELD = ("content_filter", "model_length")
+"""Inspect's stop reasons of a reply that the provider withheld for what was asked: it had the status 400."""
+PAUSE, LONGEST, LONGEST_ASKED = 2.0, 60.0, 300.0
+"""Seconds after a 429 that names no time: doubled with each further one, up to the longest. And the longest that a
+provider's `Retry-After` is followed: then a call asks again, since a quota may be raised and a header wrong."""
 
 
 @dataclass
@@ -55,8 +63,8 @@ class Rate:
             self._mean = used if not self._mean else 0.9 * self._mean + 0.1 * used
 
     def refuse(self, now: float, retry_after: float | None) -> None:
-        """Make no call for as long as the provider asks."""
-        seconds = retry_after or min(PAUSE * 2**self._refusals, LONGEST)
+        """Make no call for as long as the provider asks, at most `LONGEST_ASKED` seconds."""
+        seconds = min(retry_after or min(PAUSE * 2**self._refusals, LONGEST), LONGEST_ASKED)
         self._refusals += 1
         self.paused_until = max(self.paused_until, now + seconds)
 
@@ -66,8 +74,8 @@ class Rate:
         while True:
             start, claimed = self.claim(clock())
             if (attempt := ATTEMPT.get()) and start > clock():
-                timeout, seconds = attempt
-                timeout.reschedule(max(timeout.when() or 0.0, start + seconds))
+                timeout, seconds, end = attempt
+                timeout.reschedule(min(max(timeout.when() or 0.0, start + seconds), end))
             await asyncio.sleep(max(0.0, start - clock()))
             if clock() >= self.paused_until:
                 return claimed
@@ -84,6 +92,23 @@ class Rates:
     def rate_of(self, model: str) -> Rate:
         return self._by_model.setdefault(model, Rate(self.requests, self.tokens))
 
+    def pause(self, now: float) -> float:
+        """The seconds until every model may be called."""
+        return max((rate.paused_until - now for rate in self._by_model.values()), default=0.0)
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of a provider's error; 0 if it has none."""
+    places = (error, getattr(error, "response", None))
+    statuses = (getattr(place, name, None) for place in places for name in ("status_code", "status", "code"))
+    return next((status for status in statuses if isinstance(status, int)), 0)
+
+
+def _note(status: int) -> None:
+    statuses = STATUSES.get()
+    if statuses is not None:
+        statuses.append(status)
+
 
 def limit(model: Model, rate: Rate) -> Model:
     """Make a model's calls wait for their rate. The model must not be shared with code that knows no rate."""
@@ -98,7 +123,12 @@ def limit(model: Model, rate: Rate) -> Model:
             output = result[0] if isinstance(result, tuple) else result
             if isinstance(output, ModelOutput):
                 used = float(output.usage.total_tokens if output.usage else 0)
+                if output.stop_reason in WITHHELD:
+                    _note(ITEM[0])
+            elif isinstance(output, Exception):  # some providers return what Inspect then raises
+                _note(status_of(output))
         except Exception as error:
+            _note(status_of(error))
             decision = model.api.should_retry(error)
             if getattr(decision, "kind", "") == "rate_limit":
                 rate.refuse(asyncio.get_running_loop().time(), getattr(decision, "retry_after", None))

@@ -30,7 +30,7 @@ from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
 from truthgym.scorers.rubrics.rubric import Rubric, applicable, model_from
 from truthgym.scorers.statistics.direction import fault_of
 from truthgym.serve.service.guard import log_traceback
-from truthgym.serve.service.rates import Rates, limit
+from truthgym.serve.service.rates import ITEM, SETUP, STATUSES, Rates, limit
 from truthgym.serve.spec import RewardSpec
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.training.reward_functions.resolve import parse_scorer_reward
@@ -98,8 +98,9 @@ class Result:
     reason: str | None = None
     """Why there is no score."""
     code: str | None = None
-    """`unread` (the answer's fault), `not_applicable`, `unknown_prompt`, `judge_failed`, `judge_reply`, `timeout`,
-    `deadline`, `bad_item` or `internal`; None if there is a score."""
+    """`unread` (the answer's fault), `not_applicable`, `unknown_prompt`, `judge_failed`, `judge_reply`,
+    `judge_refused` (this item), `judge_setup` (every item), `timeout`, `deadline`, `bad_item` or `internal`; None if
+    there is a score."""
     retryable: bool = False
     fallback: bool = False
     """Whether the global rubric was applied, since the prompt and its domain have none of their own."""
@@ -129,6 +130,15 @@ NO_TARGET = Result(
     code="not_applicable",
 )
 JUDGE_FAILED = Result(reason="The judge could not be reached.", code="judge_failed", retryable=True)
+JUDGE_SETUP = Result(
+    reason="The judge's provider refuses every call (401, 403 or 404); check its key, address and model.",
+    code="judge_setup",
+    retryable=True,
+)
+JUDGE_REFUSED = Result(
+    reason="The judge's provider refuses this item (400, 413 or 422): it is too long, or against its policy.",
+    code="judge_refused",
+)
 
 
 class Source:
@@ -210,6 +220,8 @@ class Source:
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         identity = item.id or f"item-{item.digest[:16]}"
+        statuses: list[int] = []
+        STATUSES.set(statuses)
         if self.compares and not item.target.strip():
             return NO_TARGET
         try:
@@ -225,7 +237,7 @@ class Source:
                 return Result(reason="The scorer gave no score.", code="not_applicable")
             reason, fault = str((score.metadata or {}).get("reason") or ""), fault_of(score.metadata or {})
             if reason and fault == "unreachable":
-                return JUDGE_FAILED
+                return _refused(statuses) or JUDGE_FAILED
             rollout = Rollout(
                 TASK, identity, item.epoch, sample.input if isinstance(sample.input, str) else "", item.target,
                 sample.metadata, {self.name: score}, item.response, len(item.response.split()),
@@ -242,13 +254,21 @@ class Source:
             log_traceback(f"item {item.digest[:16]}", error)
             return Result(reason=f"The scorer raised {kind}.", code="internal", retryable=isinstance(error, OSError))
         if number.judge == "unread":
-            return Result(reason="The judge's reply could not be read.", code="judge_reply", retryable=True)
+            return _refused(statuses) or Result(
+                reason="The judge's reply could not be read.", code="judge_reply", retryable=True
+            )
         if number.value is None:
             return Result(reason=reason or "There is no truth to score by.", code="not_applicable")
         if not isnan(number.value):
             return Result(score=number.value, reward=reward, fallback=fallback)
         why = reason or "The answer could not be read."
         return Result(reward=reward, reason=why, code="unread", fallback=fallback)
+
+
+def _refused(statuses: list[int]) -> Result | None:
+    """The result of an item whose last call was refused, if the status says whose fault that is."""
+    last = statuses[-1] if statuses else 0
+    return JUDGE_REFUSED if last in ITEM else JUDGE_SETUP if last in SETUP else None
 
 
 def _models(role: str, value: object, max_connections: int, rates: Rates) -> Model | list[Model]:

@@ -3,18 +3,22 @@
 import asyncio
 import json
 import random
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
+from inspect_ai.model import ChatMessage, Model, ModelOutput
 
-from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server, web
+from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, Stub, ask, item, rewards, server, web
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.server import Server, application
 from truthgym.serve.service.access import RequestLog, Tokens, check_bind, read_tokens
 from truthgym.serve.service.guard import Limits
 from truthgym.serve.service.pool import CANARY
+from truthgym.serve.service.rates import limit
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 
@@ -343,3 +347,76 @@ def test_a_canary_that_fails_is_counted() -> None:
     response, page = ask(served, ("/score", item("a")), ("/metrics", None))
     assert (response.json()["reward"], "canary_rise" in response.json()) == (1, False)
     assert "truthgym_failed_canaries_total 1.0" in page.text
+
+
+class StatusError(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"Another wording of {status}")
+        self.status_code = status
+
+
+def with_judge(status: Callable[[str], int], **options: Any) -> Server:
+    """A server whose judge's provider answers a text with a status."""
+    served = server(MODEL_GRADER, **options)
+    model = served.source.roles["grader"]
+    assert isinstance(model, Model)
+    answered = model.api.generate.__wrapped__  # type: ignore[attr-defined]
+
+    async def generate(input: list[ChatMessage], *args: Any, **kwargs: Any) -> Any:
+        code = status("".join(message.text for message in input))
+        if code == 299:
+            return ModelOutput.from_content("judge", "", "content_filter")
+        if code != 200:
+            raise StatusError(code)
+        return await answered(input, *args, **kwargs)
+
+    model.api.generate = generate  # type: ignore[method-assign]
+    limit(model, served.source.rates.rate_of("reference/judge"))
+    return served
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 299])
+def test_an_item_that_the_judge_refuses_holds_up_no_other(status: int) -> None:
+    calls: list[str] = []
+
+    def answer(text: str) -> int:
+        calls.append(text)
+        return status if "Too long" in text else 200
+
+    served = with_judge(answer)
+    long = [item(f"Too long {i}") for i in range(12)]
+    fine = [item(f"It will rain, {i}.") for i in range(30)]
+    first, second, third, ready = ask(
+        served, ("/batch_score", {"items": long + fine[:1]}), ("/batch_score", {"items": fine}),
+        ("/score", long[0]), ("/readyz", None),
+    )  # fmt: skip
+    errors = [result["error"] for result in first.json()["results"]]
+    assert {(error["code"], error["retryable"]) for error in errors[:-1]} == {("judge_refused", False)}
+    assert errors[-1] is None
+    assert all(isinstance(reward, float) for reward in rewards(second))
+    assert (third.status_code, ready.status_code) == (422, 200)
+    assert sum("Too long 0" in text for text in calls) <= 3, "asked again by nobody"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_a_setup_that_every_call_fails_is_not_ready(status: int) -> None:
+    served = with_judge(lambda _: status)
+    items = [item(f"It will rain, {i}.") for i in range(30)]
+    *_, last, ready = ask(served, *(("/score", entry) for entry in items), ("/readyz", None))
+    assert (last.status_code, ready.status_code) == (503, 503)
+    assert "judge_refused" not in {result.code for result in served.pool._results.values()}
+
+
+def test_a_long_pause_that_the_judge_asks_for_is_said_with_its_end() -> None:
+    served = server(MODEL_GRADER)
+    before = time()
+
+    async def wait() -> dict[str, Any]:
+        served.source.rates.rate_of("reference/judge").refuse(asyncio.get_running_loop().time(), 86_400.0)
+        async with web(served) as http:
+            answer = await http.get("/readyz")
+            assert answer.status_code == 503
+            return dict(answer.json())
+
+    said = asyncio.run(wait())
+    assert before + 290 < said["until"] < before + 310

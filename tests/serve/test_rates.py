@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from inspect_ai.model import ChatMessageUser, Model, ModelOutput, ModelUsage, get_model
 
-from truthgym.serve.service.rates import ATTEMPT, Rate, limit
+from truthgym.serve.service.rates import ATTEMPT, LONGEST_ASKED, Rate, limit
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 
@@ -41,6 +41,8 @@ def test_a_refusal_holds_every_call() -> None:
     rate.settle(0.0, 10)
     rate.refuse(30.0, None)
     assert rate.paused_until == 32
+    rate.refuse(100.0, 100_000_000.0)
+    assert rate.paused_until == 100 + LONGEST_ASKED
 
 
 class TooMany(Exception):
@@ -97,18 +99,20 @@ def test_a_429_of_the_provider_holds_the_next_calls() -> None:
 
 
 def test_the_time_of_an_attempt_begins_when_its_call_may_be_made() -> None:
-    async def attempt() -> float:
+    async def attempt(longest: float) -> float:
         rate = Rate(requests=6)
         rate.claim(asyncio.get_running_loop().time())
+        end = asyncio.get_running_loop().time() + longest
         async with asyncio.timeout(60) as timeout:
-            ATTEMPT.set((timeout, 60.0))
+            ATTEMPT.set((timeout, 60.0, end))
             begun = timeout.when() or 0.0
             waiting = asyncio.ensure_future(rate.wait())
             await asyncio.sleep(0)
             waiting.cancel()
             return (timeout.when() or 0.0) - begun
 
-    assert asyncio.run(attempt()) == pytest.approx(10, abs=1)
+    assert asyncio.run(attempt(150)) == pytest.approx(10, abs=1)
+    assert asyncio.run(attempt(65)) == pytest.approx(5, abs=1), "its place is free at the deadline"
 
 
 def test_a_swap_keeps_the_rate_of_a_model() -> None:
