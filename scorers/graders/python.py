@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from subprocess import DEVNULL
+from shutil import disk_usage
+from subprocess import DEVNULL, PIPE
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -121,39 +122,54 @@ def _check(name: str, source: str) -> None:
 
 
 async def _run_here(name: str, message: str, seconds: int) -> bytes:
-    """Run a program on this machine and return its result file."""
-    with TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
-        root = Path(folder)
-        (root / "input.json").write_text(message, encoding="utf-8")
-        environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
-        threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-        async with concurrency("python graders", os.cpu_count() or 1):
-            process = await anyio.open_process(
-                [sys.executable, "-I", "-B", str(RUNNER), folder],
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=DEVNULL,
-                cwd=folder,
-                env={**environment, **threads, "HOME": folder, "TMPDIR": folder, "PYTHONUTF8": "1"},
-                start_new_session=True,
-            )
-            try:
-                with anyio.move_on_after(seconds) as scope:
-                    await process.wait()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    _kill(process)
-                    await process.wait()
-        if scope.cancelled_caught:
-            raise NoResultError(_timeout_reason(name, seconds))
-        result = root / "result.json"
+    """Run a program on this machine and return its result file. A fault of the machine is none of the program."""
+    try:
+        with TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
+            return await _run_in(Path(folder), name, message, seconds)
+    except OSError as error:
+        raise CannotGrade(f"{name} could not be run on this machine ({error}).", "unreachable") from None
+
+
+async def _run_in(root: Path, name: str, message: str, seconds: int) -> bytes:
+    """The result file of a program that runs in an empty folder. Raises OSError for a fault of the machine."""
+    (root / "input.json").write_text(message, encoding="utf-8")
+    environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    started = False
+    async with concurrency("python graders", os.cpu_count() or 1):
+        process = await anyio.open_process(
+            [sys.executable, "-I", "-B", str(RUNNER), str(root)],
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            cwd=root,
+            env={**environment, **threads, "HOME": str(root), "TMPDIR": str(root), "PYTHONUTF8": "1"},
+            start_new_session=True,
+        )
         try:
-            if not stat.S_ISREG(result.lstat().st_mode):
-                raise NoResultError(f"{name} put something else in place of its result.")
-            with result.open("rb") as file:
-                return file.read(MAX_RESULT + 1)
-        except FileNotFoundError:
-            raise NoResultError(f"{name} ended without a result (exit status {process.returncode}).") from None
+            with anyio.move_on_after(seconds) as scope:
+                assert process.stdout is not None
+                with suppress(anyio.EndOfStream):
+                    started = bool(await process.stdout.receive(1))
+                await process.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                _kill(process)
+                await process.wait()
+                await process.aclose()
+    if not started:
+        raise OSError(f"it ended before it began, exit status {process.returncode}")
+    if scope.cancelled_caught:
+        raise NoResultError(_timeout_reason(name, seconds))
+    result = root / "result.json"
+    if os.path.lexists(result) and not stat.S_ISREG(result.lstat().st_mode):
+        raise NoResultError(f"{name} put something else in place of its result.")
+    if not os.path.lexists(result) or not result.lstat().st_size:
+        if disk_usage(root).free < MAX_RESULT:
+            raise OSError("no space is left for its result")
+        raise NoResultError(f"{name} ended without a result (exit status {process.returncode}).")
+    with result.open("rb") as file:
+        return file.read(MAX_RESULT + 1)
 
 
 def _kill(process: Process) -> None:
@@ -174,13 +190,18 @@ async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
         raise CannotGrade(f"The sandbox has no folder for {name}: {created.stderr.strip()[:200]}", "unreachable")
     folder = created.stdout.strip()
     try:
-        await environment.write_file(f"{folder}/input.json", message)
-        await environment.write_file(f"{folder}/python_runner.py", RUNNER.read_text(encoding="utf-8"))
+        try:
+            await environment.write_file(f"{folder}/input.json", message)
+            await environment.write_file(f"{folder}/python_runner.py", RUNNER.read_text(encoding="utf-8"))
+        except (TimeoutError, PermissionError, FileNotFoundError) as error:
+            raise CannotGrade(f"{name} could not be put into the sandbox: {error}", "unreachable") from None
         command = ["python3", "-I", "-B", f"{folder}/python_runner.py", folder]
         ran = await environment.exec(command, cwd=folder, timeout=seconds, timeout_retry=False)
         read = await environment.exec(["head", "-c", str(MAX_RESULT + 1), f"{folder}/result.json"], timeout=10)
+        why = ran.stderr.strip()[-200:] or f"exit status {ran.returncode}"
+        if not ran.stdout:
+            raise CannotGrade(f"{name} could not be started in the sandbox ({why}).", "unreachable")
         if not read.success:
-            why = ran.stderr.strip()[-200:] or f"exit status {ran.returncode}"
             raise NoResultError(f"{name} ended without a result ({why}).")
         return read.stdout.encode()
     except TimeoutError:

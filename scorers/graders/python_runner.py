@@ -3,7 +3,8 @@
 Uses the standard library only and runs on old versions of Python, since it is also copied into sandboxes. Reads
 FOLDER/input.json and writes FOLDER/result.json, with the `secret` of the input: a result that the program writes itself
 does not count. Output is discarded. Of a user's grader the result is `{"grade": NUMBER}` or `{"error": REASON}`. Of a
-function that is called on inputs it is `{"replies": [...]}`, each a JSON text, or None where there is none.
+function that is called on inputs it is `{"replies": [...]}`, each a JSON text, or None where there is none. Writes a
+byte to its standard output just before the program starts: what fails earlier is the machine's fault.
 """
 
 import json
@@ -140,6 +141,7 @@ def main(folder: str) -> None:
     secret = message.pop("secret")
     with open("input.json", "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump(message, file)  # the program must not find it here
+    started = os.dup(1)
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(devnull, stream)
@@ -147,6 +149,8 @@ def main(folder: str) -> None:
     limit(message["seconds"])
     if message["guarded"]:
         guard(folder, reads="calls" not in message)
+    write(started, b"1")
+    os.close(started)
     if "calls" in message:
         reply = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
     else:

@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.fixtures import Fails, Run, listens, number, reason, samples
 from tests.sandboxes import Folder
 from tests.scorers.graders import answers
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.graders import python
 from truthgym.scorers.graders.grader import Grade, Grader
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
 from truthgym.tasks.worlds import urns
@@ -90,6 +92,32 @@ def test_a_program_that_does_not_end_is_ended(body: str) -> None:
     result = grade_of(program(body), time_limit=2)
     assert result == Grade(None, "The grader mine did not end within 2 s and was killed.", "answer")
     assert time.monotonic() - began < 300
+
+
+@pytest.mark.parametrize("fault", ["folder", "descriptors", "start", "space"])
+def test_a_fault_of_the_machine_is_no_grade(fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = program("return 0.5")
+    if fault == "folder":
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    elif fault == "descriptors":
+
+        async def open_process(*_: Any, **__: Any) -> None:
+            raise OSError(24, "Too many open files")
+
+        monkeypatch.setattr(python.anyio, "open_process", open_process)
+    elif fault == "start":
+        monkeypatch.setattr(python, "RUNNER", tmp_path / "missing.py")
+    else:
+        source = program("import os; os._exit(0)")
+        monkeypatch.setattr(python, "disk_usage", lambda _: namedtuple("Usage", "free")(0))
+    result = grade_of(source)
+    assert (result.value, result.fault) == (None, "unreachable")
+    assert "could not be run on this machine" in str(result.reason)
+
+
+@pytest.mark.parametrize("body", ["import os; os.kill(os.getpid(), 9)", "import os; os._exit(1)"])
+def test_a_program_that_ends_itself_has_earned_its_grade(body: str) -> None:
+    assert grade_of(program(body)).fault == "answer"
 
 
 def test_what_a_program_leaves_running_is_ended_with_it() -> None:
