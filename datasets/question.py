@@ -243,6 +243,7 @@ def arm_of(metadata: Mapping[str, Any]) -> str:
     return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
 
 
+OUT_OF_RANGE = ("less_than_equal", "greater_than_equal")
 KNOWN_OF_OTHERS = ("event", "proposition", "base_rate", "crowd", "opened_on", "known_on")
 """Fields of a question that are read where the others are missing. Of another type, none is read: projects use the same
 names for other things, such as a number as the event."""
@@ -266,6 +267,8 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
             ) from None
         if {"form", "proposition"} & metadata.keys() and not faulty & {"domain", "event", "split"}:
             raise bad_fields(f"Sample {identity!r}", error, list(kind.model_fields)) from None  # a question of ours
+        # A number that is out of range is meant as ours, and `plain_question` names it.
+        faulty -= {str(problem["loc"][0]) for problem in error.errors() if problem["type"] in OUT_OF_RANGE}
         known = {
             name: metadata[name] for name in KNOWN_OF_OTHERS if name not in faulty and metadata.get(name) is not None
         }

@@ -16,7 +16,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver, chain, generate, prompt_template
 
-from tests.fixtures import QUIET, Fails, Run, details, evaluate, samples, values, write_rows
+from tests.fixtures import QUIET, Fails, Run, details, evaluate, reason, samples, values, write_rows
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
@@ -279,13 +279,15 @@ def test_plain_samples_are_questions(run: Run, metadata: dict[str, Any]) -> None
         assert metrics(log, scorer)["share_scored"] == 1
 
 
-def test_a_sample_that_is_not_a_question_is_explained(fails: Fails) -> None:
+def test_a_sample_that_is_not_a_question_is_explained(fails: Fails, run: Run) -> None:
     assert "`crowd`: 70 is not a probability" in fails(own_task(crowd=70))
     task = own_task()
     for sample in task.dataset:
         sample.target = "a bus"
-    message = fails(task)
-    assert all(part in message for part in ("Sample 'bus-", "`domain` is missing", "docs/own_task.md"))
+    log = run(task, get_model("reference/bayesian"), epochs=1)
+    for scorer in ("brier", "martingale"):
+        why = reason(samples(log)[0], scorer)
+        assert all(part in why for part in ("its target 'a bus' is neither yes nor no", "-S about=own_answer"))
 
 
 def test_metadata_are_made_from_a_sample() -> None:
