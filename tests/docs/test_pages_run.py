@@ -59,7 +59,7 @@ SHOWN = {
     "cost": {"prices.yaml": ("cost", "input_cache_write: 0")},
     "graded": {"mine.py": ("graded", "def grade(sample, item):\n    return")},
     "own_questions": {"buses.jsonl": ("own_questions", '"bus-12"')},
-    "own_task": {file: ("own_task", f"# {file}") for file in ("buses.py", "doubt.py", "hedges.py")},
+    "own_task": {file: ("own_task", f"# {file}") for file in ("buses.py", "rivers.py", "doubt.py", "hedges.py")},
     "rubric": {"mine.json": ("rubric", '"criteria"')},
     "use": {"grader.json": ("graded", '"type"')},
 }
