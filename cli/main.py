@@ -2,8 +2,10 @@
 
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
+from yaml import YAMLError
 
 COMMANDS = {
     "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
@@ -64,18 +66,33 @@ def main() -> None:
     """Run the command line. Bad input is one message and exit status 1, without a traceback."""
     try:
         commands()
+    except OSError as error:
+        if not error.filename:
+            raise
+        from rich.markup import escape
+
+        _end(escape(f"{error.filename!s:.300}: {error.strerror}; check the path, its rights and the space left"))
+    except YAMLError as error:
+        from rich.markup import escape
+
+        _end(escape(f"An option's value or a file is no YAML ({error}); check its brackets and quotes"))
     except Exception as error:
         # BadInput derives from a class of Inspect: if Inspect is not loaded, this is another error.
         if "inspect_ai" not in sys.modules:
             raise
-        from rich.console import Console
-
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         if not isinstance(error, PrerequisiteError):
             raise
-        Console(stderr=True, soft_wrap=True, highlight=False).print(error.message)
-        sys.exit(1)
+        _end(str(error.message))
+
+
+def _end(message: str) -> NoReturn:
+    """Print a message to stderr and exit with status 1."""
+    from rich.console import Console
+
+    Console(stderr=True, soft_wrap=True, highlight=False).print(message)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

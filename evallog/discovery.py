@@ -147,7 +147,10 @@ def _states(place: str) -> Iterable[LogState]:
         from inspect_ai.log import list_eval_logs
 
         return [(log.name, log.size or 0, log.mtime or 0.0) for log in list_eval_logs(place, recursive=True)]
-    return [(path, file.st_size, file.st_mtime) for path in _paths(place) for file in [Path(path).stat()]]
+    # A link to nothing is a log that cannot be read.
+    files = ((path, Path(path)) for path in _paths(place))
+    states = ((path, file.stat() if file.exists() else file.lstat()) for path, file in files)
+    return [(path, state.st_size, state.st_mtime) for path, state in states]
 
 
 def _paths(place: str) -> Iterable[str]:

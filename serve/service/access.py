@@ -78,7 +78,7 @@ def read_tokens(file: Path | None) -> Tokens:
     for variable, right in ENVIRONMENT.items():
         if token := os.environ.get(variable, "").strip():
             rights[sha256(token.encode()).hexdigest()] = right
-    lines = file.read_text(encoding="utf-8").splitlines() if file else []
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file else []
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.commands import call
-from truthgym.cli.main import COMMANDS, command_named, commands
+from truthgym.cli.main import COMMANDS, command_named, commands, main
 
 WITHIN = {
     "truthgym.training.rollouts.policy",
@@ -58,3 +58,37 @@ def test_bad_input_is_a_message_and_an_exit_status(
     assert "Traceback" not in result.stderr
     assert not result.stdout
     assert not list(tmp_path.iterdir())
+
+
+LONG = 300 * "a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["compare", LONG, LONG], LONG),
+        (["models", "tiny", "--out", LONG], LONG),
+        (["lineage", "verify", LONG], LONG),
+        (["rubric", "verify", "missing.json"], "missing.json"),
+        (["convert", "logs", "--to", "sft", "--out", "rows"], "2026-11-22T17-00-00_urns_x.eval"),
+        (["serve", "--scorer", "graded", "--tokens", "binary"], "binary line 1"),
+        (["serve", "--scorer", "graded", "--model-role", "grader={"], "{"),
+    ],
+    ids=lambda value: " ".join(value)[:20],
+)
+def test_a_mistake_with_a_file_or_a_value_is_named(
+    arguments: list[str],
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/2026-11-22T17-00-00_urns_x.eval").symlink_to("/nowhere.eval")
+    (tmp_path / "binary").write_bytes(b"\x8c\xff")
+    monkeypatch.setattr(sys, "argv", ["truthgym", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert place in capsys.readouterr().err
