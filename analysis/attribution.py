@@ -111,6 +111,7 @@ def effects(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         ]
         checks += [{"score": name, **check} for check in _checks(whole, second)]
     if not rows:
+        notes = [note for note in notes if not note.startswith("Left out: ")]
         raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more setups")
     explained = pd.DataFrame(rows)
     explained["real"] = explained["p_adjusted"] < ALPHA

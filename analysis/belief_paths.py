@@ -62,8 +62,8 @@ def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
     evals = runs(logs)
     rows: list[dict[str, Any]] = []
     refused: dict[str, list[str]] = {}
-    for run in evals.tracked():
-        for name, scores in _scores(run, scorer).items():
+    for run, by_name in evals.read(lambda run: _scores(run, scorer)):
+        for name, scores in by_name.items():
             rows += _rows(run, name, scores, refused)
     if not rows:
         raise no_scores(evals, scorer)

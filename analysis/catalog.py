@@ -4,8 +4,8 @@ python -m truthgym.analysis.catalog LOGS OUT.md      (tables, with the chart bes
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -15,7 +15,7 @@ from truthgym.analysis.tables.markdown import picture, table
 from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, scale
 from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
+from truthgym.analysis.tables.setups import Places, Run, places_of, repeated, with_setups
 from truthgym.evallog.discovery import LogFile, every_log
 
 QUESTION = "Which runs are there, and which of them count?"
@@ -48,7 +48,7 @@ def load(logs: Places) -> pd.DataFrame:
     Raises:
         BadInput: A place does not exist, a file is not a log, or there are no logs.
     """
-    return table_of(every_log([logs] if isinstance(logs, str | Path) else logs))
+    return table_of(every_log(places_of(logs), Counter()))
 
 
 def table_of(logs: Collection[LogFile]) -> pd.DataFrame:

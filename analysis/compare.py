@@ -90,18 +90,22 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
         interval: too few answers could be read, or other shares of them, see `compare_means`). NaN if undefined.
         `attrs["first"]` names the first log and its model, and `attrs["notes"]` what does not compare: questions that
         differ behind one id, other task versions and arguments, and logs of the same model in the same setup.
-        `attrs["verdicts"]` has the verdict on each run alone, in words.
+        `attrs["verdicts"]` has the verdict on each run alone, in words. `attrs["left_out"]` has a sentence for each
+        file but the first that is not a log, if two remain.
 
     Raises:
-        BadInput: Fewer than two logs; a file that is not a log; logs that share no question, no scorer or no number.
+        BadInput: Fewer than two logs; the first is not a log; logs that share no question, no scorer or no number.
     """
+    if folder := next((path for path in logs if Path(path).is_dir()), None):
+        raise BadInput(f"{folder} is a folder; give its logs, as in: truthgym compare {folder}/*.eval")
     if len(logs) < 2:
         raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
-    first, *others = (_read(path) for path in logs)
+    readable, left_out = _readable(logs)
+    first, *others = (run for _, run in readable)
     facts: list[dict[str, Any]] = []
     comparisons: list[Comparison] = []
     notes = [f"WARNING: {run.log.path}: {said}" for run in (first, *others) for said in run.log.reader.omissions]
-    for path, run in zip(logs[1:], others, strict=True):
+    for path, run in zip([path for path, _ in readable[1:]], others, strict=True):
         shared, changed = _same_questions(first, run)
         notes += _differences(first, run, changed)
         scorers = [name for name in first.scores if name in run.scores and first.about[name] == run.about[name]]
@@ -130,6 +134,7 @@ def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
         for row, each in zip(facts, comparisons, strict=True)
     ]
     frame = pd.DataFrame(rows)
+    frame.attrs["left_out"] = left_out
     frame.attrs["verdicts"] = [said for run in (first, *others) for said in _verdicts(run)]
     frame.attrs |= {"notes": notes, "first": f"{logs[0]}, of {first.model}", "at_once": max(tests.values(), default=0)}
     return frame
@@ -253,6 +258,22 @@ def report(frame: pd.DataFrame) -> str:
     warnings = "".join(f"{warning}\n\n" for warning in frame.attrs.get("notes", []))
     head = f"First log: {frame.attrs['first']}.\n\n"
     return warnings + head + table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
+
+
+def _readable(paths: Sequence[str | Path]) -> tuple[list[tuple[str | Path, Run]], list[str]]:
+    """The logs that can be read, with their paths, and a sentence for each other file."""
+    runs: list[tuple[str | Path, Run]] = []
+    refused: list[BadInput] = []
+    for path in paths:
+        try:
+            runs.append((path, _read(path)))
+        except BadInput as error:
+            refused.append(error)
+            if path == paths[0]:
+                raise
+    if len(runs) < 2 and refused:
+        raise refused[0]
+    return runs, [f"Left out: {error}." for error in refused]
 
 
 def _read(path: str | Path) -> Run:

@@ -16,8 +16,9 @@ import pandas as pd
 from truthgym.analysis.tables.markdown import picture, table
 from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, runs
+from truthgym.analysis.tables.setups import Places, Run, runs
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.schema import LoggedScore
 from truthgym.scorers.statistics.interval import mean_estimate
 
 QUESTION = "How much of what an answer helps to predict is in its first tokens?"
@@ -45,23 +46,21 @@ def load(logs: Places) -> pd.DataFrame:
     """
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
-    for run in all_runs.tracked():
-        with run.log.reader as log:
-            for _, outcome in log.outcomes():
-                score = (outcome.scores or {}).get(SCORER)
-                value = score.value if score and isinstance(score.value, dict) else {}
-                budgets = [int(key.removeprefix(AT)) for key in value if key.startswith(AT)]
-                if not budgets or value.get("uplift") is None:
-                    continue
-                details = score.details if score else {}
-                facts = {"model": details.get("model") or run.model, "setup": run.setup}
-                facts |= {"question": details["question"], "event": details["event"]}
-                tokens, net = value["tokens"], value["uplift"] - value["placebo_uplift"]
-                rows += [
-                    facts | {"budget": budget, "tokens": min(budget, tokens), "uplift": value[f"{AT}{budget}"]}
-                    for budget in budgets
-                ]
-                rows.append(facts | {"budget": np.inf, "tokens": tokens, "uplift": net})
+    for run, scores in all_runs.read(_scores):
+        for score in scores:
+            value = score.value if isinstance(score.value, dict) else {}
+            budgets = [int(key.removeprefix(AT)) for key in value if key.startswith(AT)]
+            if not budgets or value.get("uplift") is None:
+                continue
+            details = score.details
+            facts = {"model": details.get("model") or run.model, "setup": run.setup}
+            facts |= {"question": details["question"], "event": details["event"]}
+            tokens, net = value["tokens"], value["uplift"] - value["placebo_uplift"]
+            rows += [
+                facts | {"budget": budget, "tokens": min(budget, tokens), "uplift": value[f"{AT}{budget}"]}
+                for budget in budgets
+            ]
+            rows.append(facts | {"budget": np.inf, "tokens": tokens, "uplift": net})
     if not rows:
         raise BadInput(
             f"{all_runs.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or "
@@ -83,6 +82,11 @@ def load(logs: Places) -> pd.DataFrame:
         "is somewhat below 0, since the greatest of three placebos is above each of them.",
     ]
     return frame
+
+
+def _scores(run: Run) -> list[LoggedScore]:
+    with run.log.reader as log:
+        return [outcome.scores[SCORER] for _, outcome in log.outcomes() if outcome.scores and SCORER in outcome.scores]
 
 
 def chart(frame: pd.DataFrame) -> alt.LayerChart:

@@ -73,7 +73,7 @@ def load(logs: Places) -> pd.DataFrame:
         BadInput: No log of a finished eval, or none with a sample.
     """
     evals = runs(logs)
-    frame = pd.DataFrame([row for run in evals.tracked() for row in _rows(run)])
+    frame = pd.DataFrame([row for _, rows in evals.read(lambda run: list(_rows(run))) for row in rows])
     if frame.empty:
         raise BadInput(f"{evals.place}: none of the {len(evals)} logs has a sample; run the evals again")
     frame["share"] = frame["count"] / frame["of"]

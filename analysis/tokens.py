@@ -16,7 +16,7 @@ import pandas as pd
 
 from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, runs
+from truthgym.analysis.tables.setups import Places, Run, runs
 from truthgym.datasets.errors import BadInput
 
 QUESTION = "Which words does a predictor expect, once it has seen what a model said?"
@@ -49,14 +49,8 @@ def load(logs: Places) -> pd.DataFrame:
     """
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
-    for run in all_runs.tracked():
-        with run.log.reader as log:
-            for _, outcome in log.outcomes():
-                for scorer in (MUTUAL, WORLD):
-                    score = (outcome.scores or {}).get(scorer)
-                    facts: dict[str, Any] = {name: run.columns[name] for name in ("log", "eval_id", "model")}
-                    facts |= {"scorer": scorer, "sample_id": str(outcome.id), "epoch": outcome.epoch}
-                    rows += [facts | row for row in _rows(score.details if score else {})]
+    for _, own in all_runs.read(lambda run: list(_rows_of(run))):
+        rows += own
     if not rows:
         raise BadInput(
             f"{all_runs.place}: no log has log-probabilities of tokens; make one with truthgym/mutual_prediction or "
@@ -74,6 +68,17 @@ def load(logs: Places) -> pd.DataFrame:
     if words == texts:
         frame.attrs["notes"].append("Every text has one token: answers in short form. Use -T form=text for more.")
     return frame
+
+
+def _rows_of(run: Run) -> Iterator[dict[str, Any]]:
+    """The tokens of all scores of a run."""
+    with run.log.reader as log:
+        for _, outcome in log.outcomes():
+            for scorer in (MUTUAL, WORLD):
+                score = (outcome.scores or {}).get(scorer)
+                facts: dict[str, Any] = {name: run.columns[name] for name in ("log", "eval_id", "model")}
+                facts |= {"scorer": scorer, "sample_id": str(outcome.id), "epoch": outcome.epoch}
+                yield from (facts | row for row in _rows(score.details if score else {}))
 
 
 def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

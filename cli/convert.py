@@ -85,7 +85,8 @@ def command(
     if result.warning:
         click.echo(f"Warning: {result.warning}.", err=True)
     click.echo(f"{out}: {', '.join(f'{number:,} rows of {name}' for name, number in result.rows.items())}")
-    if any(reason.startswith(UNREADABLE) for reason in +result.left_out):
+    if bad := sum(reason.startswith(UNREADABLE) for reason in +result.left_out):
+        click.echo(f"Incomplete: {bad} file{'s' * (bad > 1)} could not be read.", err=True)
         raise SystemExit(1)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from truthgym.analysis.site.analyses import ANALYSES, parse_options
-from truthgym.analysis.tables.setups import omissions
-from truthgym.evallog.discovery import UNREADABLE
+from truthgym.analysis.tables.saving import say_unreadable
+from truthgym.analysis.tables.setups import unreadable
 
 
 @click.command("report", epilog="See docs/report.md.")
@@ -18,17 +18,26 @@ from truthgym.evallog.discovery import UNREADABLE
 @click.option("-A", "options", multiple=True, metavar="ANALYSIS.NAME=VALUE",
               help="Option of an analysis, as in -A performance.x=size; may be repeated.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="Also write Inspect's log viewer with the logs, and link runs to it.")
-def command(logs: tuple[str, ...], out: Path, only: tuple[str, ...], options: tuple[str, ...], bundle: bool) -> None:
+@click.option("--unfinished", is_flag=True, help="Also read logs of runs that never finished.")
+@click.option("--strict", is_flag=True, help="End with status 1 if a file cannot be read.")
+def command(
+    logs: tuple[str, ...],
+    out: Path,
+    only: tuple[str, ...],
+    options: tuple[str, ...],
+    bundle: bool,
+    unfinished: bool,
+    strict: bool,
+) -> None:
     """Read LOGS, .eval files and folders of them, and write a site with a page for each question.
 
     It opens from disk at OUT/index.html. Two or more folders are batches, and a page compares each with the first.
+    Files that cannot be read are left out, and named on the pages and at the end.
     """
     from truthgym.analysis.site.build import build
 
-    findings = build(logs, out, only, bundle, click.echo, parse_options(options))
+    findings = build(logs, out, only, bundle, click.echo, parse_options(options), unfinished)
     click.echo(f"Open {out / 'index.html'}")
-    unreadable = [sentence for sentence in omissions(logs) if UNREADABLE in sentence]
-    for sentence in unreadable:
-        click.echo(sentence, err=True)
-    if unreadable or any(finding.failed for finding in findings):
+    bad = say_unreadable(unreadable(logs))
+    if (bad and strict) or any(finding.failed for finding in findings):
         raise SystemExit(1)

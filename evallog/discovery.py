@@ -11,7 +11,7 @@ from pathlib import Path
 
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.redaction import redacted
-from truthgym.evallog.errors import bad_input
+from truthgym.evallog.errors import bad_input, is_bad_input
 from truthgym.evallog.header import Header
 from truthgym.evallog.reader import LogReader
 
@@ -96,7 +96,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
         statuses = ", ".join(f"{n} {status}" for status, n in Counter(log.header.status for log in logs).items())
         raise bad_input(
             f"None of the {len(logs)} logs in {_names(places)} is of a finished run ({statuses}); finish the run with "
-            "`inspect eval-retry LOG`, or add --unfinished to use the samples so far"
+            "`inspect eval-retry LOG`; `truthgym report` and `convert` use the samples so far with --unfinished"
         )
     differing = (
         "logs with the eval id of another log here but other content, of which the newest that has a sample counts"
@@ -118,10 +118,8 @@ def every_log(places: Sequence[str | Path], unreadable: Counter[str] | None = No
     for path in log_paths(places):
         try:
             logs.append(_log_file(path))
-        except Exception as error:  # BadInput, which is not imported before it is raised
-            from truthgym.datasets.errors import BadInput  # its import takes more memory than reading the logs
-
-            if unreadable is None or path in named or not isinstance(error, BadInput):
+        except Exception as error:
+            if unreadable is None or path in named or not is_bad_input(error):
                 raise
             unreadable[f"{UNREADABLE}: {error}"] += 1
     if not logs and unreadable:
@@ -172,7 +170,10 @@ def _is_shards(folder: str, name: str) -> bool:
 
 
 def _log_file(path: str) -> LogFile:
-    reader = LogReader(path)
+    try:
+        reader = LogReader(path)
+    except OSError as error:
+        raise bad_input(f"{path} cannot be read ({error.strerror}); check its permissions and its disk") from None
     file = Path(path).stat() if Path(path).is_file() else None
     return LogFile(reader, file.st_size if file else 0, file.st_mtime if file else 0.0)
 

@@ -13,6 +13,13 @@ MALFORMED = (
 """What parsers raise on damaged or hostile files. Each reader of a file turns them into one BadInput."""
 
 
+def is_bad_input(error: BaseException) -> bool:
+    """Whether an error is a BadInput."""
+    from truthgym.datasets.errors import BadInput  # loaded already where there was one
+
+    return isinstance(error, BadInput)
+
+
 def bad_input(message: str) -> Exception:
     """Make the BadInput to raise. The message names the value, the place and the remedy."""
     from truthgym.datasets.errors import BadInput

@@ -195,7 +195,8 @@ class LogReader:
         """The file on this machine. A remote file is copied."""
         if "://" not in self.path:
             if not Path(self.path).is_file():
-                raise bad_input(f"There is no file {self.path}; give an .eval log")
+                link = " (a link to nothing)" * Path(self.path).is_symlink()
+                raise bad_input(f"There is no file {self.path}{link}; give an .eval log")
             return Path(self.path)
         import fsspec
 

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from truthgym.evallog.discovery import LogFile, find_logs
-from truthgym.evallog.errors import MALFORMED, bad_input
+from truthgym.evallog.discovery import UNREADABLE, LogFile, find_logs
+from truthgym.evallog.errors import MALFORMED, bad_input, is_bad_input
 from truthgym.evallog.reader import LogReader
 from truthgym.evallog.schema import LoggedSample, Outcome
 from truthgym.training.conversion.options import TOKEN_KINDS, ConversionConfig, Kind, Selection
@@ -368,8 +369,17 @@ class Conversion:
     ) -> Iterator[tuple[AnyOutcome, Candidate]]:
         """All eligible samples, as `read` reads them."""
         for log, file in enumerate(self.samples.logs):
-            reader = file.reader
-            for number, (member, sample) in enumerate(read(reader)):
+            reader, samples = file.reader, iter(read(file.reader))
+            for number in count():
+                try:
+                    member, sample = next(samples)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    if not is_bad_input(error) or len(self.samples.logs) == 1:
+                        raise
+                    self.samples.left_out[f"{UNREADABLE}, from a damaged sample on: {error}"] += 1
+                    break
                 if not number % PROGRESS_INTERVAL:
                     self._report(log, number / len(reader))
                 self._place = self._name(log, member)

@@ -19,7 +19,7 @@ from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis
 from truthgym.analysis.site.page import Page, html_of
 from truthgym.analysis.tables.markdown import counted, table
 from truthgym.analysis.tables.saving import EXTRA
-from truthgym.analysis.tables.setups import Places, Runs, omissions, runs
+from truthgym.analysis.tables.setups import Places, Runs, omissions, places_of, runs
 from truthgym.datasets.errors import BadInput, one_of
 
 SCRIPT = "charts.js"
@@ -82,8 +82,11 @@ def build(
     bundle: bool = False,
     say: Callable[[str], None] = print,
     options: Options | None = None,
+    unfinished: bool = False,
 ) -> list[Finding]:
     """Write the site to a folder. It opens from disk at index.html.
+
+    With `unfinished` the samples of runs that never finished count too; each page says of which runs they are.
 
     An analysis that has nothing to say of these logs gets a page with the reason. One that fails gets a page with the
     error, and the others are written.
@@ -94,13 +97,13 @@ def build(
     check_options(options)
     for name in options:
         one_of("analysis with options", name, only or ANALYSES)
-    batches = [place for place in ([logs] if isinstance(logs, str | Path) else logs) if Path(place).is_dir()]
-    evals = runs(logs)
+    batches = [place for place in places_of(logs) if Path(place).is_dir()]
+    evals = runs(logs, unfinished=unfinished)
     out.mkdir(parents=True, exist_ok=True)
     scripts = _scripts(out)
     findings = []
     for name in (*[BATCHES] * (len(batches) > 1), *(only or ANALYSES)):
-        finding = _find(name, batches if name == BATCHES else logs, out, options.get(name, {}))
+        finding = _find(name, batches if name == BATCHES else evals, out, options.get(name, {}))
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else {}

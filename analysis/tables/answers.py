@@ -69,8 +69,7 @@ def tabulate(evals: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
 
     same: dict[str, str] = {}  # equal texts are one object
     parts: dict[str, list[Any]] = {}
-    for run in evals.tracked():
-        values = list(zip(*rows(run), strict=True))
+    for run, values in evals.read(lambda run: list(zip(*rows(run), strict=True))):
         if not values:
             continue
         for name, text in run.columns.items():
@@ -221,7 +220,7 @@ def own_replies(sample: LoggedSample) -> list[Message]:
 
 def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], str]]:
     """The text that the model wrote in some answers, its reasoning included, one answer at a time."""
-    for run in runs(logs).tracked():
+    for run in runs(logs):
         for _, sample in run.log.reader.samples():
             log, spec = run.log.header.eval.eval_id, run.log.header.eval.config
             plain, *_, target = sample_facts(sample)

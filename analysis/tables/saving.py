@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from truthgym.analysis.tables.setups import omissions
+from truthgym.analysis.tables.setups import omissions, unreadable
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
@@ -68,6 +68,17 @@ def save(
             raise BadInput(f"{out}: {suffix!r} is not a format; give {formats}")
 
 
+def say_unreadable(sentences: Sequence[str]) -> bool:
+    """Print what of the logs cannot be read, as the last lines of a command. Returns whether there was anything."""
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    if sentences:
+        number = len(sentences)
+        print(f"Incomplete: {number} file{'s' * (number > 1)} could not be read and {'were' if number > 1 else 'was'} "
+              "left out.", file=sys.stderr)  # fmt: skip
+    return bool(sentences)
+
+
 def _module(function: Callable[..., object]) -> str:
     """The name of a function's module, also where `python -m` calls it __main__."""
     spec = sys.modules[function.__module__].__spec__
@@ -114,6 +125,7 @@ def main(
         frame = load(logs, **options)
         frame.attrs["notes"] = list(dict.fromkeys([*omissions(logs), *frame.attrs.get("notes", [])]))
         save(frame, chart, out, report)
+        say_unreadable(unreadable(logs))
     except (BadInput, FileNotFoundError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
         sys.exit(1)

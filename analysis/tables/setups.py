@@ -8,18 +8,19 @@ from functools import cached_property, lru_cache, reduce
 from inspect import signature
 from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Union
 
 from truthgym.analysis.tables.markdown import UNPRINTABLE
 from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.redaction import is_secret, redact, redacted
-from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
+from truthgym.evallog.discovery import UNREADABLE, LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
-Places = str | Path | Sequence[str | Path]
-"""Logs and folders of logs."""
+T = TypeVar("T")
+Places = Union[str, Path, Sequence[str | Path], "Runs"]  # of a class below
+"""Logs and folders of logs, or what was found there."""
 DEFAULT = "direct"
 """The solver of a task that names none."""
 UNNAMED = {"paradigms", "metric", "figures", "n"}
@@ -194,56 +195,97 @@ class Runs:
     """Newest first."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Number of logs left out, by reason."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """By path, why the samples of a log could not be read when a table needed them."""
 
     def __iter__(self) -> Iterator[Run]:
-        return iter(self.runs)
+        return (run for run in self.runs if run.log.path not in self.damaged)
 
     def __len__(self) -> int:
-        return len(self.runs)
+        return sum(1 for _ in self)
 
     @property
     def place(self) -> str:
         """The places in one text, for errors."""
         return ", ".join(self.places)
 
-    @cached_property
+    @property
+    def unreadable(self) -> list[str]:
+        """A sentence for each file that cannot be read."""
+        reasons = [reason.removeprefix(f"{UNREADABLE}: ") for reason in self.left_out if reason.startswith(UNREADABLE)]
+        return [f"Left out: {reason}." for reason in [*reasons, *self.damaged.values()]]
+
+    @property
     def omissions(self) -> list[str]:
         """What the tables leave out: logs, and samples of logs."""
-        left_out = [f"Left out: {number} {reason}." for reason, number in self.left_out.items()]
-        return left_out + [
-            f"{run.model} in {run.setup}: {sentence}" for run in self.runs for sentence in run.log.reader.omissions
+        left_out = [
+            f"Left out: {number} {reason}." for reason, number in self.left_out.items() if UNREADABLE not in reason
         ]
+        return [*self.unreadable, *left_out, *self._of_samples]
+
+    @cached_property
+    def _of_samples(self) -> list[str]:
+        return [f"{run.model} in {run.setup}: {said}" for run in self for said in run.log.reader.omissions]
 
     @property
     def long_options(self) -> list[tuple[str, str]]:
         """Each option that names show shortened, with its full text."""
         return next((run.texts.long for run in self.runs), [])
 
-    @cached_property
+    @property
     def notes(self) -> list[str]:
         """What the tables leave out, and what they take together."""
         again = Counter((run.model, run.setup) for run in repeated(self.runs))
         together = [f"{n + 1} runs of {model} in {setup} are taken together." for (model, setup), n in again.items()]
         return self.omissions + together
 
-    def tracked(self) -> Iterable[Run]:
-        """The runs, with progress on the terminal while their samples are read."""
+    def read(self, of_run: Callable[[Run], T]) -> Iterator[tuple[Run, T]]:
+        """What a function reads from the samples of each run, with progress on the terminal.
+
+        A log whose samples are damaged is left out from then on, unless it is the last one.
+        """
         from rich.console import Console
         from rich.progress import track
 
         quiet = not sys.stderr.isatty()
-        return track(self.runs, "Reading logs", console=Console(stderr=True), transient=True, disable=quiet)
+        for run in track(list(self), "Reading logs", console=Console(stderr=True), transient=True, disable=quiet):
+            try:
+                read = of_run(run)
+            except BadInput as error:
+                if len(self) == 1:
+                    raise
+                self.damaged[run.log.path] = str(error)
+            else:
+                yield run, read
 
 
-def runs(logs: Places, among: Places = ()) -> Runs:
-    """Find the finished evals, reading only the logs' headers. A copied log counts once.
+def places_of(logs: Places) -> tuple[str, ...]:
+    """The paths in `Places`."""
+    if isinstance(logs, Runs):
+        return logs.places
+    return (str(logs),) if isinstance(logs, str | Path) else tuple(map(str, logs))
 
-    The same unchanged files are read once in a process.
+
+def runs(logs: Places, among: Places = (), unfinished: bool = False) -> Runs:
+    """Find the finished evals, with `unfinished` the others too, reading only the logs' headers.
+
+    A copied log counts once. The same unchanged files are read once in a process.
     """
-    places, others = (tuple(map(str, [some] if isinstance(some, str | Path) else some)) for some in (logs, among))
+    if isinstance(logs, Runs):
+        return logs
+    places, others = places_of(logs), places_of(among)
     states = tuple(log_states([*places, *others]))
-    find = _find if all(size for _, size, _ in states) else _find.__wrapped__  # of an unknown size: may have changed
-    return find(places, others, states)
+    settled = all(size or "://" not in path for path, size, _ in states)
+    find = _find if settled else _find.__wrapped__  # of an unknown size: may have changed
+    return find(places, others, states, unfinished)
+
+
+def unreadable(logs: Places) -> list[str]:
+    """A sentence for each file of these logs that cannot be read."""
+    try:
+        return runs(logs).unreadable
+    except BadInput:
+        return []
 
 
 def omissions(logs: Places) -> list[str]:
@@ -255,9 +297,9 @@ def omissions(logs: Places) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[LogState, ...]) -> Runs:
+def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[LogState, ...], unfinished: bool) -> Runs:
     """The runs of files in a certain state, which is the key of the cache."""
-    finished, left_out = find_logs(places)
+    finished, left_out = find_logs(places, unfinished)
     logs = {log.header.eval.eval_id: log for log in reversed(finished)}  # the newest copy of each
     others = find_logs(among)[0] if among else []
     reasons = {reason: number for reason, number in left_out.items() if number}
