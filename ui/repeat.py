@@ -11,6 +11,7 @@ from typing import Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.redaction import redact, redacted
+from truthgym.evallog.reader import LogReader
 
 SAME = (
     "limit", "sample_id", "sample_shuffle", "epochs", "fail_on_error", "retry_on_error", "message_limit", "token_limit",
@@ -46,13 +47,19 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
         folder: Keys of its file `.env` are left out too. None: the log's folder.
 
     Raises:
-        BadInput: The file is not a log, or its task is of a file that the log does not name.
+        BadInput: The file is not a log, or its task was made in Python, of which the log names no file.
     """
     from inspect_ai.log import read_eval_log
 
     if not Path(log).is_file():
         raise BadInput(f"There is no log {log}; choose one in the list of results")
+    LogReader(log).close()  # says what is wrong with a file that is no log
     spec = read_eval_log(str(log), header_only=True).eval
+    if not spec.task_file and not spec.task_registry_name:
+        raise BadInput(
+            f"{Path(log).name}: its task {spec.task} was made in Python, and the log names no file of it; put it into "
+            "a file under @task, and run it by `inspect eval FILE.py`"
+        )
     task = f"{spec.task_file}@{spec.task}" if spec.task_file else spec.task_registry_name or spec.task
     settings: dict[str, Any] = {
         "tasks": task,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import read_eval_log, write_eval_log
 
 from tests.fixtures import Run
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
@@ -112,6 +112,9 @@ def test_the_viewer_reads_logs_alone_and_deletes_nothing(browser: TestClient, tm
 def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     log = run("truthgym/forecasting", limit=4, epochs=2, task_args={"paradigms": "brier"}, temperature=0.5)
     text = repeat(log.location)
+    log.location = str(tmp_path / "2026-01-01T00-00-00-00-00_a.json")
+    write_eval_log(log, log.location)
+    assert repeat(log.location).partition("import sys")[2] == text.partition("import sys")[2]
     script = tmp_path / "again.py"
     script.write_text(text)
     monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "again")])
@@ -131,6 +134,22 @@ def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, mon
     assert second.eval.task_args == log.eval.task_args
     assert second.eval.model_generate_config == log.eval.model_generate_config
     assert (second.eval.config.limit, second.eval.config.epochs) == (4, 2)
+
+
+def test_a_file_of_which_there_is_no_script_says_why(browser: TestClient, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "notes.json").write_text('{"a": 1}')
+    (tmp_path / "pointer.json").write_text("version https://git-lfs.github.com/spec/v1\nsize 1\n")
+    log = read_eval_log(run("truthgym/forecasting", limit=1).location)
+    log.eval.task_registry_name = log.eval.task_file = None
+    write_eval_log(log, str(tmp_path / "python.json"))
+    for name, reason in (
+        ("notes.json", "cannot be read as a log"),
+        ("pointer.json", "git lfs pull"),
+        ("python.json", "was made in Python"),
+    ):
+        answer = browser.get("/results/script", params={"log": name})
+        assert answer.status_code == 400
+        assert reason in answer.text
 
 
 def test_two_reports_in_one_second_have_a_folder_each(

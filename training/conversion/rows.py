@@ -21,6 +21,10 @@ RESERVED_COLUMNS = (
 ORIGIN = ("model", "uuid")
 """What a labelled pair records of where each reply comes from."""
 NO_REPLY, NO_REASONING = "no reply that may be learned from", "no reply with reasoning"
+NO_SOURCE = (
+    "answers with no `source`, as agents outside Inspect write them: nothing says that the evaluated model wrote them "
+    '(if it did, let the solver set source="generate" on its messages, or set it in the log)'
+)
 TrlMessage = dict[str, Any]
 """`role` and `content`; with tools `tool_calls`, `name`, `tool_call_id`. The content is a text as JSON (`msgspec.Raw`),
 which is copied into the row as it is, a text, or blocks if there are images."""
@@ -201,17 +205,31 @@ def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator
     """Rows for `SFTTrainer`: one for each reply, or one for the whole trajectory."""
     turns = turns_of(sample)
     if form == "messages":
-        yield with_tools({"messages": _conversation(turns, reasoning)}, sample)
+        yield with_tools({"messages": _conversation(sample, turns, reasoning)}, sample)
         return
     any_reply = False
     for prompt, completion in replies(turns, reasoning):
         any_reply = True
         yield with_tools({"prompt": prompt, "completion": [completion], **_thinking(completion)}, sample)
     if not any_reply:
-        raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
+        raise _no_reply(sample, reasoning)
 
 
-def _conversation(turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessage]:
+def _without_source(sample: LoggedSample) -> list[int]:
+    """The places of replies of which the log does not say who wrote them."""
+    if sample.store.steps:
+        return []
+    return [i for i, message in enumerate(sample.messages) if message.role == "assistant" and message.source is None]
+
+
+def _no_reply(sample: LoggedSample, reasoning: Reasoning) -> SkipSample:
+    """Why a trajectory has no reply to learn from."""
+    if any(message.source == "generate" for message in sample.messages) or not _without_source(sample):
+        return SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
+    return SkipSample(NO_SOURCE)
+
+
+def _conversation(sample: LoggedSample, turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessage]:
     """All messages. Each reply must be trainable."""
     messages: list[TrlMessage] = []
     trainable = 0
@@ -224,7 +242,7 @@ def _conversation(turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessag
             trainable += message is not None
         messages.append(turn.message if message is None else message)
     if not trainable:
-        raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
+        raise _no_reply(sample, reasoning)
     if trainable < sum(turn.message["role"] == "assistant" for turn in turns):
         raise SkipSample("conversations with replies that are not trainable (use --form prompt-completion)")
     return messages
@@ -243,7 +261,8 @@ def prompt_row(sample: LoggedSample) -> Row:
     solver `direct` uses.
     """
     turns = turns_of(sample)
-    first = next((i for i, turn in enumerate(turns) if turn.trainable), len(turns))
+    written = [i for i, turn in enumerate(turns) if turn.trainable] + _without_source(sample)
+    first = min(written, default=len(turns))
     if not first:
         raise SkipSample("no message before the first reply")
     prompt = [turn.message for turn in turns[:first]]
@@ -265,7 +284,7 @@ def step_row(sample: LoggedSample) -> Row:
     turns = turns_of(sample)
     steps = [i for i, turn in enumerate(turns) if turn.message["role"] == "assistant" and turn.kind != "auxiliary"]
     if not all(turns[i].trainable for i in steps):
-        raise SkipSample("trajectories with steps that another model wrote")
+        raise SkipSample(NO_SOURCE if _without_source(sample) else "trajectories with steps that another model wrote")
     if not steps or not steps[0]:
         raise SkipSample(NO_REPLY)
     from truthgym.datasets.question import binary_outcome

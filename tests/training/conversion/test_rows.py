@@ -58,6 +58,25 @@ def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path
     assert len(rows(tmp_path / "below")) == sum(score <= middle for score in train)
 
 
+def test_answers_of_outside_agents_have_no_source_and_are_named(edited: Edited, tmp_path: Path) -> None:
+    def outside(log: Any) -> None:
+        for sample in log.samples:
+            sample.store = {}
+            for message in sample.messages:
+                message.source = None if message.role == "assistant" else message.source
+
+    def mend(log: Any) -> None:
+        for sample in log.samples:
+            sample.store = {}
+
+    everything = Selection(everything=True)
+    with pytest.raises(BadInput, match="answers with no `source`, as agents outside Inspect write them"):
+        convert([edited(outside)], "sft", tmp_path / "sft", everything)
+    convert([edited(outside)], "prompts", tmp_path / "prompts")
+    assert {message["role"] for row in rows(tmp_path / "prompts") for message in row["prompt"]} <= {"system", "user"}
+    assert convert([edited(mend)], "sft", tmp_path / "mended", everything).rows["train"] > 0
+
+
 def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path: Path) -> None:
     def spoil(log: Any) -> None:
         for sample in log.samples:
