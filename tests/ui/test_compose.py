@@ -77,6 +77,7 @@ BAD = [
     ({"other tasks": "mine.py@x"}, "There is no file mine.py"),
     ({"T source": "../other.jsonl"}, "../other.jsonl is outside of"),
     ({"T": "paradigms={x: {file: /etc/passwd}}"}, "/etc/passwd is outside of"),
+    ({"T": "paradigms=http://x,/etc/passwd"}, "/etc/passwd is outside of"),
     ({"--model-cost-config": "/root/prices.yaml"}, "/root/prices.yaml is outside of"),
     ({"name": "../x"}, "'../x' is no name of a set-up"),
     ({"verb": "convert"}, "logs is empty, and the command needs it"),

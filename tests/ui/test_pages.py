@@ -93,6 +93,24 @@ def test_no_path_leaves_the_folder(browser: TestClient, path: str) -> None:
     assert browser.get("/api/log-size//etc/passwd").status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/reports/none/index.html", 404),
+        ("/reports/a%00b", 400),
+        ("/results/script?log=a%00b", 400),
+        ("/results/script?log=2026-11-22T17-00-00_urns_x.json", 400),
+        ("/results/script.py?log=2026-11-22T17-00-01_urns_y.json", 400),
+    ],
+)
+def test_an_address_of_nothing_and_a_file_that_is_no_log_are_no_fault_of_the_server(
+    browser: TestClient, tmp_path: Path, address: str, status: int
+) -> None:
+    (tmp_path / "2026-11-22T17-00-00_urns_x.json").write_text('{"not": "a log"}')
+    (tmp_path / "2026-11-22T17-00-01_urns_y.json").write_text("not JSON")
+    assert browser.get(address).status_code == status
+
+
 def test_the_viewer_reads_logs_alone_and_deletes_nothing(browser: TestClient, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     outside.mkdir()

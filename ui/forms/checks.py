@@ -32,7 +32,7 @@ FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""
 LOOKED_AT = 20
 """Most logs in the folder of a set-up that are looked at for what they are of."""
-ADDRESS = re.compile(r"https?://\S*")
+ADDRESS = re.compile(r"https?://[^\s,;\[\]{}\"']*")
 
 
 def problems(fields: Fields, name: str, folder: Path) -> list[str]:

@@ -42,6 +42,9 @@ class FilesWithHeaders(StaticFiles):
         super().__init__(html=True, **options)
         self.headers = headers
 
+    async def check_config(self) -> None:
+        """A folder that is made later, as that of the reports, has no files yet."""
+
     def file_response(self, *args: Any, **options: Any) -> Response:  # noqa: ANN401
         response = super().file_response(*args, **options)
         response.headers.update(self.headers)

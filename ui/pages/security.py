@@ -76,6 +76,8 @@ class PageGuard(Guard):
         host = headers.get("host", "")
         if not self._is_own(host):
             raise Refusal(421, "host", "This server has another name; open the address that `truthgym ui` printed.")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            raise Refusal(400, "address", "The address has a NUL character, which no file name has; remove %00.")
         if scope["method"] not in SAFE and not same_origin(headers, host):
             raise Refusal(403, "origin", "Only a page of this server may do that; open it and try again.")
         is_open = scope["path"] in OPEN or CHARTS.fullmatch(scope["path"])
