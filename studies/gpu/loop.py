@@ -78,9 +78,9 @@ class Setup:
     work: str
     begin: float
     minutes: float = 8.0
-    reserve: float = 75.0
+    reserve: float = 85.0
     n: int = 150
-    form_steps: int = 48
+    form_steps: int = 60
     form_rows: int = 16
     form_rate: float = 3e-5
     questions: int = 24
@@ -295,7 +295,7 @@ def options(setup: Setup, name: str, base: str) -> dict[str, Any]:
 
 
 def form_options(setup: Setup, data: Path) -> dict[str, Any]:
-    micro = min(8, setup.form_rows)
+    micro = max(size for size in range(1, 9) if setup.form_rows % size == 0)
     return options(setup, "form", setup.model) | {
         "dataset_name": str(data), "max_steps": setup.form_steps, "learning_rate": setup.form_rate,
         "per_device_train_batch_size": micro, "gradient_accumulation_steps": setup.form_rows // micro,
@@ -306,7 +306,7 @@ def form_options(setup: Setup, data: Path) -> dict[str, Any]:
 def grpo_options(setup: Setup, name: str, base: str) -> dict[str, Any]:
     """More questions and fewer rollouts each than usual: the noise of outcomes is larger than that of answers."""
     total = setup.questions * setup.rollouts
-    micro = min(32, total)
+    micro = max(size for size in range(1, 33) if total % size == 0)
     shared = arguments_of(setup, "train", setup.train_n)
     return options(setup, name, base) | {
         "task": [f"truthgym/{world}" for world in TRAINED],
@@ -392,8 +392,7 @@ def run(setup: Setup, out: Path, command: Callable[[str], Sequence[str]] | None 
     own = command or (lambda name: [*program, name, json.dumps(asdict(setup))])
     threads = str(max(1, (os.cpu_count() or 1) // len(STAGES)))
     surroundings = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "INSPECT_DISPLAY": "log",
-                    "OMP_NUM_THREADS": threads, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-                    "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONUNBUFFERED": "1"} | os.environ  # fmt: skip
+                    "OMP_NUM_THREADS": threads, "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONUNBUFFERED": "1"} | os.environ  # fmt: skip
     running: dict[str, subprocess.Popen[bytes]] = {}
     for name in STAGES:
         with (setup.place / f"{name}.log").open("wb") as file:
