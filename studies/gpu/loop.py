@@ -392,7 +392,8 @@ def run(setup: Setup, out: Path, command: Callable[[str], Sequence[str]] | None 
     own = command or (lambda name: [*program, name, json.dumps(asdict(setup))])
     threads = str(max(1, (os.cpu_count() or 1) // len(STAGES)))
     surroundings = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "INSPECT_DISPLAY": "log",
-                    "OMP_NUM_THREADS": threads, "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONUNBUFFERED": "1"} | os.environ  # fmt: skip
+                    "OMP_NUM_THREADS": threads, "TRL_EXPERIMENTAL_SILENCE": "1",
+                    "PYTHONUNBUFFERED": "1"} | os.environ  # fmt: skip
     running: dict[str, subprocess.Popen[bytes]] = {}
     for name in STAGES:
         with (setup.place / f"{name}.log").open("wb") as file:
