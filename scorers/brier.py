@@ -194,13 +194,18 @@ def brier(
     counts as a question of its own (`n`), clustered by `event`. An answer that could not be read is NaN; it lowers
     `share_scored`, and in `brier_imputed` it is a wrong answer without a belief.
 
+    A question with choices, of any project's task, is asked after the answer for the probability of each choice. Each
+    is a proposition of the question's event: a question has $\frac1k\sum_i(p_i-y_i)^2$, which is (k - 1)/k² for 1/k of
+    each of k choices, `n` counts questions, and `accuracy` is whether the likeliest choice is right.
+
     A sample's value holds `belief`, `brier_score`, `accuracy`, `log_score` and `spherical_score`.
 
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
     `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
     outcome is NaN too, and left out of all. Model calls: `repair` one, and `reader` one more, for each answer that
-    cannot be read otherwise; with `read="token"` two for each answer (the conversation and a probe
-    each), with `about="own_answer"` one, minus those that the log holds.
+    cannot be read otherwise, or that states no probability because another project's task asked for none; one for a
+    question with choices; with `read="token"` two for each answer (the conversation and a probe each), with
+    `about="own_answer"` one, minus those that the log holds.
 
     Args:
         reader: Whether the role `reader` reads answers that are not in a form that Truthgym reads: `--model-role
