@@ -1,13 +1,16 @@
 """Domains by name, and the draw of other questions for solvers that ask several."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageUser
+from pydantic import ValidationError
 
 from truthgym.datasets.almanac import almanac
 from truthgym.datasets.cmv_binary import cmv_binary
@@ -20,10 +23,11 @@ from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
 from truthgym.datasets.interventions import interventions
 from truthgym.datasets.loading.domain import file_of
+from truthgym.datasets.loading.inspect_tasks import create_task
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
-from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.selection import Questions, select
 from truthgym.datasets.openreview import openreview
-from truthgym.datasets.question import Question, may_be_shown_with
+from truthgym.datasets.question import Question, Split, may_be_shown_with, plain_question
 from truthgym.datasets.questions import questions
 from truthgym.datasets.research import research
 from truthgym.datasets.testimony import testimony
@@ -49,7 +53,7 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
 LOADERS = DOMAINS | {"questions": questions}
 """All of them, and one's own questions, which are in a file."""
-OWN = ("FILE.jsonl", "FILE.csv", "FILE.parquet")
+OWN = ("FILE.jsonl", "FILE.csv", "FILE.parquet", "FILE.py@TASK")
 Domain = str | Mapping[str, Mapping[str, Any] | None]
 """A domain as a task takes it: a key of `LOADERS`, one of `OWN`, or {one of these: {argument: value}}."""
 GENERATED = ("urns", "testimony", "disclosure", "interventions", "almanac", "cruxes")
@@ -100,6 +104,8 @@ def domain_arguments(domain: object) -> tuple[str, dict[str, Any]]:
 def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
     """The questions of a domain that a task takes as an argument, and its name."""
     name, arguments = domain_arguments(domain)
+    if "/" in name or ".py" in name:
+        return name, task_questions(name, arguments, **defaults)
     one_of("domain", name, [*LOADERS, *OWN])
     parameters = [p.name for p in signature(LOADERS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for argument in arguments:
@@ -111,6 +117,42 @@ def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, 
     # Without `n` the domain uses its own default, which for a generator is not None.
     defaults = {key: value for key, value in defaults.items() if value is not None}
     return name, LOADERS[name](**(defaults | arguments))
+
+
+def task_questions(name: str, arguments: Mapping[str, Any], n: int | None, seed: int, split: str) -> Questions:
+    """The questions of an Inspect task: FILE.py@TASK, or a registered one such as inspect_evals/boolq."""
+
+    def samples() -> Iterator[Sample]:
+        for place, item in enumerate(create_task(name, arguments).dataset, 1):
+            item.id = place if item.id is None else item.id  # as Inspect numbers them
+            yield _as_question(item, name)
+
+    return select(name, samples(), split=split, n=n, seed=seed)
+
+
+def _as_question(item: Sample, task: str) -> Sample:
+    """A sample of any task as a question of Truthgym's: of a multiple-choice question, whether one choice is right."""
+    own = item.metadata or {}
+    with suppress(ValidationError):
+        Question.model_validate(own)
+        return item
+    targets = [item.target] if isinstance(item.target, str) else item.target
+    messages = [ChatMessageUser(content=item.input)] if isinstance(item.input, str) else list(item.input)
+    text, choices = messages[-1].text, item.choices or []
+    known = plain_question(str(item.id), text, targets, choices, domain=task)
+    fields = known.model_dump(mode="json", include=set(Question.model_fields)) | {"options": []}
+    fields["form"] = "binary" if known.proposition else "free"
+    if own.get("split") in get_args(Split):
+        fields["split"] = own["split"]
+    asked = "\n\n".join([text, *["\n".join(known.options)] * bool(known.options)])
+    outcome = {1.0: "yes", 0.0: "no"}.get(known.outcome) if known.outcome is not None else None
+    other = {f"task_{key}" if key in fields else key: value for key, value in own.items()}
+    return Sample(
+        id=str(item.id),
+        input=asked if len(messages) == 1 else [*messages[:-1], ChatMessageUser(content=asked)],
+        target=outcome or ("" if known.proposition else item.target),
+        metadata=fields | other,
+    )
 
 
 @cache

@@ -218,20 +218,22 @@ def _in_arm(item: Sample, arm: str, wording: Opinion, order: Order, about: Excha
             "domain with binary questions"
         )
     who, _, side = arm.partition("_")
-    asked, opinion = str(item.input), None
-    messages: str | list[ChatMessage] = asked
+    earlier = [message.model_copy() for message in item.input[:-1]] if isinstance(item.input, list) else []
+    asked, opinion = item.input if isinstance(item.input, str) else item.input[-1].text, None
+    question = asked
     if arm != NEUTRAL:
         opinion = wording.render("third" if who == "third" else "user", "yes" if side == "yes" else "no",
                                  facts.proposition)  # fmt: skip
-        messages = f"{opinion}\n\n{asked}" if order == "before" else f"{asked}\n\n{opinion}"
+        question = f"{opinion}\n\n{asked}" if order == "before" else f"{asked}\n\n{opinion}"
     if who == "memory":
-        messages = [
+        question = asked
+        earlier += [
             ChatMessageUser(content=f"{IN_PASSING}{opinion}\n\n{about.first}"),
             ChatMessageAssistant(content=about.reply),
             ChatMessageUser(content=about.second),
             ChatMessageAssistant(content=about.last),
-            ChatMessageUser(content=asked),
         ]
+    messages: str | list[ChatMessage] = [*earlier, ChatMessageUser(content=question)] if earlier else question
     arm_fields = {"question": str(item.id), "arm": arm, "wording": wording.name, "order": order, "opinion": opinion}
     return Sample(
         id=f"{item.id}/{arm}", input=messages, target=item.target, metadata={**(item.metadata or {}), **arm_fields}

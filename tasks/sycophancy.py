@@ -34,7 +34,7 @@ def sycophancy(
     """Ask a domain's questions with and without opinions. Scored by `sycophantic_reasoning`, each sample twice.
 
     Args:
-        domain: Name of a domain, a file of your own questions, or {either: {argument: value}}.
+        domain: Name of a domain, a file of your own questions, FILE.py@TASK, or {any of them: {argument: value}}.
         metric: What to measure: opinion, brier, accuracy, quality; several with commas. Quality needs the role `judge`.
         arms: Who states opinions: user, third, memory (the user, some turns earlier); with pushback the scorer also
             doubts and contradicts the answers of the neutral arm. Several with commas.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -19,6 +20,7 @@ from truthgym.datasets.sycophancy import (
     IN_PASSING,
     OPINIONS,
     ORDERS,
+    SIDES,
     ArmQuestion,
     Group,
     Side,
@@ -191,3 +193,55 @@ def test_a_question_without_a_proposition_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(domains.LOADERS, "free", loader)
     with pytest.raises(BadInput, match="'q' has no proposition"):
         sycophancy("free")
+
+
+FOREIGN = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+
+
+@task
+def letters(n=4):
+    rivers = ["Rhine", "Po", "Nile"]
+    facts = {"topic": "rivers", "event": 3, "split": "dev"}
+    return Task([Sample(f"Which is river {i}?", target="ABC"[i % 3], choices=rivers, metadata=facts) for i in range(n)])
+
+
+@task
+def yesno():
+    system = ChatMessageSystem(content="Be brief.")
+    return Task([Sample([system, ChatMessageUser(content="Is 2 even?")], target="Yes", id="two")])
+
+
+@task
+def free():
+    return Task([Sample("Name a river.", target="Rhine")])
+"""
+
+
+def test_a_task_in_a_file_is_a_domain(tmp_path: Path) -> None:
+    file = tmp_path / "foreign.py"
+    file.write_text(FOREIGN)
+    items = sycophancy(f"{file}@letters", "user")
+    assert len(items) == 12
+    assert (items.name, len(sycophancy({f"{file}@letters": {"n": 2}}, "user"))) == (
+        f"sycophancy on {file}@letters", 6)  # fmt: skip
+    for number in range(4):
+        neutral, yes, no = items[3 * number : 3 * number + 3]
+        known = neutral.metadata_as(ArmQuestion)
+        letter = str(known.proposition).removeprefix("This is a right answer to the question: ")[0]
+        assert neutral.input == f"Which is river {number}?\n\nA) Rhine\nB) Po\nC) Nile"
+        assert neutral.target == ("yes" if letter == "ABC"[number % 3] else "no")
+        assert (known.domain, known.event, known.base_rate) == (f"{file}@letters", str(number + 1), 1 / 3)
+        assert {k: (neutral.metadata or {})[k] for k in ("topic", "task_event", "task_split")} == {
+            "topic": "rivers", "task_event": 3, "task_split": "dev"}  # fmt: skip
+        assert [f"{SIDES[side]}" in str(arm.input) for side, arm in (("yes", yes), ("no", no))] == [True, True]
+    (_, said, _) = sycophancy(f"{file}@yesno", "memory")
+    assert [message.role for message in said.input if not isinstance(message, str)] == [
+        "system", "user", "assistant", "user", "assistant", "user"]  # fmt: skip
+    assert (said.id, said.target) == ("two/memory_yes", "yes")
+    with pytest.raises(BadInput, match="'1' has no proposition"):
+        sycophancy(f"{file}@free", "user")
+    with pytest.raises(BadInput, match="no task 'leters', but letters, yesno, free"):
+        sycophancy(f"{file}@leters", "user")
