@@ -33,7 +33,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import active_generate_config
 from truthgym.models.logprobs.local import Scored, score_local
 from truthgym.models.logprobs.server import is_worth_a_retry, score_server
-from truthgym.solvers.local_model import enough_memory, generate
+from truthgym.solvers.local_model import clear_errors, generate
 from truthgym.solvers.trajectory import failure_reason
 
 YES_FIRST = "A = Yes\nB = No"
@@ -117,7 +117,7 @@ async def reply_logprobs(
     scoring.config = model.config.merge(off).model_copy(deep=True)
     scoring.config.extra_body = {**(scoring.config.extra_body or {}), "replies": list(replies)}
     scoring.api.generate = partial(_generate, score, model.api, replies)  # type: ignore[method-assign]
-    with enough_memory(model):
+    with clear_errors(model):
         output = await scoring.generate(list(messages), config=GenerateConfig(extra_body=scoring.config.extra_body))
     reasons = (output.metadata or {})["reasons"]
     return [_reply_logprob(choice, reason) for choice, reason in zip(output.choices, reasons, strict=True)]

@@ -12,8 +12,8 @@ from inspect_ai.util import span
 from truthgym.datasets.inspect_private import parse_answers, set_choices_based_on_generated_response
 from truthgym.datasets.question import choices_text
 from truthgym.solvers.local_model import (
+    clear_errors,
     complete_stop_reason,
-    enough_memory,
     exceeds_context,
     generate,
     mark_thought,
@@ -120,12 +120,13 @@ class Conversation:
         empty answer, or returned neither text nor reasoning.
         """
         model, messages = get_model(), list(self.state.messages)
-        if exceeds_context(model, messages):
-            raise EndedEarly(OUT_OF_CONTEXT.format(who="The model"))
+        with clear_errors(model):
+            if exceeds_context(model, messages):
+                raise EndedEarly(OUT_OF_CONTEXT.format(who="The model"))
         first_new, previous_output = len(messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
             try:
-                with enough_memory(model):
+                with clear_errors(model):
                     self.state = await self._generate(self.state)
             except IndexError:
                 # Inspect 0.3.285 takes the first choice of an output even if it has none.

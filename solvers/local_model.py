@@ -9,15 +9,26 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
+from weakref import WeakSet
 
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import transcript
-from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput, cache_path
+from inspect_ai.model import (
+    CachePolicy,
+    ChatMessage,
+    ChatMessageAssistant,
+    ContentText,
+    GenerateConfig,
+    Model,
+    ModelOutput,
+    cache_path,
+)
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import CacheEntry
+from truthgym.solvers import chat_template
 from truthgym.solvers.thoughts import with_opening_tag
 
 logger = logging.getLogger(__name__)
@@ -25,6 +36,10 @@ logger = logging.getLogger(__name__)
 SLACK = 0.02
 """A reply may have this share of tokens less than the limit when its text is encoded anew: sampled tokens need not be
 those that the tokenizer chooses."""
+TEMPLATE_REFUSALS = ("must alternate", "ystem role not supported", "roles are supported")
+"""Words of the refusals of chat templates, which servers pass on."""
+_fitted: WeakSet[Any] = WeakSet()
+"""Local models whose chat templates have been looked at."""
 TOO_LONG = ("exceeds the available context size", "maximum context length")
 """How llama.cpp's and vLLM's servers refuse a conversation. For `openai-api/` Inspect knows neither."""
 
@@ -54,8 +69,11 @@ async def count_tokens(model: Model, text: str) -> int:
 
 
 def check_local_model(model: Model) -> None:
-    """Refuse a local model without a chat template, or a tokenizer, where transformers makes one without a token."""
-    tokenizer, api = _tokenizer(model), model.api
+    """Refuse a local model without a chat template, or a tokenizer, where transformers makes one without a token.
+
+    A template that refuses a system message, or messages of one role in a row, gets them in its own shape.
+    """
+    tokenizer, api = _tokenizer(model), cast("Any", model.api)
     if tokenizer is None:
         return
     if not tokenizer("a")["input_ids"]:
@@ -69,6 +87,33 @@ def check_local_model(model: Model) -> None:
             "name a template with -M chat_template=TEXT, or write -M use_chat_template=false for lines such as "
             "`user: ...`"
         )
+    if getattr(api, "use_chat_template", None) is False or api in _fitted:
+        return
+    _fitted.add(api)
+    for place in (api, tokenizer):
+        if isinstance(template := getattr(place, "chat_template", None), str):
+            place.chat_template = chat_template.fit(tokenizer, template)
+    used = next(template for template in (api.chat_template, tokenizer.chat_template) if template)
+    if refusal := chat_template.problem(tokenizer, chat_template.TALK[:1], used, add_generation_prompt=True):
+        raise BadInput(f"The chat template of {model} {refusal}, a question alone; {chat_template.REMEDY}")
+
+
+def in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """A conversation in which no message of the user or the model follows another of its own: it continues that one.
+
+    The chat templates of Gemma, Mistral and Cohere refuse two in a row.
+    """
+    turns: list[ChatMessage] = []
+    for message in messages:
+        last = turns[-1] if turns else message
+        calls = [each.tool_calls for each in (last, message) if isinstance(each, ChatMessageAssistant)]
+        if turns and last.role == message.role in ("user", "assistant") and not any(calls):
+            more = f"\n\n{message.text}"
+            joined = last.content + more if isinstance(last.content, str) else [*last.content, ContentText(text=more)]
+            turns[-1] = last.model_copy(update={"content": joined})
+        else:
+            turns.append(message)
+    return turns
 
 
 async def generate(
@@ -78,12 +123,13 @@ async def generate(
     cache: bool | CachePolicy | None = None,
 ) -> ModelOutput:
     """A model's reply. One model call, or none if a local model's context is shorter than the conversation."""
-    if exceeds_context(model, messages):
-        return ModelOutput.from_content(str(model), "", stop_reason="model_length")
+    messages = in_turns(messages)
     caching: dict[str, Any] = {} if cache is None else {"cache": cache}
     try:
-        with enough_memory(model):
-            output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
+        with clear_errors(model):
+            if exceeds_context(model, messages):
+                return ModelOutput.from_content(str(model), "", stop_reason="model_length")
+            output = await model.generate(messages, config=config or GenerateConfig(), **caching)
     except RuntimeError as error:
         if not refused_as_too_long(error):
             raise
@@ -105,12 +151,23 @@ def forget(model: Model, outputs: Sequence[ModelOutput], policy: CachePolicy) ->
 
 
 @contextmanager
-def enough_memory(model: Model) -> Iterator[None]:
-    """Name the remedy, in a BadInput, where torch runs out of memory."""
+def clear_errors(model: Model) -> Iterator[None]:
+    """Name the remedy, in a BadInput, where torch runs out of memory or a chat template refuses the conversation."""
+    from jinja2 import TemplateError
+
     try:
         yield
+    except TemplateError as error:
+        raise BadInput(
+            f"The chat template of {model} refuses the conversation: {error}; {chat_template.REMEDY}"
+        ) from None
     except RuntimeError as error:
         problem = str(error).partition("\n")[0]
+        if any(words in str(error.__cause__) for words in TEMPLATE_REFUSALS):
+            raise BadInput(
+                f"The server's chat template for {model} refuses the conversation: {error.__cause__}; start the server "
+                "with another template (vLLM: --chat-template FILE), or leave out the system prompt and tools"
+            ) from None
         if "out of memory" not in problem and "allocate memory" not in problem:
             raise
         raise BadInput(

@@ -61,7 +61,8 @@ def world_in_the_loop(
         answers: Logs (.eval, .json) or folders of them whose answers are scored; several with commas. The evaluated
             model is then the forecaster, and no answer is generated. None: the evaluated model answers questions of
             `domain`, and the role `forecaster` forecasts.
-        domain: Name of a domain, a file of your own questions, FILE.py@TASK, or {any of them: {argument: value}}. Not used with `answers`.
+        domain: Name of a domain, a file of your own questions, FILE.py@TASK, or {any of them: {argument: value}}. Not
+            used with `answers`.
         evidence: As in `world_uplift`. Questions about which the evidence holds nothing are left out.
         template: "vanilla", "rephrase" or "toolcall": what the forecaster reads.
         per: Unit of the estimate: "token" of the observation, "observation", or "1000_tokens" of the answer.

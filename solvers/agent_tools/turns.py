@@ -11,6 +11,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import ASKED
 from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.direct import answer_instruction
+from truthgym.solvers.local_model import in_turns
 from truthgym.solvers.trajectory import as_words, user_message
 
 FOUND = "This is what has been found so far:\n\n{found}"
@@ -24,7 +25,7 @@ def ask(state: AgentState, text: str) -> None:
 async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) -> bool:
     """Generate one reply and make its calls of tools. Returns whether there were any. One model call."""
     choice: Literal["none"] | None = None if allowed or not tools else "none"
-    state.output = await get_model().generate(state.messages, tools=list(tools), tool_choice=choice)
+    state.output = await get_model().generate(in_turns(state.messages), tools=list(tools), tool_choice=choice)
     state.messages.append(state.output.message)
     if not allowed or not state.output.message.tool_calls:
         return False

@@ -23,6 +23,7 @@ import msgspec
 
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import Best
+from truthgym.solvers import chat_template
 
 Row = dict[str, Any]
 BATCH = 32
@@ -76,13 +77,16 @@ def _load(name: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(name), AutoModelForCausalLM.from_pretrained(name).eval()
+        tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModelForCausalLM.from_pretrained(name).eval()
     except (OSError, ValueError) as error:
         place = "" if Path(name).is_dir() else ", which is no folder here,"
         raise bad_input(
             f"--model {name}{place} cannot be loaded: {str(error).strip().splitlines()[0]} Give the folder or the name "
             "on the Hub of the model that is to be trained"
         ) from None
+    if isinstance(tokenizer.chat_template, str):
+        tokenizer.chat_template = chat_template.fit(tokenizer, tokenizer.chat_template)
+    return tokenizer, model
 
 
 def _score(tokenizer: Any, model: Any, rows: Sequence[Row]) -> list[Tokens]:  # noqa: ANN401
@@ -95,6 +99,12 @@ def _score(tokenizer: Any, model: Any, rows: Sequence[Row]) -> list[Tokens]:  # 
 def _encode(tokenizer: Any, row: Row) -> tuple[list[int], list[int]]:  # noqa: ANN401
     """The ids of the prompt and of the reply up to its end token; what the template writes after it is not a reply."""
     options = {"tools": row.get("tools"), "tokenize": False, **(row.get("chat_template_kwargs") or {})}
+    kept = {name: value for name, value in options.items() if name != "tokenize"}
+    if refusal := chat_template.problem(tokenizer, [*row["prompt"], *row["completion"]], **kept):
+        raise bad_input(
+            f"{row['log']}: sample {row['sample_id']}, epoch {row['epoch']}: the chat template of "
+            f"{tokenizer.name_or_path} {refusal}; {chat_template.REMEDY}"
+        )
     before = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **options)
     whole = tokenizer.apply_chat_template([*row["prompt"], *row["completion"]], **options)
     if whole.startswith(before):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_info, registry_lookup, registry_params, registry_unqualified_name
 from truthgym.datasets.loading.inspect_tasks import task_function
+from truthgym.solvers import chat_template
 from truthgym.training.files import card_metadata
 from truthgym.training.reward_functions.resolve import check_scaling, check_weights, resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
@@ -228,6 +229,9 @@ def load_tokenizer(
             tokenizer.chat_template = own
         elif tokenizer.chat_template != own:
             log_main(f"{base}: TRL's chat template replaces the model's, which drops the reasoning of earlier turns")
+    tokenizer.chat_template = chat_template.fit(tokenizer, tokenizer.chat_template)
+    if refusal := chat_template.problem(tokenizer, chat_template.TALK[:1], add_generation_prompt=True):
+        raise BadInput(f"The chat template of {template or base} {refusal}, a question alone; {chat_template.REMEDY}")
     return tokenizer
 
 

@@ -4,15 +4,18 @@ import os
 import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.splits import split_of
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import direction
+from truthgym.solvers import chat_template
+from truthgym.solvers.chat_template import THOUGHT_END
 from truthgym.training.conversion.options import KIND_OF_METHOD
 from truthgym.training.files import card_metadata, folder_lock, hash_dataset
 
@@ -34,7 +37,6 @@ COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
 """The sets of columns that each method can read."""
 OPTIONAL_COLUMNS = ("tools", "chat_template_kwargs")
 """Columns that every method reads if the dataset has them."""
-THOUGHT_END = "</think>"
 EXCERPT = 40
 """Characters of a prompt that an error shows."""
 TEMPLATE_TOKENS = 8
@@ -113,14 +115,11 @@ def load_data(
             f"The dataset {name} contains images, and `truthgym train` loads no image processor; use TRL's own "
             f"command: `trl {method} --dataset_name {name}`."
         )
+    held_out = splits.get(validation)
+    for part, place in ((rows, name), (held_out, f"{name} ({validation})")):
+        if part:
+            _check_rows(part, columns, place)
     rows = _as_conversations(rows, name)
-    if method == "kto" and rows.features["label"].dtype != "bool":
-        raise bad_input(
-            f"Row 0 of {name} has the label {rows[0]['label']!r}, and kto reads true (good) or false (bad); "
-            "write one of them in each row."
-        )
-    if method == "kto" and None in rows["label"]:
-        raise bad_input(f"Row {rows['label'].index(None)} of {name} has no label; remove it, or write true or false.")
     if method == "kto" and len(labels := set(rows["label"])) < 2:
         label = "good" if True in labels else "bad"
         raise bad_input(f"Every row of {name} is labelled {label}, and kto needs both; convert with another threshold.")
@@ -133,7 +132,7 @@ def load_data(
             raise bad_input(
                 f"Row {tie} of {name} has no winner: its chosen and rejected replies are the same; remove such pairs."
             )
-    if held_out := splits.get(validation):
+    if held_out:
         held_out = _as_conversations(held_out, name)
     learned = _criteria(rows, name, criteria) if "scores" in columns else ()
     unrated = 0
@@ -161,28 +160,79 @@ def load_data(
     )
 
 
-def _as_conversations(rows: "Dataset", name: str) -> "Dataset":
-    """Rows whose prompt is a text and whose replies are conversations, with a conversation as the prompt.
+def _check_rows(rows: "Dataset", columns: Sequence[str], name: str) -> None:
+    """Refuse the first row whose values are not what a trainer reads: texts, conversations, labels."""
+    for column in set(columns) & set(rows.column_names) - {"scores"}:
+        for place, value in enumerate(rows[column]):
+            if fault := _label_fault(value) if column in ("label", "labels") else _fault(value, column):
+                raise bad_input(f"Row {place} of {name}: its `{column}` {fault}, or remove the row.")
+    if "labels" in columns:
+        for place, (steps, labels) in enumerate(zip(rows["completions"], rows["labels"], strict=True)):
+            if len(steps) != len(labels):
+                raise bad_input(
+                    f"Row {place} of {name} has {len(steps)} steps in `completions` and {len(labels)} `labels`; write "
+                    "a label for each step, or remove the row."
+                )
 
-    Public preference sets have this shape: each reply is a whole conversation, which begins with the prompt.
+
+def _label_fault(value: object) -> str | None:
+    wrong = [label for label in (value if isinstance(value, list) else [value]) if not isinstance(label, bool)]
+    return f"is {wrong[0]!r}; write true (good) or false (bad)" if wrong else None
+
+
+def _fault(value: object, column: str) -> str | None:
+    """What is wrong with a text or a conversation, and what to do."""
+    if isinstance(value, str) and column != "messages":
+        return None
+    if not isinstance(value, list | dict) or not value:
+        got = "is empty" if value in (None, []) else f"is {str(value)[:EXCERPT]!r}"
+        kind = (
+            "a list of messages with `role` and `content`" if column == "messages" else "a text or a list of messages"
+        )
+        return f"{got}; write {kind}"
+    for message in [value] if isinstance(value, dict) else value:
+        if column == "completions" and isinstance(message, str):
+            continue
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            fields = ", ".join(message) if isinstance(message, dict) else repr(message)[:EXCERPT]
+            return f"has a message with {fields}; write `role` (system, user, assistant or tool) and `content`"
+        if message.get("content") is None and not message.get("tool_calls"):
+            return f"has a message of the role {message['role']} without `content`; write it"
+    return None
+
+
+def _as_conversations(rows: "Dataset", name: str) -> "Dataset":
+    """Rows in which prompt and replies are all texts, or all conversations, as the trainers read them.
+
+    In public preference sets the prompt is a text and each reply a whole conversation, which begins with the prompt. A
+    reply may also be one message, or a text after a prompt that is a conversation.
     """
     replies = [column for column in ("completion", "chosen", "rejected") if column in rows.column_names]
-    if "prompt" not in rows.column_names or not replies or not isinstance(rows[0]["prompt"], str):
-        return rows
-    if any(isinstance(rows[0][column], str) for column in replies):
+    kinds = {column: type(rows[0][column]) for column in ("prompt", *replies) if column in rows.column_names}
+    if not replies or (len(set(kinds.values())) == 1 and dict not in kinds.values()):
         return rows
 
+    def as_reply(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        return [{"role": "assistant", "content": value}] if isinstance(value, str) else _as_list(value)
+
     def split(row: dict[str, Any], place: int) -> dict[str, Any]:
-        begins = [row[column][:-1] for column in replies]
-        if any(begin != begins[0] for begin in begins) or not all(row[column] for column in replies):
+        conversations = {column: as_reply(row[column]) for column in replies}
+        if not isinstance(row.get("prompt"), str):
+            return conversations | ({"prompt": _as_list(row["prompt"])} if "prompt" in row else {})
+        begins = [conversation[:-1] for conversation in conversations.values()]
+        if any(begin != begins[0] for begin in begins):
             raise bad_input(
                 f"Row {place} of {name}: its replies are conversations that do not differ in their last message alone; "
                 "write the shared messages as the prompt, and the reply as the other column, or remove the row."
             )
         prompt = begins[0] or [{"role": "user", "content": row["prompt"]}]
-        return {"prompt": prompt} | {column: row[column][-1:] for column in replies}
+        return {"prompt": prompt} | {column: conversations[column][-1:] for column in replies}
 
-    return rows.map(split, with_indices=True, remove_columns=["prompt"])
+    return rows.map(split, with_indices=True, remove_columns=list(kinds))
+
+
+def _as_list(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    return [value] if isinstance(value, dict) else value
 
 
 def _is_number(value: object) -> bool:
@@ -232,6 +282,82 @@ def _drawn(rows: "Dataset", seed: int) -> list[int]:
             for i in clusters[draw]]  # fmt: skip
 
 
+def fit_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase", replies_only: bool = False) -> str | None:
+    """Give the tokenizer a chat template that takes the rows. Returns what to say of it, or None if its own does.
+
+    Args:
+        data: The dataset.
+        tokenizer: Its template is replaced where it refuses rows or leaves parts of them out.
+        replies_only: Whether the loss is on replies alone, for which TRL has templates of its own.
+
+    Raises:
+        BadInput: Lines in front of the template do not help, with the first row that it cannot write.
+    """
+    from trl.chat_template_utils import get_training_chat_template
+
+    shapes = list(_shapes(data.train)) if data.conversational else []
+    if not any(_refusal(tokenizer, shape) for shape in shapes):
+        return None
+    own = tokenizer.chat_template
+    with suppress(ValueError):  # TRL has no variant of this template
+        own = get_training_chat_template(tokenizer) or own if replies_only else own
+    tokenizer.chat_template = chat_template.fit(tokenizer, own)
+    for shape in shapes:
+        if refusal := _refusal(tokenizer, shape):
+            raise bad_input(
+                f"The chat template of {tokenizer.name_or_path} {refusal}, in row {shape[0]} of the dataset; remove "
+                f"such rows, or {chat_template.REMEDY}."
+            )
+    return (
+        f"The chat template of {tokenizer.name_or_path} takes no system message, or no two messages of one role in a "
+        "row, and rows have them. They are joined with the message that follows, also by the template of the trained "
+        "model."
+    )
+
+
+Conversation = tuple[int, list[dict[str, Any]], dict[str, Any]]
+"""The number of a row, a conversation in it, and the arguments with which TRL renders it."""
+
+
+def _conversations(rows: "Dataset") -> Iterator[Conversation]:
+    """Every conversation of every row."""
+    for place, row in enumerate(rows):
+        prompt, options = row.get("prompt") or [], row.get("chat_template_kwargs") or {}
+        replies = [row[key] for key in ("completion", "chosen", "rejected", "messages") if row.get(key)]
+        for reply in replies or [[]]:
+            yield place, [*prompt, *reply], {"tools": row.get("tools") or None, **options}
+
+
+def _shapes(rows: "Dataset") -> Iterator[Conversation]:
+    """The first conversation of each shape: which roles follow each other, and whether there are calls of tools."""
+    seen = set()
+    for place, messages, options in _conversations(rows):
+        roles = frozenset(pairwise(["", *(message["role"] for message in messages), ""]))
+        shape = roles, any(message.get("tool_calls") for message in messages)
+        if shape not in seen:
+            seen.add(shape)
+            yield place, messages, options
+
+
+def _refusal(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation) -> str | None:
+    return chat_template.problem(tokenizer, conversation[1], **conversation[2])
+
+
+@contextmanager
+def template_errors(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> Iterator[None]:
+    """Turn a chat template's refusal into an error that names the first row that it does not write."""
+    from jinja2 import TemplateError
+
+    try:
+        yield
+    except TemplateError as error:
+        refused = (f"row {each[0]}" for each in _conversations(data.train) if _refusal(tokenizer, each))
+        raise bad_input(
+            f"The chat template of {tokenizer.name_or_path} refuses {next(refused, 'a row')} of the dataset: {error}; "
+            f"remove such rows, or {chat_template.REMEDY}."
+        ) from error
+
+
 def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> None:
     """Check that the chat template renders the replies that are to be learned: one with a thought, and one without."""
     reply = next((key for key in ("completion", "chosen") if key in data.train.column_names), None)
@@ -257,29 +383,6 @@ def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> 
                 f"The chat template drops the thought of the reply in row {place}, which would not be trained; convert "
                 f"with --reasoning drop, or {remedy}."
             )
-
-
-@contextmanager
-def template_errors(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> Iterator[None]:
-    """Turn a chat template's refusal into an error that names the first row that it does not render."""
-    from jinja2 import TemplateError
-
-    def refuses(row: Mapping[str, Any]) -> bool:
-        parts = [row[column] for column in ("prompt", "messages", "completion", "chosen") if row.get(column)]
-        try:
-            tokenizer.apply_chat_template([message for part in parts for message in part], tokenize=False)
-        except TemplateError:
-            return True
-        return False
-
-    try:
-        yield
-    except TemplateError as error:
-        place = next((f"row {place}" for place, row in enumerate(data.train) if refuses(row)), "a row")
-        raise bad_input(
-            f"The chat template refuses {place} of the dataset: {error}; remove such rows, or give the model's folder "
-            "another chat template as chat_template.jinja."
-        ) from error
 
 
 def empty_thoughts(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -25,6 +25,7 @@ from truthgym.training.trainers.dataset import (
     TrainingData,
     check_template,
     converted_logs,
+    fit_template,
     load_data,
     longest_row,
     move_dataset,
@@ -270,8 +271,9 @@ def prepare(method: str, raw: RawOptions) -> Run:
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
         tokenizer = base_tokenizer(base, parsed.model_revision, parsed.trust_remote_code, templated)
         if templated:
-            with template_errors(data, tokenizer):
-                check_template(data, tokenizer)
+            if joined := fit_template(data, tokenizer, getattr(parsed, "assistant_only_loss", False)):
+                log_main(joined)
+            check_template(data, tokenizer)
         kind = "process_reward" if data.steps else "rubric_reward" if data.criteria else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
         shape = memory.shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))

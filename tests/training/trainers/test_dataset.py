@@ -10,7 +10,7 @@ from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.splits import split_of
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.dataset import load_data, longest_row, template_errors
+from truthgym.training.trainers.dataset import fit_template, load_data, longest_row, template_errors
 
 PROMPT = [{"role": "user", "content": "Is it red?"}]
 YES = [{"role": "assistant", "content": "yes"}]
@@ -56,8 +56,17 @@ PAIR = {"prompt": PROMPT, "chosen": YES, "rejected": YES}
         ("reward", [PAIR | {"rejected": PROMPT}, PAIR], "Row 1 of .* has no winner"),
         ("reward", [STEPS | {"labels": [True, True]}], "Every step of .* is labelled right"),
         ("sft", [], "cannot be loaded"),
-        ("kto", [GOOD | {"label": "good"}], "Row 0 of .* has the label 'good', and kto reads true"),
-        ("kto", [GOOD, GOOD | {"label": None}], "Row 1 of .* has no label"),
+        ("kto", [GOOD | {"label": "good"}], "Row 0 of .*: its `label` is 'good'; write true"),
+        ("kto", [GOOD | {"label": 1}], "Row 0 of .*: its `label` is 1; write true"),
+        ("kto", [GOOD, GOOD | {"label": None}], "Row 1 of .*: its `label` is None; write true"),
+        ("reward", [STEPS, STEPS | {"labels": [True, None]}], "Row 1 of .*: its `labels` is None"),
+        ("reward", [STEPS, STEPS | {"labels": [True]}], "Row 1 of .* has 2 steps in `completions` and 1 `labels`"),
+        ("sft", [SFT, SFT | {"completion": None}], "Row 1 of .*: its `completion` is empty; write a text or a list"),
+        ("sft", [{"messages": PROMPT + YES}, {"messages": []}], "Row 1 of .*: its `messages` is empty; write a list"),
+        ("sft", [{"messages": "Is it red?"}], "Row 0 of .*: its `messages` is 'Is it red.'; write a list of messages"),
+        ("sft", [{"messages": [{"from": "human", "value": "?"}]}], "a message with from, value; write `role`"),
+        ("sft", [{"text": "red"}, {"text": None}], "Row 1 of .*: its `text` is empty"),
+        ("dpo", [PAIR | {"rejected": [YES[0] | {"content": None}]}], "role assistant without `content`"),
         ("dpo", [{"prompt": "?", "chosen": PROMPT + YES, "rejected": YES + YES}], "Row 0 of .* do not differ"),
     ],
 )
@@ -73,6 +82,10 @@ def test_conversations_with_a_text_as_the_prompt(tmp_path: Path) -> None:
     whole = load_data("dpo", dataset(tmp_path / "a", {"prompt": "?", "chosen": PROMPT + YES, "rejected": PROMPT + no}))
     assert whole.conversational
     assert whole.train[0] == {"prompt": PROMPT, "chosen": YES, "rejected": no}
+    text = load_data("dpo", dataset(tmp_path / "c", {"prompt": PROMPT, "chosen": "yes", "rejected": "No."}))
+    assert text.train[0] == {"prompt": PROMPT, "chosen": YES, "rejected": no}
+    one = load_data("dpo", dataset(tmp_path / "d", {"prompt": "Is it red?", "chosen": YES[0], "rejected": no[0]}))
+    assert one.train[0] == text.train[0]
     reply = load_data("sft", dataset(tmp_path / "b", {"prompt": "Is it?", "completion": YES}))
     assert reply.train[0] == {"prompt": [{"role": "user", "content": "Is it?"}], "completion": YES}
 
@@ -81,11 +94,35 @@ def test_a_row_that_the_chat_template_refuses_is_named(tiny_model: Path, tmp_pat
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.chat_template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    strict = (
+        "{% for m in messages %}{% if m.role == 'tool' or m.content == 'No.' %}{{ raise_exception('no ' + m.role) }}"
+    )
+    tokenizer.chat_template = strict + "{% endif %}{{ m.content }}{% endfor %}"
+    tool = {"role": "tool", "content": "red"}
+    data = load_data("sft", dataset(tmp_path / "a", SFT, SFT | {"prompt": [*PROMPT, tool]}))
+    with pytest.raises(BadInput, match=r"tiny refuses it .*no tool\), in row 1 of .*chat_template.jinja"):
+        fit_template(data, tokenizer)
+    other = load_data("sft", dataset(tmp_path / "b", SFT, SFT | {"completion": [YES[0] | {"content": "No."}]}))
+    assert fit_template(other, tokenizer) is None, "of each shape the first is tried"
+    with pytest.raises(BadInput, match="refuses row 1 .*: no assistant"), template_errors(other, tokenizer):
+        tokenizer.apply_chat_template(other.train[1]["completion"], tokenize=False)
+
+
+def test_a_system_message_that_the_chat_template_refuses_is_joined(tiny_model: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+    from trl import chat_template_utils as trl_templates
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = trl_templates.gemma_chat_template
+    plain = load_data("sft", dataset(tmp_path / "a", {"messages": PROMPT + YES}))
+    assert fit_template(plain, tokenizer) is None
+    assert tokenizer.chat_template == trl_templates.gemma_chat_template, "it is TRL's own where rows allow it"
     system = {"role": "system", "content": "Be brief."}
-    data = load_data("sft", dataset(tmp_path / "data", SFT, SFT | {"prompt": [system, *PROMPT]}))
-    with pytest.raises(BadInput, match="refuses row 1 .*: no system role"), template_errors(data, tokenizer):
-        tokenizer.apply_chat_template(data.train[1]["prompt"], tokenize=False)
+    data = load_data("sft", dataset(tmp_path / "b", {"messages": PROMPT + YES}, {"messages": [system, *PROMPT, *YES]}))
+    assert "joined with the message that follows" in str(fit_template(data, tokenizer, replies_only=True))
+    text = str(tokenizer.apply_chat_template(data.train[1]["messages"], tokenize=False))
+    assert "<start_of_turn>user\nBe brief.\n\nIs it red?<end_of_turn>" in text
+    assert trl_templates.has_generation_markers(tokenizer.chat_template), "for the loss on replies alone"
 
 
 def test_a_dataset_or_split_that_is_not_there_is_refused(tmp_path: Path) -> None:
