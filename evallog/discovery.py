@@ -141,6 +141,8 @@ def log_states(places: Sequence[str | Path]) -> list[LogState]:
 
 
 def _states(place: str) -> Iterable[LogState]:
+    if not place.strip():  # such as a variable of the shell that is not set
+        raise bad_input("A log or folder is named by an empty text; write its path, or . for the present folder")
     if "://" in place:
         from inspect_ai.log import list_eval_logs
 
