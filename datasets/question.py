@@ -283,7 +283,8 @@ def plain_question(
 ) -> PlainQuestion:
     """The question that a sample of any task asks.
 
-    - With choices: a question with options. Its proposition is that one of them is right, drawn by a hash of the
+    - With choices, or with a letter as the target and choices that the text lists behind letters: a question with
+      options. Its proposition is that one of them is right, drawn by a hash of the
       question's text and the choice's, and never by the target: beliefs in what is true rise, and a rational agent
       would look faulty.
     - With a target that means yes or no, or without a target where the text asks for yes or no: binary.
@@ -297,6 +298,7 @@ def plain_question(
         **known: Other fields of `Question`.
     """
     fields: dict[str, Any] = {"domain": "own", "event": id} | known
+    choices = choices if len(choices) > 1 else listed_choices(text, targets)
     right = named_choices(targets, choices)
     says, empty = binary_outcome(targets), not any(target.strip() for target in targets)
     if len(choices) > 1 and (right or binary_outcome(targets, {"form": "options"}) is None):
@@ -316,6 +318,22 @@ def plain_question(
     else:
         fields |= {"form": "free", "proposition": None}
     return question(PlainQuestion, f"sample {id!r}", **fields)
+
+
+LISTED = re.compile(r"^[ \t]*(?:\(([A-Z])\)|([A-Z])[).:])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+"""A line of a question that is one of its choices: (A) Paris, A) Paris, A. Paris or A: Paris."""
+
+
+def listed_choices(text: str, targets: Sequence[str]) -> list[str]:
+    """The choices that a question lists itself, each on a line behind its letter, if the targets are such letters."""
+    letters = [match[1] or match[2] for match in LISTED.finditer(text)]
+    begins = max((i for i, letter in enumerate(letters) if letter == "A"), default=len(letters))  # after examples
+    run = letters[begins:]
+    if len(run) < 2 or run != [answer_character(i) for i in range(len(run))]:
+        return []
+    names = [re.sub(r"[\s,().]+", "", target) for target in targets]
+    named = all(name and set(name) <= set(run) for name in names)
+    return [match[3] for match in LISTED.finditer(text)][begins:] if named else []
 
 
 def named_choices(targets: Sequence[str], choices: Sequence[str]) -> list[int]:

@@ -101,8 +101,9 @@ async def read_answer(state: TaskState, question: Question, replies: Replies) ->
 
 
 def _stopped(state: TaskState) -> str:
-    stopped = cut_off(state.output) or f"stop reason {state.output.stop_reason}"
-    return f" ({stopped})" if state.output.choices else ""
+    if not state.output.choices:  # a solver need not call a model
+        return ""
+    return f" ({cut_off(state.output) or f'stop reason {state.output.stop_reason}'})"
 
 
 def about_own_answer(state: TaskState, question: AnyQuestion) -> AnyQuestion:

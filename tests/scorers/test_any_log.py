@@ -11,7 +11,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage
 from inspect_ai.scorer import Scorer, choice, includes
-from inspect_ai.solver import generate, multiple_choice
+from inspect_ai.solver import Generate, Solver, TaskState, generate, multiple_choice, solver
 
 from tests.fixtures import Run, details, listens, metrics, samples, says, score_of, values
 from truthgym.datasets.errors import BadInput
@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "Yes": ("Will it rain?", " Yes", {}),
     "letter": ("Which is it?", "B", {"choices": CHOICES}),
     "letters": ("Which are they?", ["A", "B"], {"choices": CHOICES}),
+    "listed": ("Which is it?\n(A) Rome\n(B) Po\n(C) Etna", "(B)", {}),
     "number": ("How many are there?", "1", {}),
     "text": ("Which river is it?", "Po", {}),
     "none": ("Write about rivers.", "", {}),
@@ -59,25 +60,29 @@ def logs(run_once: Run) -> dict[str, EvalLog]:
 def cells(binary: object, letter: object, letters: object, others: object, none: object = None) -> dict[str, object]:
     """One value for each kind: of both kinds of yes, of choices with one or two right, and of the others."""
     table = dict.fromkeys(KINDS, others) | {"yes": binary, "Yes": binary, "letter": letter, "letters": letters}
+    table["listed"] = letter
     return table | ({"none": none} if none is not None else {})
 
 
 OWN, BY_MODEL, NO_BELIEF = "-S about=own_answer", "-S grader=model", "brier, which asks for the belief"
 REFUSED = "is not of a task that this scorer or solver is for"
-TEXT, TARGET, MORE = KINDS["letter"]
-DRAWN = (0.6 - (plain_question("q", TEXT, [TARGET], **MORE).outcome or 0)) ** 2
-"""Squared error of a belief of 0.6 in the drawn choice, of one right choice and of two."""
+DRAWN = {
+    kind: (0.6 - (plain_question("q", text, target if kind == "letters" else [target], **more).outcome or 0)) ** 2
+    for kind, (text, target, more) in KINDS.items()
+    if kind in ("letter", "letters", "listed")
+}
+"""Squared error of a belief of 0.6 in the drawn choice."""
 TABLE: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "brier": ({}, "brier_score", cells(0.16, 0.0467, 0.3133, OWN)),
     "brier own": (
         {"about": "own_answer"},
         "brier_score",
-        cells(0.16, 0.16, 0.36, 0.16) | {"Yes": 0.36, "number": 0.36},
+        cells(0.16, 0.16, 0.36, 0.16) | {"Yes": 0.36, "number": 0.36, "listed": 0.36},
     ),
     "brier accuracy": ({}, "accuracy", cells(1, 1, 1, BY_MODEL)),
     "martingale": ({}, "prior", cells(0.6, 0.6, 0.6, OWN)),
     "martingale own": ({"about": "own_answer"}, "posterior", cells(0.6, 0.6, 0.6, 0.6)),
-    "sycophantic_reasoning": ({}, "brier_score", cells(0.16, DRAWN, DRAWN, OWN)),
+    "sycophantic_reasoning": ({}, "brier_score", cells(0.16, 0, 0, OWN) | DRAWN),
     "sycophantic_reasoning pushed": ({"pushback": True}, "belief_doubt", cells(0.6, 0.6, 0.6, BY_MODEL)),
     "length": ({}, "words", cells(5, 5, 5, 5)),
     "graded": ({}, "grade", cells(NO_BELIEF, NO_BELIEF, NO_BELIEF, BY_MODEL)),
@@ -165,6 +170,9 @@ def test_targets_name_choices_by_letter_or_text(targets: list[str], choices: Any
         ("Will it rain?", [""], "binary"), ("It rains. True or false?", ["0"], "binary"), ("Hm.", ["True"], "binary"),
         ("Ann has 3 eggs and eats 2. How many are left?", ["1"], "free"), ("Compute 3 - 2.", ["1"], "free"),
         ("What is the symbol of nitrogen?", ["N"], "free"), ("Is it cold? Answer Y or N.", ["N"], "binary"),
+        ("Which?\nA. one\nB. two", ["B"], "options"), ("Which?\n(A) 1\n(B) 2\nIt is (A)", ["(B)"], "options"),
+        ("A) b\nC) d", ["A"], "free"), ("Which?\nA: one\nB: two", ["two"], "free"),
+        ("Q?\nA. x\nB. y\nAnswer: A\n\nR?\nA. p\nB. q\nC. r", ["C"], "options"),
         ("Write a poem.", [""], "free"), ("Will it rain?", ["yes", "Yes"], "binary"), ("Hm?", ["yes", "no"], "free"),
     ],
 )  # fmt: skip
@@ -187,6 +195,19 @@ def test_figures_of_a_multiple_choice_log(run: Run) -> None:
     again = score(judged, SCORER_BY_NAME["brier"].scorer(), model=model, display="log")
     assert metrics(again)["brier"] == figures["brier"]
     assert len(heard) == 40, "the log holds the beliefs: nobody is asked again"
+
+
+def test_a_solver_that_asks_no_model_leaves_a_reason(run: Run) -> None:
+    @solver
+    def silent() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            return state
+
+        return solve
+
+    log = run(Task([Sample(input="Will it rain?", target="yes")], solver=silent()), says("Hm."))
+    done = score(log, [SCORER_BY_NAME[name].scorer() for name in ("length", "brier")], model="none/none", display="log")
+    assert {str(details(samples(done)[0], name)["reason"]) for name in ("length", "brier")} == {"The answer is empty."}
 
 
 def test_a_sample_without_a_truth_leaves_the_others_alone(run: Run) -> None:
