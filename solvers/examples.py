@@ -197,8 +197,10 @@ def _numbers(sample: EvalSample) -> dict[str, float]:
     letters = value_to_float()
     for name, score in (sample.scores or {}).items():
         values = score.value if isinstance(score.value, dict) else {name: score.value}
-        values = {key: letters(v) if v in (CORRECT, PARTIAL, INCORRECT, NOANSWER) else v for key, v in values.items()}
-        numbers |= {key: float(v) for key, v in values.items() if isinstance(v, int | float) and math.isfinite(v)}
+        for key, value in values.items():
+            number = letters(value) if value in (CORRECT, PARTIAL, INCORRECT, NOANSWER) and value is not None else value
+            if isinstance(number, int | float) and math.isfinite(number):
+                numbers[key] = float(number)
     return numbers
 
 

@@ -110,6 +110,10 @@ ANY_TASK: dict[str, tuple[dict[str, Any], str, Scorer, float | str]] = {
 """What a sample of another project holds, the form of the answer that a mode asks for, a scorer and its value."""
 
 
+AGENTS = ("plan_and_execute", "planner_team", "scratchpad", "workers")
+"""Those that `run_agent` runs by name, without the tools of an agent task."""
+
+
 def in_form(messages: list[ChatMessage]) -> str:
     """An answer in the form that is asked for, or a thought."""
     request = messages[-1].text
@@ -119,12 +123,12 @@ def in_form(messages: list[ChatMessage]) -> str:
 
 
 @pytest.mark.parametrize("kind", ANY_TASK)
-@pytest.mark.parametrize("mode", [*MODES, "few_shot"])
+@pytest.mark.parametrize("mode", [*MODES, "few_shot", *AGENTS])
 def test_each_mode_answers_any_task_in_its_own_form(run: Run, mode: str, kind: str) -> None:
     fields, form, scorer, value = ANY_TASK[kind]
     text = "Is it the Po?" if kind == "yes or no" else "Which is it?"
-    make = MODES[mode].solver if mode in MODES else None
-    if make is None:
+    make = MODES[mode].solver if mode in MODES else partial(run_agent, f"truthgym/{mode}")
+    if mode == "few_shot":
         plain = multiple_choice(multiple_correct=kind == "several") if "choices" in fields else generate()
         items = [Sample(id=f"s{i}", input=f"{text} {i}", metadata={"split": "train"}, **fields) for i in range(3)]
         reply = r"\finalBeliefProb{0.8}" if kind == "yes or no" else "The Po.\nANSWER: B"
@@ -133,7 +137,8 @@ def test_each_mode_answers_any_task_in_its_own_form(run: Run, mode: str, kind: s
         make = partial(few_shot, source, share=1.0, score=key, best="highest")
     model, heard = listens(in_form)
     task = Task([Sample(id="s", input=text, **fields)], solver=make(), scorer=scorer)
-    (done,) = samples(run(task, model, model_roles={"interlocutor": listens("I object.")[0]}))
+    others = dict.fromkeys(("interlocutor", "executor"), says("I object."))
+    (done,) = samples(run(task, model, model_roles=others))
     (score,) = (done.scores or {}).values()
     assert (score.value["brier_score"] if isinstance(score.value, dict) else score.value) == value
     assert form in heard[-1][-1].text or "$LETTER" in heard[-1][-1].text
