@@ -1,3 +1,4 @@
+import json
 import re
 import signal
 import sys
@@ -15,6 +16,8 @@ from tests import commands as processes
 from tests.fixtures import Says, evaluate
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import split_of
+from truthgym.solvers.few_shot import few_shot
 from truthgym.tasks.worlds import urns
 
 
@@ -149,6 +152,25 @@ def test_other_projects_logs_need_any_task(tmp_path: Path, says: Says) -> None:
     rows = (tmp_path / "d" / "train.jsonl").read_text()
     assert '"score":1.0' in rows
     assert "is for tests" not in rows
+
+
+def test_a_log_of_another_project_becomes_examples_unless_all_is_for_tests(tmp_path: Path, says: Says) -> None:
+    asked = [Sample(id=i, input=f"{i}?", target="4", metadata={"split": "dev"}) for i in range(30)]
+    evaluate(Task(asked, scorer=match(), name="sums"), says("4"), tmp_path / "logs")
+    words = ("--any-task", "--score", "match", "--top", "1", "--out")
+    result = call(tmp_path / "logs", "--to", "few_shot", *words, tmp_path / "d")
+    assert result.exit_code == 0, result.exception
+    source = tmp_path / "d" / "train.jsonl"
+    learned = {row["id"] for row in map(json.loads, source.read_text().splitlines())}
+    assert learned == {str(i) for i in range(30) if split_of(f"sums {i}") == "train"}
+    solver = few_shot(str(source), share=1.0, best="highest")
+    (log,) = evaluate(Task(asked[:1], solver=solver, scorer=match(), name="sums"), says("4"), tmp_path / "more")
+    assert len((log.samples or [])[0].messages) == 2 * len(learned - {"0"}) + 2
+    kept = [sample for sample in asked if split_of(f"sums {sample.id}") == "test"]
+    evaluate(Task(kept, scorer=match(), name="sums"), says("4"), tmp_path / "tests")
+    message = refused(tmp_path / "tests", "--to", "sft", *words, tmp_path / "e")
+    assert f"All {len(kept)} samples are of the test split" in message
+    assert "a hash of each id reserves one in five, or the metadata do; convert more samples of sums" in message
 
 
 KILLED = """
