@@ -184,9 +184,17 @@ def usual_help(method: str) -> str:
 @click.option("--count", type=int, help="Maximum number of trajectories [default: 100].")
 @click.option("--output_dir", "--output-dir", default="trained", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace existing examples.")
-def few_shot(model: str, logs: tuple[str, ...], output_dir: str, overwrite: bool, **conditions: Any) -> None:  # noqa: ANN401
+@click.option("--any-task", is_flag=True, help="Allow logs of other projects' tasks, as `truthgym convert` does.")
+def few_shot(
+    model: str,
+    logs: tuple[str, ...],
+    output_dir: str,
+    overwrite: bool,
+    any_task: bool,
+    **conditions: Any,  # noqa: ANN401
+) -> None:
     """Turn the best trajectories of logs into examples for the solver truthgym/few_shot."""
     from truthgym.training.conversion.options import Selection
     from truthgym.training.train import few_shot
 
-    click.echo(f"Examples: {few_shot(model, logs, Selection(**conditions), output_dir, overwrite)}")
+    click.echo(f"Examples: {few_shot(model, logs, Selection(**conditions), output_dir, overwrite, any_task)}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.models.reward_models.encoding import note_for_scoring
-from truthgym.training.conversion.options import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.files import card_metadata, hash_dataset
 from truthgym.training.trainers.dataset import empty_thoughts
@@ -184,6 +184,7 @@ def few_shot(
     selection: Selection | None = None,
     output_dir: str | Path = "trained",
     overwrite: bool = False,
+    any_task: bool = False,
 ) -> Path:
     """Take the best trajectories of logs as examples for the solver `truthgym/few_shot`: no weights are trained.
 
@@ -194,6 +195,7 @@ def few_shot(
             first. `few_shot` shows as many as fit, but none of the event of the question or of a later day.
         output_dir: The parent of the folder `{model}-few_shot-{hash}`.
         overwrite: Whether to replace a finished folder.
+        any_task: Whether the logs may be of other projects' tasks, as in `truthgym convert --any-task`.
 
     Returns:
         The folder. Its card contains the command that evaluates it.
@@ -203,7 +205,7 @@ def few_shot(
     """
     parent = Path(output_dir)
     partial = parent / f".{Path(model).name}-few_shot"
-    convert(logs, "few_shot", partial, selection, overwrite=True)
+    convert(logs, ConversionConfig("few_shot", any_task=any_task), partial, selection, overwrite=True)
     try:
         data = hash_dataset(partial)
         folder = parent / model_name("few_shot", model, model, data, {})

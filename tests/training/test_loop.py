@@ -102,7 +102,6 @@ def test_a_folder_holds_one_loop(tmp_path: Path) -> None:
         ({"convert": {"split": "train,test"}}, "reserved for evaluation"),
         ({"generate": {"temprature": 1}}, "did you mean 'temperature'?"),
         ({"generate": {"temperature": "hot"}}, "temperature='hot' cannot be used"),
-        ({"any_task": True}, "--any_task: few_shot"),
         ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be"),
         ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot create the model Qwen/Qwen3-4B"),
         ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot create the model nobody/x"),

@@ -188,8 +188,6 @@ def _contradictions(config: LoopConfig) -> Iterator[str]:
         yield f"--buffer {config.buffer}: the buffer is empty, so there is nothing to train on; give rolling(1) or more"
     elif config.buffer != "current" and KIND_OF_METHOD[method] in ("prompts", "few_shot"):
         yield f"--buffer {config.buffer}: {method} is not trained on a dataset of answers; leave it out"
-    if method == "few_shot" and config.any_task:
-        yield "--any_task: few_shot works with Truthgym's own questions only; leave it out"
     if method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
         yield "--epochs 1: dpo compares answers to one question; give 2 or more"
     if method in BY_ROLLOUTS and config.convert:

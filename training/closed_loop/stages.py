@@ -237,7 +237,7 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
         return trained
     print(f"{folder}: training {subject.model} by {config.method}", flush=True)
     if config.method == "few_shot":
-        return few_shot(subject.model, [data], config.selection, folder)
+        return few_shot(subject.model, [data], config.selection, folder, any_task=config.any_task)
     if config.trains_at_provider:
         return train_at_provider(config, subject.base, data, folder)
     from truthgym.training.trainers.accelerate_launch import visible_gpus
