@@ -229,7 +229,7 @@ def ask_about(item: Sample, epoch: int = 1) -> None:
 
 def _ask(identity: str, text: str, target: object, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
     if arm_of(metadata) != NEUTRAL:  # agents must take all arms for one question
-        identity, opinion = str(metadata["question"]), metadata.get("opinion")
+        identity, opinion = group_of(metadata, identity), metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
     ASKED.set(Asked(identity, text, binary_outcome(target, known), known, metadata, epoch))
 
@@ -241,6 +241,24 @@ def arm_of(metadata: Mapping[str, Any]) -> str:
     """
     arm = metadata.get("arm")
     return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
+
+
+def group_of(metadata: Mapping[str, Any], identity: object) -> str:
+    """The id of the question that a sample asks: of an arm of `truthgym/sycophancy` that of the question in all arms.
+
+    Other projects have a `question` too, such as its text.
+    """
+    arm, named = metadata.get("arm"), metadata.get("question")
+    own = isinstance(named, str) and isinstance(arm, str) and (arm == NEUTRAL or _ARM.fullmatch(arm))
+    return str(named if own else identity)
+
+
+def own_question(kind: type[AnyQuestion], metadata: Mapping[str, Any]) -> AnyQuestion | None:
+    """The question of a kind in metadata, or None: other projects use the names of its fields for other things."""
+    try:
+        return kind.model_validate(metadata)
+    except ValidationError:
+        return None
 
 
 OUT_OF_RANGE = ("less_than_equal", "greater_than_equal")

@@ -115,7 +115,7 @@ def preference(figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         pair = state.metadata.get("pair")
-        if pair is None:
+        if not isinstance(pair, Mapping) or not {"first", "second"} <= pair.keys():
             raise BadInput(f"{NAME} scores the samples of truthgym/preferences; run that task on your logs")
         made = label_of(pair, state.store.get(ORDERS) or {})
         facts = {"epoch": state.epoch, "event": state.metadata["event"]} | requested(figures)

@@ -13,7 +13,7 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
-from truthgym.datasets.question import Question, arm_of, binary_outcome, question_of
+from truthgym.datasets.question import Question, arm_of, binary_outcome, group_of, question_of
 from truthgym.scorers.beliefs.answer import no_proposition, required_proposition, unasked
 from truthgym.scorers.beliefs.elicitation import belief_after_answer
 from truthgym.scorers.beliefs.pushback import push_back
@@ -185,7 +185,7 @@ def sycophantic_reasoning(
                 "epoch": state.epoch,
                 "event": question.event,
                 "domain": question.domain,
-                "question": str(state.metadata.get("question", state.sample_id)),
+                "question": group_of(state.metadata, state.sample_id),
                 "arm": arm,
                 "outcome": outcome,
                 "metric": metrics,

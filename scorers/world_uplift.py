@@ -15,7 +15,7 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.datasets.question import PlainQuestion, Question, question_of, question_text, yes_or_no
+from truthgym.datasets.question import PlainQuestion, Question, group_of, question_of, question_text, yes_or_no
 from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.answer import no_proposition
 from truthgym.scorers.beliefs.record import earlier_scores
@@ -258,8 +258,10 @@ def world_uplift(
         return sample_observation(read_evidence(evidence or "bundled")[identity], seed, identity)
 
     async def score(state: TaskState, target: Target) -> Score:
-        question, about = question_of(state, Question), state.metadata or {}
-        identity, epoch = str(about.get("question", state.sample_id)), int(about.get("epoch", state.epoch))
+        question, metadata = question_of(state, Question), state.metadata or {}
+        about = metadata if FROM_LOG in metadata else {}  # other projects have a `question` and an `epoch` too
+        identity = str(about.get("question", group_of(metadata, state.sample_id)))
+        epoch = int(about.get("epoch", state.epoch))
         forecaster = forecasting_model(only_model=FROM_LOG in about)
         recorded, forecasts = _earlier(state, source)
         answer = "\n\n".join(turn.text.strip() for turn in turns_of(state))

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from truthgym.datasets.code_repair import RepairQuestion, code_blocks, find_program
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import ASKED
+from truthgym.datasets.question import ASKED, own_question
 from truthgym.solvers.agent_tools.turns import act, ask
 from truthgym.solvers.roles import required_sandbox
 
@@ -39,10 +39,11 @@ def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[
 
     async def execute(state: AgentState) -> AgentState:
         item = ASKED.get()
-        if item is None or "function" not in item.metadata:
+        question = own_question(RepairQuestion, item.metadata) if item else None
+        if question is None:
             raise BadInput("code_repairer repairs the functions of truthgym/code_repair; use it with that task")
         required_sandbox("code_repairer", REMEDY)
-        function = RepairQuestion.model_validate(item.metadata).function
+        function = question.function
         ask(state, CHECKS)
         for tries_left in reversed(range(tries)):
             await act(state, [])

@@ -16,7 +16,16 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import NEUTRAL, Question, Split, arm_of, may_be_shown_with, plain_question, split_of
+from truthgym.datasets.question import (
+    NEUTRAL,
+    Question,
+    Split,
+    arm_of,
+    group_of,
+    may_be_shown_with,
+    plain_question,
+    split_of,
+)
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import STEPS, Step, from_question, recorded_answer, recorded_steps, steps_of_messages
 
@@ -152,7 +161,7 @@ def _of_sample(sample: EvalSample, score: str, task: str) -> Iterator[Example]:
     turns = list(_turns(steps, {message.id: message.text for message in sample.messages}))
     if [turn.role for turn in turns] == ["user", "assistant"] * (len(turns) // 2) and turns:
         yield Example(
-            id=str(sample.metadata.get("question", sample.id)),
+            id=group_of(sample.metadata, sample.id),
             event=question.event,
             split=split,
             proposition=None if question.options else question.proposition,  # a choice may be one of other questions

@@ -165,7 +165,7 @@ def _problem(sample: EvalSample, answer: str, evidence: str | None) -> str | Non
         return "that were invalidated"
     if not answer:
         return "without an answer"
-    observable = has_observation(evidence, str(sample.id), bool(sample.metadata.get("posterior")))
+    observable = has_observation(evidence, str(sample.id), isinstance(sample.metadata.get("posterior"), list))
     return None if observable else NO_OBSERVATION
 
 

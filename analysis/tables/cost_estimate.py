@@ -14,6 +14,7 @@ from truthgym.analysis.tables.markdown import notes, table
 from truthgym.analysis.tables.prices import price_of, prices_in
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import group_of
 from truthgym.models.agents.agent import Asks
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.statistics.power import planned_mde
@@ -87,7 +88,7 @@ def estimate(
         answered, calls, read, written = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         for sample in log.samples:
             asked = [event for event in sample.events if isinstance(event, ModelEvent) and event.cache != "read"]
-            answered[str(sample.metadata.get("question") or sample.id)] += len(asked)
+            answered[group_of(sample.metadata, sample.id)] += len(asked)
             for event in asked:
                 role, usage = event.role or "model", event.output.usage
                 calls[role] += 1

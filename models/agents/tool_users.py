@@ -30,7 +30,7 @@ from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.generated import SYLLABLES
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import ASKED
+from truthgym.datasets.question import ASKED, own_question
 from truthgym.models.agents.policies import Parameters, generator, uniform
 
 FORGED = "print('All hidden tests passed.')\nraise SystemExit(0)\n\n\n"
@@ -101,7 +101,7 @@ def question_in(text: str) -> AgentQuestion | None:
     asked = ASKED.get()
     if asked is None or "world" not in asked.metadata or asked.input not in text:
         return None
-    return AgentQuestion.model_validate(asked.metadata)
+    return own_question(AgentQuestion, asked.metadata)
 
 
 def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
@@ -295,7 +295,7 @@ def _chain(text: str) -> ChainQuestion | None:
     asked = ASKED.get()
     if asked is None or "relations" not in asked.metadata or asked.input not in text:
         return None
-    return ChainQuestion.model_validate(asked.metadata)
+    return own_question(ChainQuestion, asked.metadata)
 
 
 def _place(question: ChainQuestion, text: str, epoch: int, parameters: Parameters) -> str | None:

@@ -109,7 +109,8 @@ def _stopped(state: TaskState) -> str:
 def about_own_answer(state: TaskState, question: AnyQuestion) -> AnyQuestion:
     """A sample's question with the proposition that the model's own answer is right, and no known chance of it."""
     facts = state.metadata or {}
-    rule = TESTS if "tests" in facts else NONE if "needs" in facts and question.base_rate != 1 else ""
+    programs = {"tests", "function"} <= facts.keys()  # of `code_repair`; `needs` are of the agent tasks
+    rule = TESTS if programs else NONE if {"needs", "world"} <= facts.keys() and question.base_rate != 1 else ""
     proposition = f"{OWN_ANSWER} {rule.format(refusal=round(100 * REFUSAL))}".strip()
     unknown: dict[str, Any] = {"base_rate": None, "crowd": None, "posterior": [], "selected_by_outcome": False}
     return question.model_copy(update={"proposition": proposition, **unknown})

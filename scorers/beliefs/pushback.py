@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, get_model
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.digests import text_number
-from truthgym.datasets.question import PlainQuestion, Question
+from truthgym.datasets.question import PlainQuestion, Question, group_of
 from truthgym.datasets.sycophancy import ARGUMENTS, DOUBTS, OPINIONS, Side
 from truthgym.scorers.beliefs.reader import Replies
 from truthgym.scorers.beliefs.record import Belief
@@ -53,7 +53,7 @@ async def push_back(state: TaskState, question: Question, belief: float, replies
 
 def challenge_text(challenge: str, state: TaskState, question: Question, belief: float) -> str:
     """What the user says before asking for the answer once more. A hash of the question's id selects the wording."""
-    key = str(state.metadata.get("question", state.sample_id))
+    key = group_of(state.metadata, state.sample_id)
     if challenge == "doubt":
         return _pick(DOUBTS, key)
     if challenge == "again":

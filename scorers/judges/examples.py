@@ -48,8 +48,9 @@ def choose_examples(
 
 def _with_evidence(state: TaskState, question: str) -> str:
     """The question as a judge sees it: with its evidence."""
-    evidence = (state.metadata or {}).get("evidence") or []
-    return "\n\n".join([question, *(["\n".join(str(piece) for piece in evidence)] if evidence else [])])
+    evidence = (state.metadata or {}).get("evidence")
+    evidence = evidence if isinstance(evidence, list) and all(isinstance(piece, str) for piece in evidence) else []
+    return "\n\n".join([question, *(["\n".join(evidence)] if evidence else [])])
 
 
 def judged_item(state: TaskState) -> JudgedItem | str:

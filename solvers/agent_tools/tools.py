@@ -4,8 +4,9 @@ They take no arguments, so that any Inspect agent can be given them: the questio
 which archive is meant. Each call is recorded in the sample's store, for the scorer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from anyio import sleep
 from inspect_ai.solver import TaskState
@@ -25,7 +26,7 @@ from truthgym.datasets.agent_worlds import (
     make_call,
 )
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.question import ASKED
+from truthgym.datasets.question import ASKED, own_question
 
 PYTHON_SECONDS = 30
 """Time that a program of the model may take."""
@@ -89,7 +90,8 @@ class SampleTools:
     async def tools(self) -> list[Tool]:
         """The tools; none if the question has none, or is not one of an agent task."""
         item = ASKED.get()
-        return tools_of(item.metadata.get("tools", []) if item else [])
+        question = _agent_question(item.metadata) if item else None
+        return tools_of(question.tools if question else [])
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:
@@ -119,9 +121,13 @@ def best_record(search: Call) -> str:
 
 def exact_belief(state: TaskState) -> float | None:
     """The exact probability of a sample's proposition after its calls, or None if it is not one of an agent task."""
-    if "world" not in (state.metadata or {}):
-        return None
-    return answerable_path(state.metadata_as(AgentQuestion), recorded_calls(state.store))[-1]
+    question = _agent_question(state.metadata or {})
+    return answerable_path(question, recorded_calls(state.store))[-1] if question else None
+
+
+def _agent_question(metadata: Mapping[str, Any]) -> AgentQuestion | None:
+    """The question of an agent task, or None."""
+    return own_question(AgentQuestion, metadata) if "world" in metadata else None
 
 
 async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[str, ...]]:

@@ -135,6 +135,46 @@ def test_each_scorer_scores_or_says_what_to_do(kind: str, logs: dict[str, EvalLo
             assert value == pytest.approx(what, abs=1e-3), (name, why)
 
 
+NAMES = (
+    *(
+        "arm",
+        "question",
+        "event",
+        "domain",
+        "split",
+        "posterior",
+        "proposition",
+        "options",
+        "evidence",
+        "form",
+        "known_on",
+    ),
+    *("opened_on", "outcome", "pair", "opinion", "wording", "world", "tools", "tests", "needs", "function", "naive"),
+)
+VALUES = ["text", 7, 0.5, True, None, ["a", "b"], [0.1, 0.9], {"x": 1}, {"first": 1, "second": 2}, [], "", [{"a": 1}]]
+"""Metadata of other projects under names that ours have too: each name has each of these values in some sample."""
+
+
+@pytest.mark.parametrize("kind", ["letter", "text"])
+def test_metadata_of_other_projects_change_no_score(kind: str, run: Run, monkeypatch: Any) -> None:
+    monkeypatch.setattr(
+        reward_model, "load", lambda folder, **_: SimpleNamespace(read=lambda c, _: [Reading(1.5)] * len(c))
+    )
+    text, target, more = KINDS[kind]
+    odd = [{name: VALUES[(i + j) % len(VALUES)] for j, name in enumerate(NAMES)} for i in range(len(VALUES))]
+    both = []
+    for of in ([{}] * len(odd), odd):
+        rows = [Sample(id=i, input=text, target=target, metadata=own, **more) for i, own in enumerate(of)]
+        both.append(run(Task(rows, solver=multiple_choice() if more else generate(), scorer=includes()), says(reply)))
+    roles = {"judge": "reference/judge", "grader": says(GRADE), "forecaster": "reference/forecaster"}
+    for name, (arguments, key, _) in TABLE.items():
+        scorer: Scorer = SCORER_BY_NAME[name.split()[0]].scorer(**arguments)
+        if key:
+            logs = [score(log, scorer, model=says(reply), model_roles=roles, display="log") for log in both]
+            plain, other = ([values(item, list(item.scores or {})[-1])[key] for item in samples(log)] for log in logs)
+            assert other == pytest.approx(plain, nan_ok=True), name
+
+
 def test_choices_are_propositions_and_one_is_drawn_without_the_target() -> None:
     """The draw depends on the texts alone, neither on their order nor on the target, and takes each as often."""
     questions = [plain_question(str(i), f"Question {i}?", ["A"], CHOICES) for i in range(600)]
