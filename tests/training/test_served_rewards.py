@@ -66,3 +66,24 @@ def test_long_items_are_sent_in_several_requests() -> None:
     assert sum(count for count, _ in sizes) == 100
     assert max(size for _, size in sizes) < 1_600_000
     assert max(count for count, _ in sizes) <= 64
+
+
+def test_half_a_character_does_not_end_a_batch() -> None:
+    seen: list[str] = []
+
+    def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
+        seen.extend(item["response"] for item in json.loads(request.body)["items"])
+        results = [{"index": i, "reward": 1.0, "error": None} for i in range(len(seen))]
+        return 200, {}, json.dumps({"results": results}).encode()
+
+    texts = ["plain", "half \ud800 of it", "two halves \ud83d\ude00", "\udfff"]
+    with serving(answer) as server:
+        rewards = asyncio.run(served(server.address)(["Is it?"] * 4, texts, target=["\ud800"] * 4))
+    assert rewards == [1.0] * 4
+    assert seen == ["plain", "half \ufffd of it", "two halves \U0001f600", "\ufffd"]
+
+
+def test_an_address_with_a_password_is_named_without_it() -> None:
+    with pytest.raises(RuntimeError, match=r"server at http://127\.0\.0\.1:9 cannot be reached") as error:
+        served("http://me:hush@127.0.0.1:9").sources()  # type: ignore[attr-defined]
+    assert "hush" not in str(error.value)

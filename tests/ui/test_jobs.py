@@ -1,5 +1,6 @@
 """Runs as processes: they go on without the page, wait for their turn, and are found again."""
 
+import errno
 import os
 import shutil
 import signal
@@ -287,6 +288,15 @@ def test_a_key_in_a_command_is_refused_and_not_shown(
         start(place, ["inspect", "eval", *words], "a")
     assert not any(value in str(refused.value) for value in ("abc", "the-value-of-it", "secret"))
     assert jobs.jobs(place) == []
+
+
+def test_a_disk_without_locks_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def acquire(lock: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", acquire)
+    with pytest.raises(BadInput, match=r"runs/\.lock cannot be locked .*local disk"):
+        start(place, [sys.executable, "-c", ""], "a")
 
 
 def test_a_key_in_the_output_is_not_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 from filelock import FileLock
+
+from truthgym.evallog.errors import bad_input
 
 Status = Literal["queued", "running", "stopping", "done", "failed", "cancelled", "lost"]
 LIVE: tuple[Status, ...] = ("queued", "running", "stopping")
@@ -85,9 +88,18 @@ def status(folder: Path) -> Status:
     return "cancelled" if (folder / CANCEL).exists() else "lost"
 
 
-def lock(runs: Path) -> FileLock:
+@contextmanager
+def lock(runs: Path) -> Iterator[None]:
     """The lock under which runs start, so that never more than allowed run at the same time."""
-    return FileLock(runs / ".lock")
+    held = FileLock(runs / ".lock")
+    try:
+        held.acquire()
+    except (OSError, NotImplementedError) as error:  # NFS without locks, for example
+        raise bad_input(f"{held.lock_file} cannot be locked ({error}); start the page on a local disk") from None
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def folders(runs: Path) -> list[Path]:
