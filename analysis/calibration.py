@@ -64,7 +64,8 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
         BadInput: No log of a finished eval, or none whose beliefs allow a diagram.
     """
     forecasts = answers(logs, scorer=scorer)
-    forecasts = forecasts[(forecasts["key"] == "belief") & forecasts["target"].map(binary_outcome).notna()]
+    forecasts["outcome"] = forecasts["target"].map(binary_outcome).astype(float).fillna(forecasts["outcome"])
+    forecasts = forecasts[(forecasts["key"] == "belief") & forecasts["outcome"].notna()]
     own = forecasts["scorer"].str.contains(OWN_ANSWER)
     rows, shared = [], []
     refused = defaultdict[str, list[str]](list)
@@ -73,9 +74,10 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
     for names, answered in forecasts[~own].groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))
         name = f"{run['model']} in {run['setup']}"
-        _, values, event, target = by_question(answered)
+        question, values, event, _ = by_question(answered)
         read = np.isfinite(values).any(axis=1)
-        p, y = values[read], np.array([binary_outcome(target[i]) for i in np.flatnonzero(read)], dtype=float)
+        outcomes = answered.drop_duplicates("sample_id").set_index("sample_id")["outcome"].loc[question]
+        p, y = values[read], outcomes.to_numpy(dtype=float)[read]
         events = [event[i] for i in np.flatnonzero(read)]
         share = float(answered["value"].notna().mean())
         if reason := _reason(len(y), share, y):

@@ -40,7 +40,17 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Pl
 
 @lru_cache(maxsize=3)
 def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
-    columns = (*SAMPLE, "scorer", "key", "value", "reason", "asked", "repaired", *(FEATURES if features else ()))
+    columns = (
+        *SAMPLE,
+        "scorer",
+        "key",
+        "value",
+        "reason",
+        "asked",
+        "repaired",
+        "outcome",
+        *(FEATURES if features else ()),
+    )
     frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
         raise no_scores(evals, scorer)
@@ -180,7 +190,7 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
         features_of = _features(sample) if isinstance(sample, LoggedSample) else ()
         asked = sample.asked
         for label, score in labelled(run, sample).items():
-            more = (asked, score.repaired, *features_of)
+            more = (asked, score.repaired, _outcome_of_choice(score), *features_of)
             if scorer and bare_name(label) != scorer:
                 continue
             values = score.value if isinstance(score.value, dict) else {bare_name(label): score.value}
@@ -191,6 +201,12 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
                     yield (*facts, label, key, math.nan, why_unread(score), *more)
                 elif isinstance(number, int | float):
                     yield (*facts, label, key, float(number), "", *more)
+
+
+def _outcome_of_choice(score: LoggedScore) -> float:
+    """Whether the choice that a belief is about is right, of a question with choices. NaN of any other."""
+    outcome = score.details.get("outcome") if b'"right"' in bytes(score.metadata) else None
+    return math.nan if outcome is None else float(outcome)
 
 
 def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:

@@ -53,6 +53,7 @@ def rows_of(
 
 
 SAME = {
+    "outcome": np.nan,
     **{"log": "a.eval", "eval_id": "a", "model": "m", "domain": "urns", "task": "", "mode": "direct"},
     **{"setup": "urns, direct", "split": "test", "target": "yes", "scorer": "brier", "key": "brier_score"},
     "reason": "",
