@@ -117,8 +117,6 @@ def main(models: Sequence[Model]) -> None:
         OUT.mkdir(parents=True)
         for file in list_eval_logs("logs"):
             log = read_eval_log(file)
-            for sample in log.samples or []:
-                sample.events, sample.attachments = [], {}
             log.eval.dataset.location = None
             log.eval.revision = None
             write_eval_log(log, str(OUT / Path(file.name).name))

@@ -87,13 +87,17 @@ def check_local_model(model: Model) -> None:
             "name a template with -M chat_template=TEXT, or write -M use_chat_template=false for lines such as "
             "`user: ...`"
         )
-    if getattr(api, "use_chat_template", None) is False or api in _fitted:
+    if (
+        api in _fitted
+        or getattr(api, "use_chat_template", None) is False
+        or not hasattr(tokenizer, "apply_chat_template")
+    ):
         return
     _fitted.add(api)
-    for place in (api, tokenizer):
+    used = None
+    for place in (tokenizer, api):  # the latter's counts
         if isinstance(template := getattr(place, "chat_template", None), str):
-            place.chat_template = chat_template.fit(tokenizer, template)
-    used = next(template for template in (api.chat_template, tokenizer.chat_template) if template)
+            place.chat_template = used = chat_template.fit(tokenizer, template)
     if refusal := chat_template.problem(tokenizer, chat_template.TALK[:1], used, add_generation_prompt=True):
         raise BadInput(f"The chat template of {model} {refusal}, a question alone; {chat_template.REMEDY}")
 
