@@ -198,11 +198,11 @@ def test_naming_runs_compares_each_group_once(write: Write, monkeypatch: pytest.
 def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path, size, read = write("m"), 100, []
 
-    def reading(places: Any) -> Any:
+    def reading(places: Any, unfinished: bool) -> Any:
         read.append(places)
         return find_logs([path])
 
-    monkeypatch.setattr(setups, "log_states", lambda places: [(str(path), size, 0.0)])
+    monkeypatch.setattr(setups, "log_states", lambda places: [(f"s3://logs/{path.name}", size, 0.0)])
     monkeypatch.setattr(setups, "find_logs", reading)
     assert runs("s3://logs") is runs("s3://logs")
     size = 200

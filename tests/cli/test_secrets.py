@@ -71,6 +71,7 @@ def logs(tmp_path: Path) -> Path:
         task = Task(samples, asks(**settings), scorer=keyed(**settings), name="plain", metadata=mode)
         (log,) = evaluate(task, says("x"), folder)
         written = read_eval_log(log.location)
+        written.eval.task_registry_name = "plain"
         written.eval.task_args, written.eval.solver, written.eval.solver_args = settings, "asks", settings
         written.eval.model_args = settings | {"api_key": f"{KEY}{number}"}
         written.eval.model_generate_config = GenerateConfig(extra_headers={"Authorization": KEY}, temperature=number)
