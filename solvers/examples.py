@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from inspect_ai.log import EvalSample, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
@@ -144,6 +144,7 @@ def examples_for(examples: Sequence[Example], identity: str, question: Question,
 
 def _of_sample(sample: EvalSample, score: str, task: str) -> Iterator[Example]:
     value, store = _numbers(sample).get(score), Store(sample.store)
+    split: Any
     try:
         question = Question.model_validate(sample.metadata)
         split = question.split

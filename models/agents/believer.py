@@ -147,7 +147,7 @@ class Believer(SimulatedAgent):
             reported = percent(self._report(reading, belief, talk, form))
             return f"\n\n{DECLINED if np.isnan(reported) else f'{100 * reported:.0f}%'}"
         if Asks.CHOICES in asks:
-            return f"\n\n{_each_choice(percent(self._report(reading, belief, talk, 'percent')))}"
+            return f"\n\n{_each_choice(float(percent(self._report(reading, belief, talk, 'percent'))))}"
         rng = generator(parameters.seed, name, epoch, talk.text)
         if Asks.CRITIQUE in asks:  # no evidence: it neither states nor changes a belief
             return f" {NO_FAULT}"
