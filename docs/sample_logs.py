@@ -3,9 +3,10 @@
     python docs/sample_logs.py
     python docs/sample_logs.py hf/smollm2:135m --model-path trained/smollm2
 
-Models on the command line also answer the core questions, and some by token probability. Events are left out of the
-logs, to keep them small: the viewer shows messages and scores, but no transcript. Not in them: tasks of agents,
-preferences, reward models, and progress_coevolve.
+Models on the command line also answer the core questions, and some by token probability. The logs keep their events:
+without them the viewer shows no transcript, and Inspect's `messages_df` and `events_df` find nothing. (The three logs of
+SmolLM2 that are there were written without.) Not in them: tasks of agents, preferences, reward models, and
+progress_coevolve.
 """
 
 import argparse
@@ -41,7 +42,7 @@ from truthgym.tasks import (
 )
 
 OUT = Path(__file__).resolve().parent.parent / "examples" / "logs"
-MOST = 3_000_000
+MOST = 6_000_000
 """Bytes of all logs together."""
 AGENTS: dict[str, dict[str, Any]] = {
     "bayesian": {"noise": 0.1},

@@ -45,6 +45,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
     ("arguments", "message"),
     [
         (["convert", "nowhere", "--to", "sft", "--out", "d"], "no file or folder nowhere"),
+        (["convert", "", "--to", "sft", "--out", "d"], "named by an empty text; write its path, or . for"),
         (["train", "ppo"], "ppo: unknown method"),
         (["serve", "--scorer", "nosuch"], "scorer=nosuch cannot be made"),
     ],
