@@ -4,8 +4,8 @@
     python docs/sample_logs.py hf/smollm2:135m --model-path trained/smollm2
 
 Models on the command line also answer the core questions, and some by token probability. The logs keep their events:
-without them the viewer shows no transcript, and Inspect's `messages_df` and `events_df` find nothing. (The three logs of
-SmolLM2 that are there were written without.) Not in them: tasks of agents, preferences, reward models, and
+without them the viewer shows no transcript, and Inspect's `messages_df` and `events_df` find nothing. (The three logs
+of SmolLM2 that are there were written without.) Not in them: tasks of agents, preferences, reward models, and
 progress_coevolve.
 """
 

@@ -61,7 +61,9 @@ def fit(tokenizer: "PreTrainedTokenizerBase", template: str) -> str:
     def refused(front: str) -> int:
         return sum(problem(tokenizer, talk, front + template) is not None for talk in TALKS)
 
-    return template if not refused("") else min(FRONTS, key=refused) + template
+    if isinstance(template, dict) or not refused(""):  # named variants, of which the caller of a template chooses
+        return template
+    return min(FRONTS, key=refused) + template
 
 
 def problem(
