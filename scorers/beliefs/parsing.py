@@ -170,9 +170,9 @@ def _lines(text: str) -> list[str]:
         plain = _plain(line) if len(line) <= LONGEST else line
         if re.fullmatch(LABEL, plain.rstrip(":"), re.I) and (plain.endswith(":") or plain != line):
             label = f"{plain.rstrip(':')}: "
-            continue
-        lines.append(label + plain)
-        label = ""
+        elif plain:
+            lines.append(label + plain)
+            label = ""
     return lines
 
 

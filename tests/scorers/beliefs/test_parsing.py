@@ -213,3 +213,11 @@ def test_a_list_of_beliefs_is_read(text: str) -> None:
 @pytest.mark.parametrize("text", NO_LISTS)
 def test_other_texts_hold_no_list_of_beliefs(text: str) -> None:
     assert read_beliefs(text, 3) is None
+
+
+@pytest.mark.parametrize("text", ["**", "`", "#", "|", '""', "$$", "()", "*\n*", "**\n_", "\\boxed{", "**Answer:**", ">\n#"])
+@pytest.mark.parametrize("decimal", [True, False])
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_marks_without_words_are_no_belief(text: str, decimal: bool, cut_off: bool) -> None:
+    assert read_belief(text, decimal, cut_off) is None
+    assert read_belief(f"{text}\n", decimal, cut_off) is None
