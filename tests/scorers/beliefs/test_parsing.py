@@ -215,7 +215,9 @@ def test_other_texts_hold_no_list_of_beliefs(text: str) -> None:
     assert read_beliefs(text, 3) is None
 
 
-@pytest.mark.parametrize("text", ["**", "`", "#", "|", '""', "$$", "()", "*\n*", "**\n_", "\\boxed{", "**Answer:**", ">\n#"])
+@pytest.mark.parametrize(
+    "text", ["**", "`", "#", "|", '""', "$$", "()", "*\n*", "**\n_", "\\boxed{", "**Answer:**", ">\n#"]
+)
 @pytest.mark.parametrize("decimal", [True, False])
 @pytest.mark.parametrize("cut_off", [True, False])
 def test_marks_without_words_are_no_belief(text: str, decimal: bool, cut_off: bool) -> None:
