@@ -55,13 +55,13 @@ TALKS: tuple[Messages, ...] = (TALK, [SYSTEM, *TALK], [*TALK[::2], *TALK[1::2]])
 """Without and with a system message, and with two messages of one role in a row."""
 
 
-def fit(tokenizer: "PreTrainedTokenizerBase", template: str) -> str:
+def fit(tokenizer: "PreTrainedTokenizerBase", template: Any) -> Any:  # noqa: ANN401 (named variants are a dict)
     """A chat template that takes a system message and messages of one role in a row, as far as lines in front help."""
 
     def refused(front: str) -> int:
         return sum(problem(tokenizer, talk, front + template) is not None for talk in TALKS)
 
-    if isinstance(template, dict) or not refused(""):  # named variants, of which the caller of a template chooses
+    if not isinstance(template, str) or not refused(""):
         return template
     return min(FRONTS, key=refused) + template
 
