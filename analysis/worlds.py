@@ -122,6 +122,9 @@ def row(log: "EvalLog") -> tuple[str, ...]:
         events,
     )
     figures = [*((mean.estimate, mean.lower, mean.upper) for mean in (brier, excess)), weights.exact, weights.naive]
-    cells = [f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" for estimate, lower, upper in figures]
+    cells = [
+        f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" if np.isfinite(estimate) else "-"
+        for estimate, lower, upper in figures
+    ]
     read = f"{sum(map(len, beliefs.values())) / max(1, len(log.samples or [])):.0%}"
     return log.eval.task.removeprefix("truthgym/"), log.eval.model, str(brier.n), read, *cells, weights.follows or "-"

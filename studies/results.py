@@ -93,22 +93,29 @@ def run(folder: Path, models: "Sequence[Model]", n: int) -> bool:
 def found(frame: pd.DataFrame, rows: list[tuple[str, ...]], model: str) -> str:
     """What is said of a model and what is not: a line for each."""
     own = frame[frame["model"] == model]
-    told = own[own["verdict"] != ""]
-    follows = [f"{row[-1]} in {row[0]}" for row in rows if row[1] == model and row[-1] != "-"]
+    told, open_questions = own[own["verdict"] != ""], own[(own["verdict"] == "") & (own["reason"] != "")]
+    follows = [f"the {row[-1]} reader in {row[0]}" for row in rows if row[1] == model and row[-1] != "-"]
     neither = [row[0] for row in rows if row[1] == model and row[-1] == "-"]
-    findings = [f"{row.scorer} in {row.setup}: {row.verdict}" for row in told.itertuples()]
-    reasons = own[own["verdict"] == ""].groupby("reason", sort=False)
-    open_questions = [
-        f"{', '.join(f'{row.scorer} in {row.setup}' for row in group.itertuples())} (`{reason}`)"
-        for reason, group in reasons
-    ]
     lines = [
-        f"- **{model}**. Found: {'; '.join(findings) or 'nothing'}.",
-        f"  It follows the reader {', '.join(follows)}." if follows else "",
-        f"  It follows neither reader in {', '.join(neither)}." if neither else "",
-        f"  Cannot be told: {'; '.join(open_questions) or 'nothing'}.",
+        f"**{model}**",
+        "",
+        *(f"- {place}: **{verdict}**" for verdict, group in told.groupby("verdict") for place in _places(group)),
+        *([f"- Worlds, by token probability: follows {', '.join(follows)}"] if follows else []),
+        *([f"- Worlds, by token probability: follows neither reader in {', '.join(neither)}"] if neither else []),
+        *(
+            f"- {place}: cannot tell (`{reason}`)"
+            for reason, group in open_questions.groupby("reason")
+            for place in _places(group)
+        ),
     ]
-    return "\n".join(line for line in lines if line)
+    return "\n".join(lines) + "\n"
+
+
+def _places(rows: pd.DataFrame) -> list[str]:
+    """Each scorer, with the options that are no models, and the tasks that it scored."""
+    scorers = rows["scorer"].map(lambda name: " ".join(word for word in name.split() if not re.search(r"/|\[\]", word)))
+    tasks = rows["setup"].map(lambda setup: re.split(r"[ ,]", setup)[0])
+    return [f"`{name}` in {', '.join(dict.fromkeys(group))}" for name, group in tasks.groupby(scorers)]
 
 
 def page(out: Path, folder: Path, names: Sequence[str], n: int) -> None:
