@@ -89,7 +89,8 @@ def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401
 def _item(item: Any, name: str) -> Any:  # noqa: ANN401
     """An item of a list without keys; of a pair, such as a header, the first is the name."""
     if isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str) and is_secret(item[0]):
-        return type(item)((item[0], redacted(item[1], item[0])))
+        pair = (item[0], redacted(item[1], item[0]))
+        return list(pair) if isinstance(item, list) else pair
     return redacted(item, name)
 
 

@@ -10,7 +10,7 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOKENS = 96
 """The longest reply in words."""
-RULERS: dict[str, dict[str, float]] = {
+RULERS: dict[str, dict[str, Any]] = {
     "reference/bayesian": {"noise": 0.05},
     "reference/entrenched": {"strength": 0.5, "noise": 0.05},
     "reference/random": {},
@@ -70,9 +70,11 @@ def run(folder: Path, models: "Sequence[Model]", n: int) -> bool:
         roles: "dict[str, str | Model] | None" = None,
     ) -> bool:
         config = GenerateConfig(max_tokens=max_tokens)
-        changed = [task_with(task, config=config, **({"epochs": epochs} if epochs else {})) for task in tasks]
+        changed = [task_with(task, config=config) for task in tasks]
         place.mkdir(parents=True, exist_ok=True)
-        done, _ = eval_set(changed, str(place), model=list(asked), model_roles=roles, retry_attempts=1, display="none")
+        done, _ = eval_set(
+            changed, str(place), model=list(asked), model_roles=roles, epochs=epochs, retry_attempts=1, display="none"
+        )
         return done
 
     agents = [get_model(name, **arguments) for name, arguments in RULERS.items()]

@@ -137,7 +137,7 @@ class DomainRow(BaseModel, extra="forbid"):
 
 def names_of_fields(row: type[DomainRow]) -> dict[str, str]:
     """From each name that a field may have in a row to the field's own name."""
-    names = {}
+    names: dict[str, str] = {}
     for own, info in row.model_fields.items():
         alias = info.validation_alias
         names |= dict.fromkeys(map(str, alias.choices) if isinstance(alias, AliasChoices) else [own], own)

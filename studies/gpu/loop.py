@@ -503,15 +503,15 @@ def figures(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
             })  # fmt: skip
         for name in known:
             losses = known[name][known.index.isin(worlds, level="world")]
-            rows.append({"place": place, "who": name, "brier": _numbers(mean_estimate(losses, None, (0, 1)))})
+            rows.append({"place": place, "who": str(name), "brier": _numbers(mean_estimate(losses, None, (0, 1)))})
     return rows
 
 
 def comparisons(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
     """Brier differences of GRPO (and of the form and the control) to others, on questions that both answered."""
     some, known, rows = frame[frame["temperature"] == temperature], references(frame), []
-    losses = {model: group.set_index(["world", "id"])["brier"] for model, group in some.groupby("model")}
-    losses |= {name: known[name] for name in known}
+    losses = {str(model): group.set_index(["world", "id"])["brier"] for model, group in some.groupby("model")}
+    losses |= {str(name): known[name] for name in known}
     pairs = [("grpo", other) for other in ("start", "form", "control", *known)]
     for one, other in [*pairs, ("form", "start"), ("control", "form"), ("control", "start")]:
         if one in losses and other in losses:
@@ -557,7 +557,7 @@ def report(result: Mapping[str, Any]) -> str:
 
     def cell(found: Mapping[str, Any] | None, digits: int = 3) -> str:
         values = [np.nan if found[key] is None else found[key] for key in ("value", "lower", "upper")] if found else []
-        return with_interval(*values, digits=digits) if values else ""
+        return with_interval(values[0], values[1], values[2], digits) if values else ""
 
     parts = ["# The closed loop on a GPU", " ".join(result["verdict"]["sentences"])]
     words = {None: "unknown", True: "reached", False: "not reached"}

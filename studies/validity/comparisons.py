@@ -51,11 +51,11 @@ def silence(runs: int, questions: int) -> list[Row]:
                 before = brier_score(calibrated(rng, outcome), outcome)
                 after = np.where(np.abs(beliefs - 0.5) < near, np.nan, brier_score(beliefs, outcome))
                 share.append(np.isfinite(after).mean())
-                by_question = [{str(i): [float(v)] for i, v in enumerate(values)} for values in (after, before)]
+                second, first = _by_question(after), _by_question(before)
                 alone = {str(i): i for i in range(questions)}
                 bounds = (0.0, 1.0)
                 ignored.append(_excludes(paired_difference(after, before, bounds=(-1, 1)), -1))
-                kept.append(_excludes(compare_means(*by_question, alone, bounds, "brier/brier").difference, -1))
+                kept.append(_excludes(compare_means(second, first, alone, bounds, "brier/brier").difference, -1))
             rows.append({"evidence": evidence, "near": near, "read": np.mean(share), "ignored": np.mean(ignored),
                          "kept": np.mean(kept)})  # fmt: skip
     return rows

@@ -71,5 +71,6 @@ def answer_rows(values: Mapping[str, Sequence[float]], **columns: Any) -> pd.Dat
     frame = pd.DataFrame(cells, columns=["sample_id", "epoch", "value"])
     frame["event"] = frame["sample_id"]
     for name, values_of in (SAME | columns).items():
-        frame[name] = frame["sample_id"].map(values_of) if isinstance(values_of, Mapping) else values_of
+        of_questions = values_of if isinstance(values_of, Mapping) else dict.fromkeys(values, values_of)
+        frame[name] = frame["sample_id"].map(of_questions)
     return frame

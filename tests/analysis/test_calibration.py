@@ -68,7 +68,7 @@ def test_of_a_question_with_choices_the_drawn_choice_is_the_event(run: Run, tmp_
     drawn = [plain_question(str(i), f"Which is {i}?", ["AB"[i % 2]], ["x", "y"]) for i in range(40)]
     happened = {p: [q.outcome for q in drawn if (q.drawn == 0) == (p == 0.7)] for p in (0.3, 0.7)}
     assert dict(zip(frame["forecast"].round(6), frame["frequency"], strict=True)) == pytest.approx(
-        {p: np.mean(outcomes) for p, outcomes in happened.items()}
+        {p: np.mean([outcome or 0.0 for outcome in outcomes]) for p, outcomes in happened.items()}
     )
     assert frame["questions"].tolist() == [len(outcomes) for outcomes in happened.values()]
 

@@ -144,8 +144,10 @@ def test_other_columns_are_metadata(domain: str, suffix: str, tmp_path: Path) ->
         write_rows(path, ROWS[domain] | more, ROWS[domain] | {"id": "b", "type": None})
     else:
         frame = pd.DataFrame([ROWS[domain] | more, ROWS[domain] | {"id": "b"}])
-        lists = {name: [json.dumps(cell) for cell in frame[name]] for name in frame if isinstance(frame[name][0], list)}
-        frame.assign(**lists).to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+        for name in frame:
+            if suffix == "csv" and isinstance(frame[name][0], list):
+                frame[name] = frame[name].map(json.dumps)
+        frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
     questions = DOMAINS[domain](str(path))
     first, second = (item.metadata or {} for item in questions)
     assert {key: first[key] for key in ("type", "file_domain", "knowledge", "event_type", "questions")} == {

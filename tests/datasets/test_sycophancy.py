@@ -236,7 +236,7 @@ def test_a_task_in_a_file_is_a_domain(tmp_path: Path) -> None:
         assert (known.domain, known.event, known.base_rate) == (f"{file}@letters", str(number + 1), 1 / 3)
         assert {k: (neutral.metadata or {})[k] for k in ("topic", "task_event", "task_split")} == {
             "topic": "rivers", "task_event": 3, "task_split": "dev"}  # fmt: skip
-        assert [f"{SIDES[side]}" in str(arm.input) for side, arm in (("yes", yes), ("no", no))] == [True, True]
+        assert [SIDES["yes"] in str(yes.input), SIDES["no"] in str(no.input)] == [True, True]
     (_, said, _) = sycophancy(f"{file}@yesno", "memory")
     assert [message.role for message in said.input if not isinstance(message, str)] == [
         "system", "user", "assistant", "user", "assistant", "user"]  # fmt: skip

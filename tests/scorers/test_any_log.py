@@ -167,8 +167,9 @@ def test_metadata_of_other_projects_change_no_score(kind: str, run: Run, monkeyp
     text, target, more = KINDS[kind]
     odd = [{name: VALUES[(i + j) % len(VALUES)] for j, name in enumerate(NAMES)} for i in range(len(VALUES))]
     both = []
-    for of in ([{}] * len(odd), odd):
-        rows = [Sample(id=i, input=text, target=target, metadata=own, **more) for i, own in enumerate(of)]
+    without: list[dict[str, Any]] = [{} for _ in odd]
+    for fields in (without, odd):
+        rows = [Sample(id=i, input=text, target=target, metadata=own, **more) for i, own in enumerate(fields)]
         both.append(run(Task(rows, solver=multiple_choice() if more else generate(), scorer=includes()), says(reply)))
     roles: dict[str, str | Model] = {
         "judge": "reference/judge",

@@ -167,7 +167,8 @@ def test_ratios_are_to_the_first_way_that_ran() -> None:
 
 
 def setup_of(work: Path, **options: Any) -> loop.Setup:
-    return loop.Setup(**{"model": "org/model", "work": str(work), "begin": time.time()} | options)
+    settings: dict[str, Any] = {"model": "org/model", "work": str(work), "begin": time.time()} | options
+    return loop.Setup(**settings)
 
 
 def test_the_loop_runs_whole_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

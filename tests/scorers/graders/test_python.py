@@ -2,9 +2,9 @@
 
 import tempfile
 import time
-from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,12 +104,12 @@ def test_a_fault_of_the_machine_is_no_grade(fault: str, monkeypatch: pytest.Monk
         async def open_process(*_: Any, **__: Any) -> None:
             raise OSError(24, "Too many open files")
 
-        monkeypatch.setattr(python.anyio, "open_process", open_process)
+        monkeypatch.setattr("anyio.open_process", open_process)
     elif fault == "start":
         monkeypatch.setattr(python, "RUNNER", tmp_path / "missing.py")
     else:
         source = program("import os; os._exit(0)")
-        monkeypatch.setattr(python, "disk_usage", lambda _: namedtuple("Usage", "free")(0))
+        monkeypatch.setattr(python, "disk_usage", lambda _: SimpleNamespace(free=0))
     result = grade_of(source)
     assert (result.value, result.fault) == (None, "unreachable")
     assert "could not be run on this machine" in str(result.reason)
