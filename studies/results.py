@@ -17,6 +17,7 @@ import pandas as pd
 from truthgym.analysis import performance, worlds
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.analysis.tables.saving import between, save
+from truthgym.scorers.declaration import REASON
 from truthgym.tasks import forecasting, mutual_prediction, research, sycophancy, urns, world_in_the_loop
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def found(frame: pd.DataFrame, rows: list[tuple[str, ...]], model: str) -> str:
         *([f"- Worlds, by token probability: follows {', '.join(follows)}"] if follows else []),
         *([f"- Worlds, by token probability: follows neither reader in {', '.join(neither)}"] if neither else []),
         *(
-            f"- {place}: cannot tell (`{reason}`)"
+            f"- {place}: cannot tell (`{str(reason).removeprefix(REASON)}`)"
             for reason, group in open_questions.groupby("reason")
             for place in _places(group)
         ),
