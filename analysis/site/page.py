@@ -11,6 +11,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from truthgym.analysis.tables.saving import for_script
+
 FIGURE = re.compile(r"[-+]?[$]?\d[\d,.]*(?: ?%|e-\d+)?(?: \[.*\]| / [\d,.]+)?")
 """A cell with a number."""
 SHORT, LONG = 24, 44
@@ -139,7 +141,7 @@ def html_of(page: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str
         menu=menu,
         body=Markup(_html(markdown, page.figure, links)),
         notes=[Markup(inline(note)) for note in page.notes],
-        spec=Markup(page.spec.replace("</", "<\\/")),
+        spec=Markup(for_script(page.spec)),
         **{name: getattr(page, name) for name in ("title", "here", "heading", "files", "footer", "folded", "scripts")},
     )
     return html

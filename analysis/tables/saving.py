@@ -1,6 +1,7 @@
 """Saves what an analysis found: its table as .csv, its chart as .html, .svg, .png or .json, or a .md page with both."""
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,18 @@ PAGE = """# Results
 <!-- end -->
 """
 """A new page. `analysis` is the module that wrote it."""
+
+
+class ForScript(json.JSONEncoder):
+    """JSON that may stand in a script element: no text in it opens a comment or ends the element."""
+
+    def encode(self, o: Any) -> str:  # noqa: ANN401
+        return for_script(super().encode(o))
+
+
+def for_script(text: str) -> str:
+    """JSON text with each < as its escape, which a script element takes for no tag."""
+    return text.replace("<", "\\u003c")
 
 
 def check_extra() -> None:
@@ -55,7 +68,7 @@ def save(
             frame.to_csv(out, index=False)
         case ".html":
             offline = find_spec("vl_convert") is not None
-            chart(frame).save(out, inline=offline)
+            chart(frame).save(out, inline=offline, json_kwds={"cls": ForScript})
             if not offline:
                 print(f"{out} needs a network connection to open; to embed its JavaScript: {EXTRA}", file=sys.stderr)
         case ".json":

@@ -220,14 +220,16 @@ def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) 
 
 def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
     markdown = "| model | score |\n|---|---|\n| <b>x</b> \\| y | 0.1 [0.0, 0.2] |\n| z | - |\n\n- Few.\n\n![c](c.svg)\n"
-    html = html_of(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
+    html = html_of(
+        Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "<!--<script x</script>"}'), [], {}
+    )
     assert "&lt;b&gt;x&lt;/b&gt; | y" in html
     assert '<th class="figure">score</th>' in html
     assert '<td class="figure">0.1 [0.0, 0.2]</td>' in html
     assert '<td class="short">z</td>' in html
     assert html.count("Few.") == 1
     assert '<span class="chart" id="chart"><img src="c.svg" alt="c"></span>' in html
-    assert '{"a": "<\\/script>"}' in html
+    assert '{"a": "\\u003c!--\\u003cscript x\\u003c/script>"}' in html
 
 
 def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:

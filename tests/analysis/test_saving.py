@@ -21,7 +21,11 @@ def draw(frame: pd.DataFrame) -> alt.Chart:
 def test_html_opens_offline(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     save(FRAME, draw, tmp_path / "chart.html")
-    assert 'src="http' not in (tmp_path / "chart.html").read_text()
+    save(FRAME.assign(x=["<!--<script a</script>", "b"]), draw, tmp_path / "chart.html")
+    html = (tmp_path / "chart.html").read_text()
+    assert 'src="http' not in html
+    assert "script a" in html
+    assert "<script a" not in html
 
 
 def test_html_without_the_extra_says_what_it_needs(
