@@ -22,8 +22,6 @@ TAG = re.compile(
     r"|\\(?:text|textbf|mathrm|mathbf|displaystyle|left|right|quad)(?![a-z])|\\[()\[\],;! ]"
 )
 TURN = re.compile(r"(?<=\S)\s*<(?:\|im_end\||\|eot_id\||\|endoftext\||end_of_turn)>")
-FRACTION = re.compile(r"\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}")
-"""A fraction in LaTeX."""
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```[^\n]*$", re.MULTILINE | re.DOTALL)
 DIGITS = r"(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:e-?[0-9]{1,2})?"
 NUMBER = rf"{DIGITS}(?:\s?/\s?{DIGITS}| out of 100)?(?:\s?\\?(?:%|percent\b|per ?cent\b|pct\b))?"
@@ -102,7 +100,7 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
         return None
     text = TURN.split(split_thought(text.translate(ALIKE))[1] or "")[0]
     text = TAG.sub(lambda tag: "\n" if tag[0].startswith("<") else " ", text)
-    text = FRACTION.sub(r"\1/\2", text)
+    text = re.sub(r"\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}", r"\1/\2", text)
     text = FENCED.sub(lambda block: block[1] if block[1].count("\n") == 1 or "{" in block[1] else "", text).strip()
     if (record := _from_json(text)) is not None:
         return _bare(record, decimal, alone=True)
