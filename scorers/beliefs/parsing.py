@@ -216,10 +216,8 @@ def _first(lines: list[str], decimal: bool, cut_off: bool) -> float | None:
 def _from_json(text: str) -> str | None:
     """The value of the one field of a JSON object that has the name of a probability."""
     try:
-        record = json.loads(text) if text.startswith("{") else None
+        record = json.loads(text if text.startswith("{") else "")
     except (ValueError, RecursionError):
-        return None
-    if record is None:
         return None
     named = [value for key, value in record.items() if re.fullmatch(LABEL, key.replace("_", " "), re.I)]
     return str(named[0]) if len(named) == 1 else ""
