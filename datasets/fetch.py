@@ -178,7 +178,7 @@ def _card(
     flags = {"known_after": "--known-after", "n": "-n", "seed": "--seed"}
     words = ["truthgym", "fetch", domain, "--source", name, "--out", snapshot.path.name]
     for key, value in arguments.items():
-        if not is_secret(key):
+        if "token" not in key and not is_secret(key):
             value = redacted(value)
             words += [flags[key], str(value)] if key in flags else ["-T", f"{key}={value}"]
     _, first = next(read_rows(snapshot.path))

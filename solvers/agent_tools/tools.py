@@ -25,6 +25,7 @@ from truthgym.datasets.agent_worlds import (
     listing,
     make_call,
 )
+from truthgym.datasets.code_repair import RepairQuestion
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.question import ASKED, own_question
 
@@ -90,8 +91,9 @@ class SampleTools:
     async def tools(self) -> list[Tool]:
         """The tools; none if the question has none, or is not one of an agent task."""
         item = ASKED.get()
-        question = _agent_question(item.metadata) if item else None
-        return tools_of(question.tools if question else [])
+        kinds = (AgentQuestion, RepairQuestion)
+        questions = [own_question(kind, item.metadata) for kind in kinds] if item else []
+        return tools_of(next((question.tools for question in questions if question), []))
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:

@@ -24,7 +24,7 @@ def test_every_provider_exists(page: str) -> None:
 
 
 def test_every_option_is_one_of_inspect_eval(page: str) -> None:
-    others = {"--all", "--out", "--target", "--no-deps", "--device", "--port"}  # of other commands
+    others = {"--all", "--out", "--target", "--no-deps", "--device", "--port", "--chat-template"}  # of other commands
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page)) - others
     known = {name for parameter in cli.commands["eval"].params for name in (*parameter.opts, *parameter.secondary_opts)}
     assert len(named) > 15

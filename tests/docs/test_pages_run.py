@@ -61,6 +61,7 @@ SHOWN = {
     "own_questions": {"buses.jsonl": ("own_questions", '"bus-12"')},
     "own_task": {file: ("own_task", f"# {file}") for file in ("buses.py", "rivers.py", "doubt.py", "hedges.py")},
     "rubric": {"mine.json": ("rubric", '"criteria"')},
+    "sycophancy": {"mine.jsonl": ("own_questions", '"bus-12"')},
     "use": {"grader.json": ("graded", '"type"')},
 }
 """Files that a page's commands read: the page that shows each, and a part of it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import pytest
+from inspect_ai.log import read_eval_log
 
 from tests.ui.conftest import kill_all
 from truthgym.analysis.site.build import build
@@ -188,6 +189,10 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     see(page.locator("#command")).to_contain_text("truthgym compare logs/")
 
 
+def _model_of(log: Path) -> str:
+    return read_eval_log(str(log), header_only=True).eval.model
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("token", [None, "0123456789abcdef"])
 def test_a_report_draws_its_charts_in_its_sandbox(
@@ -195,7 +200,8 @@ def test_a_report_draws_its_charts_in_its_sandbox(
 ) -> None:
     pytest.importorskip("vl_convert", reason="the extra charts is not installed")
     monkeypatch.chdir(tmp_path)
-    build(sorted(SAMPLES.glob("*_urns_*.eval"))[:2], tmp_path / "reports" / "mine", only=["calibration"])
+    logs = [log for log in sorted(SAMPLES.glob("*_urns_*.eval")) if _model_of(log) == "reference/bayesian"]
+    build(logs[:2], tmp_path / "reports" / "mine", only=["calibration"])
     with served(tmp_path, token) as site:
         visit = Visit(chromium, site)
         if token:
