@@ -91,9 +91,10 @@ class SampleTools:
     async def tools(self) -> list[Tool]:
         """The tools; none if the question has none, or is not one of an agent task."""
         item = ASKED.get()
-        kinds = (AgentQuestion, RepairQuestion)
-        questions = [own_question(kind, item.metadata) for kind in kinds] if item else []
-        return tools_of(next((question.tools for question in questions if question), []))
+        if item is None:
+            return []
+        question = _agent_question(item.metadata) or own_question(RepairQuestion, item.metadata)
+        return tools_of(question.tools if question else [])
 
 
 def tools_of(named: Sequence[str]) -> list[Tool]:
