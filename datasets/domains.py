@@ -139,18 +139,18 @@ def _as_question(item: Sample, task: str) -> Sample:
     targets = [item.target] if isinstance(item.target, str) else item.target
     messages = [ChatMessageUser(content=item.input)] if isinstance(item.input, str) else list(item.input)
     text, choices = messages[-1].text, item.choices or []
-    known = plain_question(str(item.id), text, targets, choices, domain=task)
-    fields = known.model_dump(mode="json", include=set(Question.model_fields)) | {"options": []}
-    fields["form"] = "binary" if known.proposition else "free"
+    plain = plain_question(str(item.id), text, targets, choices, domain=task)
+    fields = plain.model_dump(mode="json", include=set(Question.model_fields)) | {"options": []}
+    fields["form"] = "binary" if plain.proposition else "free"
     if own.get("split") in get_args(Split):
         fields["split"] = own["split"]
-    asked = "\n\n".join([text, *["\n".join(known.options)] * bool(known.options)])
-    outcome = {1.0: "yes", 0.0: "no"}.get(known.outcome) if known.outcome is not None else None
+    asked = "\n\n".join([text, *["\n".join(plain.options)] * bool(plain.options)])
+    outcome = {1.0: "yes", 0.0: "no"}.get(plain.outcome) if plain.outcome is not None else None
     other = {f"task_{key}" if key in fields else key: value for key, value in own.items()}
     return Sample(
         id=str(item.id),
         input=asked if len(messages) == 1 else [*messages[:-1], ChatMessageUser(content=asked)],
-        target=outcome or ("" if known.proposition else item.target),
+        target=outcome or ("" if plain.proposition else item.target),
         metadata=fields | other,
     )
 

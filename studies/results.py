@@ -96,13 +96,13 @@ def run(folder: Path, models: "Sequence[Model]", n: int) -> bool:
 def found(frame: pd.DataFrame, rows: list[tuple[str, ...]], model: str) -> str:
     """What is said of a model and what is not: a line for each."""
     own = frame[frame["model"] == model]
-    told, open_questions = own[own["verdict"] != ""], own[(own["verdict"] == "") & (own["reason"] != "")]
+    decided, open_questions = own[own["verdict"] != ""], own[(own["verdict"] == "") & (own["reason"] != "")]
     follows = [f"the {row[-1]} reader in {row[0]}" for row in rows if row[1] == model and row[-1] != "-"]
     neither = [row[0] for row in rows if row[1] == model and row[-1] == "-"]
     lines = [
         f"**{model}**",
         "",
-        *(f"- {place}: **{verdict}**" for verdict, group in told.groupby("verdict") for place in _places(group)),
+        *(f"- {place}: **{verdict}**" for verdict, group in decided.groupby("verdict") for place in _places(group)),
         *([f"- Worlds, by token probability: follows {', '.join(follows)}"] if follows else []),
         *([f"- Worlds, by token probability: follows neither reader in {', '.join(neither)}"] if neither else []),
         *(

@@ -108,13 +108,13 @@ def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
             common[word] -= 1
             own += [word] if common[word] < 0 else ["..."] * (own[-1:] != ["..."])
         line = " ".join(words[raw])
-        told, most = (" ".join(own) if set(own) - {"..."} else line, LONG) if len(texts) > 1 else (line, SAME)
+        label, most = (" ".join(own) if set(own) - {"..."} else line, LONG) if len(texts) > 1 else (line, SAME)
         if len(line) <= LONG:
-            told = line
-        elif len(told) > most:
-            told = f"{told[: most - 3].rstrip()}..." if " " in told else f"{told[:8]}...{told[11 - most :]}"
-        seen[told] += 1
-        short[raw] = told + f" ({seen[told]})" * (seen[told] > 1)
+            label = line
+        elif len(label) > most:
+            label = f"{label[: most - 3].rstrip()}..." if " " in label else f"{label[:8]}...{label[11 - most :]}"
+        seen[label] += 1
+        short[raw] = label + f" ({seen[label]})" * (seen[label] > 1)
     return short
 
 
@@ -504,8 +504,8 @@ def _mode(log: LogFile, same_task: LogGroup, texts: OptionTexts) -> str:
     metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:
         return redact(str(metadata.get("mode", DEFAULT)))
-    told = [step not in same_task.steps for step in steps[:-1]] + [True]
-    return " + ".join(shown for shown, tells in zip(_steps(log, texts), told, strict=True) if tells)
+    differs = [step not in same_task.steps for step in steps[:-1]] + [True]
+    return " + ".join(shown for shown, tells in zip(_steps(log, texts), differs, strict=True) if tells)
 
 
 def _steps(log: LogFile, texts: OptionTexts | None = None) -> list[str]:
