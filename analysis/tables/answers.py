@@ -4,10 +4,13 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, one_line, runs
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import LETTERS
@@ -25,21 +28,29 @@ FEATURES = ("characters", "steps", "hedges", "numbers", "confidence", "stop_reas
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 BELIEFS = {"brier": "belief", "martingale": "posterior"}
 """Keys of the stated belief, by scorer, first the one that is preferred."""
+MOST_CATEGORIES = 40
+"""Categories above which numbers are taken together in quarters, and texts are refused."""
+NO_VALUE = "(no value)"
+"""The category of questions that lack the field."""
 Rows = Callable[[Run], Iterator[tuple[Any, ...]]]
 
 
-def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Places = ()) -> "pd.DataFrame":
+def answers(
+    logs: Places, *, scorer: str = "", features: bool = False, among: Places = (), by: str = ""
+) -> "pd.DataFrame":
     """Read the scores of all answers. Memory grows with the table, not with the logs.
+
+    With `by` they have the column `category`, by that field of the questions, and `attrs["categories"]` their order.
 
     Of several passes of a scorer with the same options the newest counts, and a copied log counts once. The same
     unchanged files are read once in a process.
     """
     evals = runs(logs, among)
-    return _answers(evals, scorer, features).copy()
+    return _answers(evals, scorer, features, by).copy()
 
 
 @lru_cache(maxsize=3)
-def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
+def _answers(evals: Runs, scorer: str, features: bool, by: str) -> "pd.DataFrame":
     columns = (
         *SAMPLE,
         "scorer",
@@ -49,11 +60,19 @@ def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
         "asked",
         "repaired",
         "outcome",
+        "category",
         *(FEATURES if features else ()),
     )
-    frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features))
+    frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features, by))
     if frame.empty:
         raise no_scores(evals, scorer)
+    values = frame.pop("category")
+    if by:
+        fields = {name: None for run in evals for _, sample in islice(run.log.reader.outcomes(), 1)
+                  for name in fields_of(sample)}  # fmt: skip
+        labels = categories(values, by, fields)
+        frame["category"] = values.map(labels)
+        frame.attrs["categories"] = list(dict.fromkeys(labels.values()))
     results = [(run, score) for run in evals if run.log.header.results for score in run.log.header.results.scores]
     frame.attrs["higher_is_better"] = {
         run.scorer_label(result): bool(result.metrics["higher_is_better"].value)
@@ -61,6 +80,77 @@ def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
         if "higher_is_better" in result.metrics
     }
     return frame
+
+
+def fields_of(sample: Outcome) -> dict[str, Any]:
+    """What the questions of a log can be divided by."""
+    facts = sample.facts
+    return {"target": sample.target, "event": facts.event if facts else str(sample.id)} | (
+        msgspec.json.decode(sample.metadata) or {}
+    )
+
+
+def value_of(sample: Outcome, by: str) -> str:
+    """The value of a field of a sample, as a text on one line; "" if it has none."""
+    value = fields_of(sample).get(by)
+    if value is None or isinstance(value, str):
+        return one_line(value or "")
+    return one_line(msgspec.json.encode(value).decode())
+
+
+def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[str, str]:
+    """From each value of a field to its category, in the order in which tables show them.
+
+    Numbers with more than `MOST_CATEGORIES` values are divided into quarters.
+
+    Args:
+        values: One for each question, "" where it has none.
+        by: The name of the field.
+        fields: All that the questions have, for the error.
+
+    Raises:
+        BadInput: No question has the field, or it has too many values to be one.
+    """
+    given = [value for value in values if value]
+    named = sorted(set(given), key=_order)
+    known = ", ".join(fields)
+    if not named:
+        raise BadInput(f"by={by!r}: no question has this field; {did_you_mean(by, list(fields))}they have: {known}")
+    labels = {value: value for value in named}
+    if len(named) > MOST_CATEGORIES:
+        labels = _quarters(given)
+    if len(labels) < len(named):
+        raise BadInput(
+            f"by={by!r} has {len(named)} values, too many for categories; give a field with at most {MOST_CATEGORIES}, "
+            f"or with numbers. The questions have: {known}"
+        )
+    return labels | {"": NO_VALUE}
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _order(value: str) -> tuple[bool, float, str]:
+    """Numbers by size, then texts by the alphabet."""
+    number = _number(value)
+    return (True, 0.0, value) if math.isnan(number) else (False, number, value)
+
+
+def _quarters(values: Sequence[str]) -> dict[str, str]:
+    """From each number to the least and the greatest of its quarter; nothing if one is a text."""
+    import numpy as np
+
+    numbers = np.array([_number(value) for value in values])
+    if np.isnan(numbers).any():
+        return {}
+    part = np.searchsorted(np.unique(np.quantile(numbers, (0.25, 0.5, 0.75))), numbers)
+    ends = {quarter: (numbers[part == quarter].min(), numbers[part == quarter].max()) for quarter in set(part.tolist())}
+    labels = {value: f"{ends[q][0]:.4g} to {ends[q][1]:.4g}" for value, q in zip(values, part.tolist(), strict=True)}
+    return dict(sorted(labels.items(), key=lambda item: _number(item[0])))
 
 
 def no_scores(evals: Runs, scorer: str) -> BadInput:
@@ -182,15 +272,15 @@ def why_unread(score: LoggedScore) -> str:
     return str(score.reason or score.details.get("reason") or "the log gives no reason")
 
 
-def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(run: Run, scorer: str, features: bool, by: str) -> Iterator[tuple[Any, ...]]:
     reader = run.log.reader
     samples: Iterable[tuple[str, Outcome]] = reader.samples() if features else reader.outcomes()
     for _, sample in samples:
         facts = sample_facts(sample)
         features_of = _features(sample) if isinstance(sample, LoggedSample) else ()
-        asked = sample.asked
+        asked, category = sample.asked, value_of(sample, by) if by else ""
         for label, score in labelled(run, sample).items():
-            more = (asked, score.repaired, _outcome_of_choice(score), *features_of)
+            more = (asked, score.repaired, _outcome_of_choice(score), category, *features_of)
             if scorer and bare_name(label) != scorer:
                 continue
             values = score.value if isinstance(score.value, dict) else {bare_name(label): score.value}

@@ -212,19 +212,39 @@ def compare_means(
     second, first = ([values[question][i] for question in used] for i in (0, 1))
     inside = bounds and all(bounds[0] - ROUNDED <= value <= bounds[1] + ROUNDED for value in (*first, *second))
     reach = (bounds[0] - bounds[1], bounds[1] - bounds[0]) if bounds and inside else None
-    others: tuple[list[float], list[float]] | None = None
-    scorer, _, key = name.rpartition("/")
-    if inside and key in OTHER and scorer.rsplit("/", 1)[-1] in FORECASTS:
-        second_other, first_other = (
-            [mean(OTHER[key](np.array(run[question])).tolist()) for question in used] for run in (after, before)
-        )
-        others = second_other, first_other
+    second_other, first_other = (_if_otherwise(run, used, name) for run in (after, before))
+    others = (second_other, first_other) if inside and second_other and first_other else None
     difference = paired_difference(second, first, [cluster[q] for q in used], reach, others)
     if reason:
         difference = without_interval(difference)
     n_before, n_after = (sum(not math.isnan(mean(values)) for values in run.values()) for run in (before, after))
     reason = reason or _why_none(difference)
     return Comparison(mean(first), mean(second), difference, reason, n_before, n_after, reach[1] if reach else math.inf)
+
+
+def mean_of_answers(
+    answers: Mapping[Question, Sequence[float]],
+    cluster: Mapping[Question, Hashable],
+    bounds: tuple[float, float] | None = None,
+    name: str = "",
+) -> Estimate:
+    """The mean of one model over questions, epochs first, with the arguments of `compare_means`."""
+    means = {question: mean(values) for question, values in answers.items()}
+    used = [question for question, value in means.items() if not math.isnan(value)]
+    values = [means[question] for question in used]
+    inside = bounds and all(bounds[0] - ROUNDED <= value <= bounds[1] + ROUNDED for value in values)
+    others = _if_otherwise(answers, used, name) if inside else None
+    return mean_estimate(values, [cluster[question] for question in used], bounds if inside else None, others)
+
+
+def _if_otherwise(
+    answers: Mapping[Question, Sequence[float]], questions: Sequence[Question], name: str
+) -> list[float] | None:
+    """What each question would score, had it ended otherwise, if SCORER/KEY is a proper score of a forecast."""
+    scorer, _, key = name.rpartition("/")
+    if key not in OTHER or scorer.rsplit("/", 1)[-1] not in FORECASTS:
+        return None
+    return [mean(OTHER[key](np.array(answers[question])).tolist()) for question in questions]
 
 
 def without_interval(difference: Estimate) -> Estimate:
