@@ -13,7 +13,7 @@ from pathlib import Path
 from socket import socket
 from time import time
 from types import FrameType
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field, ValidationError
@@ -87,16 +87,29 @@ class Server:
         return results
 
 
+def once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse a JSON object that has a key twice: what stands before a server may read the other value."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Refusal(400, "doubled_key", f"The key {name[:40]!r} stands twice in an object; send it once.")
+        seen.add(name)
+
+
 def parsed(request: Request, shape: type[Shape]) -> Shape:
     """The body of a request in its shape."""
     try:
-        return shape.model_validate_json(request.state.body)
+        shaped = shape.model_validate_json(request.state.body)
+        json.loads(request.state.body, object_pairs_hook=once)
+        return shaped
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         if first["type"] == "json_invalid":
             raise Refusal(400, "invalid_json", "The body is not valid JSON.") from None
         place = ".".join(str(part) if isinstance(part, int) else part[:40] for part in first["loc"])
         raise Refusal(422, "invalid_body", f"{place or 'body'}: {first['msg'][:200]}") from None
+    except ValueError:  # a number of thousands of digits
+        raise Refusal(400, "invalid_json", "The body has a number that is too long.") from None
 
 
 def answer(content: object, server: Server, status: int = 200, source: Source | None = None) -> Response:

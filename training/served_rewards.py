@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ PATIENCE = 900.0
 TIMEOUT = 170.0
 """Seconds for one request; more than the server's deadline."""
 ANSWER_BYTES = 4_000_000
+NO_SERVER = "this is no reward server; give the address that `truthgym serve` printed"
 NOT_SENT = ("task", "scores", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 
 
@@ -46,7 +48,7 @@ class RewardClient:
 
     url: str = field(repr=False)
     digest: str = ""
-    """What must do the scoring; the server refuses if it has another one. Empty: whatever it has."""
+    """What must do the scoring: the server refuses if it has another one, and each answer is compared. Empty: any."""
     token: str = field(default_factory=lambda: os.environ.get("TRUTHGYM_SERVE_TOKEN", ""), repr=False)
     transport: httpx.AsyncBaseTransport | None = None
 
@@ -86,12 +88,29 @@ class RewardClient:
         """
         async with httpx.AsyncClient(base_url=self.url, timeout=10, transport=self.transport) as http:
             try:
-                health: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
-            except (httpx.HTTPError, ValueError) as error:
+                status, content = await _ask(http, "GET", "/healthz")
+            except Overloaded as error:
                 raise RuntimeError(
-                    f"The reward server at {self.place} cannot be reached: {_without_user(repr(error))}"
+                    f"The reward server at {self.place} cannot be reached: {_without_user(str(error))}"
                 ) from None
-        return health
+        health = _parsed(content)
+        made = health.get("made_of", {}) if isinstance(health, dict) else None
+        whole = isinstance(made, dict) and all(
+            isinstance(value, str) for value in (*made.values(), health.get("scorer"))
+        )
+        if status != 200 or not whole:
+            raise RuntimeError(f"{self.place}/healthz does not say what scores (status {status}): {NO_SERVER}")
+        self._check(health)
+        return dict(health)
+
+    def _check(self, answer: Mapping[str, Any]) -> None:
+        """Refuse an answer that does not come from what is pinned, also of a server that ignores the header."""
+        artifact = answer.get("artifact")
+        if self.digest and artifact != self.digest:
+            raise RuntimeError(
+                f"The reward server at {self.place} scores with {str(artifact)[:64]!r}, not with {self.digest!r}, "
+                "which is pinned; start it with that specification, or pin what it has"
+            )
 
     async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Ask for a batch until no item fails for a reason that may pass; the server keeps what it has scored."""
@@ -100,12 +119,13 @@ class RewardClient:
 
         async def ask() -> None:
             nonlocal results, tries
-            status, content = await _post(http, {"items": list(items)})
+            status, content = await _ask(http, "POST", "/batch_score", {"items": list(items)})
             if status >= 500:
                 raise Overloaded(f"status {status}")
             if status != 200:
                 raise RuntimeError(f"The reward server refused the request ({status}): {content[:300]!r}")
-            results = _results(content, len(items))
+            results = _results(answer := _parsed(content), len(items))
+            self._check(answer)
             if any(result["error"] and result["error"]["retryable"] for result in results):
                 tries += 1
                 raise TryAgain("an item could not be scored yet")
@@ -267,26 +287,51 @@ def _batches(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]
     return batches
 
 
-async def _post(http: httpx.AsyncClient, body: object) -> tuple[int, bytes]:
+async def _ask(http: httpx.AsyncClient, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    """The status and body of an answer, which is read up to a limit."""
     content = b""
     try:
-        async with http.stream("POST", "/batch_score", json=body) as response:
+        async with http.stream(method, path, json=body) as response:
             async for part in response.aiter_bytes():
                 content += part
                 if len(content) > ANSWER_BYTES:
-                    raise RuntimeError(f"The answer is longer than {ANSWER_BYTES} bytes: this is no reward server")
+                    raise RuntimeError(f"The answer is longer than {ANSWER_BYTES} bytes: {NO_SERVER}")
             return response.status_code, content
     except httpx.TransportError as error:
         raise Overloaded(repr(error)) from None
+    except httpx.DecodingError as error:
+        raise RuntimeError(f"The answer cannot be decoded ({error}): {NO_SERVER}") from None
 
 
-def _results(content: bytes, count: int) -> list[dict[str, Any]]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys are all different."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key is given twice")
+    return content
+
+
+def _parsed(content: bytes) -> Any:  # noqa: ANN401
+    """JSON, or None for what is none: also what is nested too deep or has a key twice."""
     try:
-        results: list[dict[str, Any]] = json.loads(content)["results"]
-        complete = all("reward" in result and "error" in result for result in results)
-        indices = [result["index"] for result in results]
-    except (ValueError, KeyError, TypeError):
-        complete, indices = False, []
-    if indices != list(range(count)) or not complete:
-        raise RuntimeError(f"The answer is not one result for each of {count} items: this is no reward server")
+        return json.loads(content, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_result(result: Mapping[str, Any]) -> bool:
+    """Whether a result has a finite number or None, and says of a failure whether it may pass."""
+    reward, error = result["reward"], result["error"]
+    is_number = type(reward) in (int, float) and abs(reward) <= sys.float_info.max
+    return (reward is None or is_number) and (error is None or isinstance(error["retryable"], bool))
+
+
+def _results(answer: Any, count: int) -> list[dict[str, Any]]:  # noqa: ANN401
+    try:
+        results: list[dict[str, Any]] = answer["results"]
+        whole = [result["index"] for result in results] == list(range(count)) and all(map(_is_result, results))
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise RuntimeError(f"The answer is not one result for each of {count} items: {NO_SERVER}")
     return results

@@ -112,7 +112,7 @@ class RewardGuard(Guard):
         self.tokens, self.log, self.metrics = tokens, log, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         begun, entry = perf_counter(), {"request_id": uuid4().hex, "endpoint": scope["path"][:100]}
@@ -144,16 +144,19 @@ class RewardGuard(Guard):
             log_traceback(f"request {entry['request_id']}", error)
             await refuse(Refusal(500, "internal", "An error of the server; see its log."))
         finally:
-            seconds = perf_counter() - begun
-            endpoint = getattr(scope.get("route"), "path", "other")
-            self.metrics.requests.labels(endpoint, str(status)).inc()
-            self.metrics.seconds.labels(endpoint).observe(seconds)
-            self.log.write({**entry, "status": status, "milliseconds": round(seconds * 1000, 1)})
+            if scope["path"] not in OPEN:
+                seconds = perf_counter() - begun
+                endpoint = getattr(scope.get("route"), "path", "other")
+                self.metrics.requests.labels(endpoint, str(status)).inc()
+                self.metrics.seconds.labels(endpoint).observe(seconds)
+                self.log.write({**entry, "status": status, "milliseconds": round(seconds * 1000, 1)})
 
     def check(self, scope: Scope, headers: Headers) -> None:
         right = self.tokens.right_of(headers.get("authorization", ""))
         if right:
             scope["state"]["entry"]["token"] = right[1]
+        if scope["path"] in OPEN:
+            return
         if self.tokens.rights and not right:
             raise Refusal(401, "unauthorised", "Send a known token as `Authorization: Bearer TOKEN`.")
         if scope["path"].startswith("/admin") and (not right or right[0] != "admin"):
@@ -167,6 +170,6 @@ def _answer(refusal: Refusal) -> JSONResponse:
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if refusal.status in (408, 413, 415):
+    if refusal.status in (408, 413, 415) or refusal.code == "two_lengths":
         headers["connection"] = "close"  # the rest of the body is not read
     return JSONResponse({"error": {"code": refusal.code, "message": refusal.message}}, refusal.status, headers)

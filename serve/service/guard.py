@@ -92,6 +92,8 @@ class Guard:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > self.limits.header_bytes:
             raise Refusal(431, "headers_too_large", f"Send at most {self.limits.header_bytes} bytes of headers.")
         headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:  # a proxy may end the body elsewhere
+            raise Refusal(400, "two_lengths", "Send Content-Length or Transfer-Encoding, not both.")
         self.check(scope, headers)
         if scope["method"] in SAFE:
             return receive

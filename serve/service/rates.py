@@ -118,6 +118,9 @@ def limit(model: Model, rate: Rate) -> Model:
     async def generate(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         claimed = await rate.wait()
         used = None
+        client = getattr(model.api, "client", None)
+        if hasattr(client, "max_retries"):  # a provider's own client repeats a call too, and knows no rate
+            client.max_retries = 0
         try:
             result = await call(*args, **kwargs)
             output = result[0] if isinstance(result, tuple) else result

@@ -87,6 +87,15 @@ SMALL = Limits(body_bytes=2000, batch_items=2, item_characters=100)
         ("/score", b"not json", 400, "invalid_json"),
         ("/score", {"prompt": "q"}, 422, "invalid_body"),
         ("/score", item("a", epoch=0), 422, "invalid_body"),
+        ("/score", b'{"prompt": "q", "response": "good", "response": "bad"}', 400, "doubled_key"),
+        (
+            "/batch_score",
+            b'{"items": [{"prompt": "q", "response": "r", "metadata": {"a": 1, "a": 2}}]}',
+            400,
+            "doubled_key",
+        ),
+        ("/get_reward", b'{"query": ["qr"], "prompts": ["q"], "x": {"y": 1, "y": 1}}', 400, "doubled_key"),
+        ("/score", b'{"prompt": "q", "response": "r", "metadata": {"a": ' + b"9" * 1500 + b"}}", 413, "item_too_long"),
     ],
 )
 def test_bodies_that_are_refused(path: str, body: Any, status: int, code: str) -> None:
@@ -106,7 +115,9 @@ def test_headers_that_are_refused(headers: dict[str, str], status: int, code: st
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
-async def send_raw(app: Any, path: str, body: bytes, more: bool = False) -> list[dict[str, Any]]:
+async def send_raw(
+    app: Any, path: str, body: bytes, more: bool = False, *further: tuple[bytes, bytes]
+) -> list[dict[str, Any]]:
     """The messages with which an application answers. With `more`, the request's body never ends."""
     messages: list[dict[str, Any]] = []
 
@@ -117,10 +128,19 @@ async def send_raw(app: Any, path: str, body: bytes, more: bool = False) -> list
     async def send(message: dict[str, Any]) -> None:
         messages.append(message)
 
-    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {SECRET}".encode())]
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {SECRET}".encode()), *further]
     scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
     await app(scope, receive, send)
     return messages
+
+
+@pytest.mark.parametrize("path", ["/score", "/livez"])
+def test_a_body_with_two_lengths_is_refused(path: str) -> None:
+    lengths = (b"content-length", b"5"), (b"transfer-encoding", b"chunked")
+    start, body = asyncio.run(send_raw(application(server()), path, b"{}", False, *lengths))
+    assert start["status"] == 400
+    assert (b"connection", b"close") in start["headers"]
+    assert json.loads(body["body"])["error"]["code"] == "two_lengths"
 
 
 def test_a_slow_client_is_cut_off() -> None:

@@ -119,3 +119,12 @@ def test_a_swap_keeps_the_rate_of_a_model() -> None:
     spec = RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "mockllm/model"})
     first = Source(spec)
     assert Source(spec, 100, first.rates).rates.rate_of("mockllm/model") is first.rates.rate_of("mockllm/model")
+
+
+def test_the_client_of_a_provider_repeats_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "x")
+    monkeypatch.setenv("SOME_BASE_URL", "http://127.0.0.1:9")
+    model = get_model("openai-api/some/model", memoize=False)
+    with pytest.raises(Exception, match="[Cc]onnection"):
+        asyncio.run(generate(limit(model, Rate())))
+    assert model.api.client.max_retries == 0  # type: ignore[attr-defined]

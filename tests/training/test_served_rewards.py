@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def answering(request: Request) -> tuple[int, dict[str, str], bytes]:
     assert request.headers["X-Artifact-Digest"] == "a" * 64
     items = enumerate(json.loads(request.body)["items"])
     rewards = [{"index": i, "reward": len(item["response"]) / 10, "error": None} for i, item in items]
-    return 200, {}, json.dumps({"results": rewards}).encode()
+    return 200, {}, json.dumps({"artifact": "a" * 64, "results": rewards}).encode()
 
 
 def test_verl_loads_the_file_and_calls_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,14 +41,63 @@ def test_verl_gets_an_error_and_no_zero() -> None:
         compute_score("urns", "four", None, server=server.address)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [b"<html>", b"[]", b'{"results": [{"index": 1, "reward": 1, "error": null}]}', b"0" * 4_000_001],
-    ids=["page", "list", "index", "long"],
-)
+def one(**fields: Any) -> bytes:
+    return json.dumps({"artifact": "d", "results": [{"index": 0, "reward": 1, "error": None, **fields}]}).encode()
+
+
+ANSWERS = {
+    "page": b"<html>",
+    "list": b"[]",
+    "text": b'"results"',
+    "number": b'{"results": 5}',
+    "nested": b"[" * 100_000,
+    "nested results": b'{"results": ' + b"[" * 100_000,
+    "index": one(index=1),
+    "infinite": one(reward=float("inf")),
+    "no number": one(reward=float("nan")),
+    "too large": b'{"results": [{"index": 0, "error": null, "reward": ' + b"9" * 400 + b"}]}",
+    "too many digits": b'{"results": [{"index": 0, "error": null, "reward": ' + b"9" * 5000 + b"}]}",
+    "reward as text": one(reward="1"),
+    "truth value": one(reward=True),
+    "error as text": one(error="failed"),
+    "error without a field": one(error={}),
+    "doubled key": b'{"results": [{"index": 0, "error": null, "reward": 0, "reward": 1}]}',
+    "no text": b"\xff\xfe",
+    "long": b"0" * 4_000_001,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_that_is_none_is_refused(answer: bytes) -> None:
     with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="no reward server"):
         compute_score("urns", "four", None, server=server.address)
+    if answer != one(index=1):
+        with (
+            serving(lambda request: (200, {}, answer)) as server,
+            pytest.raises(RuntimeError, match="no reward server"),
+        ):
+            served(server.address).sources()  # type: ignore[attr-defined]
+
+
+def test_a_body_that_cannot_be_unpacked_is_refused() -> None:
+    with (
+        serving(lambda request: (200, {"Content-Encoding": "gzip"}, one())) as server,
+        pytest.raises(RuntimeError, match="cannot be decoded"),
+    ):
+        compute_score("urns", "four", None, server=server.address)
+
+
+@pytest.mark.parametrize("artifact", ["b" * 64, "", None, ["a" * 64]])
+def test_a_server_that_scores_with_something_else_than_what_is_pinned(artifact: object) -> None:
+    """It says so, or does not know the header with the digest."""
+    rewards = [{"index": 0, "reward": 1.0, "error": None}]
+    answer = json.dumps({"artifact": artifact, "scorer": "brier", "made_of": {}, "results": rewards}).encode()
+    with serving(lambda request: (200, {}, answer)) as server:
+        with pytest.raises(RuntimeError, match="not with 'a{64}', which is pinned"):
+            compute_score("urns", "four", None, server=server.address, digest="a" * 64)
+        with pytest.raises(RuntimeError, match="not with 'a{64}', which is pinned"):
+            served(server.address, "a" * 64).sources()  # type: ignore[attr-defined]
+        assert compute_score("urns", "four", None, server=server.address) == {"score": 1.0}
 
 
 def test_long_items_are_sent_in_several_requests() -> None:
