@@ -237,6 +237,8 @@ def sweep_call(todo: Plan, script: Script, run: Callable[[Sequence[Unit]], Itera
     if todo.units:
         first = f"{todo.done} tasks were complete." * bool(todo.done)
         logs, failed = follow(run(todo.units), todo.units, report, first)
+        if gone := [log for log in logs.values() if "://" not in log and not Path(log).exists()]:
+            report(f"{gone[0]} was removed: a plain eval_set ran in {todo.log_dir} beside this sweep, and did it twice")
         for shards in todo.shards:
             if all(unit.state in logs for unit in shards.units):
                 script.merge(shards, logs)
@@ -257,7 +259,11 @@ def remove_merged(folder: Path) -> None:
 def sweep_logs(
     command: Sequence[str], run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]
 ) -> bool:
-    """Run a command once for each of the logs that its first arguments name. An interrupted one goes on."""
+    """Run a command once for each of the logs that its first arguments name. An interrupted one goes on.
+
+    A log is done if its content is as it was then and what was written is there. A dataset of another content of its
+    log is replaced. A command with --overwrite begins anew once it has been done for each log.
+    """
     command = [part for word in command for part in (word.split("=", 1) if word.startswith("--") else [word])]
     places = list(takewhile(lambda word: not word.startswith("-"), command[2:]))
     out = command[command.index("--out") + 1] if "--out" in command[:-1] else ""
@@ -269,25 +275,58 @@ def sweep_logs(
         )
     folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
     options = command[2 + len(places) :]
-    units = []
-    for log in (file.path for file in find_logs(places)[0]):
+    units, logs = [], {}
+    files, left_out = find_logs(places)
+    for reason, number in (+left_out).items():
+        report(f"left out: {number} {reason}")
+    for file in files:
+        log = file.path
         words = [f"{out}/{Path(log).stem}" if before == "--out" else word for before, word in pairwise(["", *options])]
         name, state = f"{command[1]} {Path(log).name}", str(folder / sha256(log.encode()).hexdigest()[:16])
+        logs[state] = file
         units.append(Unit(name, 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))
     if command[0] == "truthgym" and len({Path(unit.command[2]).stem for unit in units}) < len(units):
         raise BadInput("Two of the logs have the same name, and their datasets would be one folder; convert them apart")
     with only_sweep(folder, " ".join(places)):
-        waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
-        _, failed = follow(run(waiting), waiting, report)
-        if not failed:
-            shutil.rmtree(folder, ignore_errors=True)
+        digests = {unit.state: logs[unit.state].digest() for unit in units}
+        waiting = [
+            replace(unit, command=[*unit.command, *["--overwrite"] * bool(out and done)])
+            for unit in units
+            if (done := done_before(unit)) is None
+            or done["log"] != digests[unit.state]
+            or not all(Path(written).exists() for written in done["written"])
+        ]
+
+        def marked() -> Iterator[Outcome]:
+            for outcome in run(waiting):
+                state = outcome.unit.state
+                if not outcome.error:
+                    written = [str(path) for path in Path(out, Path(logs[state].path).stem).resolve().rglob("*") if out]
+                    done = {"log": digests[state] if out else logs[state].digest(), "written": written}
+                    Path(f"{state}.done").write_text(json.dumps(done), encoding="utf-8")
+                yield outcome
+
+        first = f"{len(units) - len(waiting)} logs were done before." * (len(waiting) < len(units))
+        _, failed = follow(marked(), waiting, report, first)
+        for path in folder.glob("*"):
+            if not failed and ("--overwrite" in command or path.suffix != ".done"):
+                path.unlink()
     return not failed
+
+
+def done_before(unit: Unit) -> dict[str, Any] | None:
+    """The digest of the log that a unit has done, and what was written; None if it is not done."""
+    try:
+        done: dict[str, Any] | None = json.loads(Path(f"{unit.state}.done").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return done
 
 
 def follow(
     outcomes: Iterator[Outcome], units: Sequence[Unit], report: Callable[[str], None], first: str = ""
 ) -> tuple[dict[str, str], int]:
-    """Report each unit as it ends, and mark it as done. Returns the logs by unit, and how many units failed."""
+    """Report each unit as it ends. Returns the logs by unit, and how many units failed."""
     total, done, start = sum(unit.samples for unit in units), 0, time.monotonic()
     logs, failed = {}, 0
     report(f"{len(units)} units, {total:,} samples. {first}".strip())
@@ -298,7 +337,6 @@ def follow(
             failed += 1
             report(f"[{number}/{len(units)}] {outcome.unit.name}: FAILED: {outcome.error}")
         else:
-            Path(f"{outcome.unit.state}.done").touch()
             logs[outcome.unit.state] = outcome.log
             report(
                 f"[{number}/{len(units)}] {outcome.unit.name}: {outcome.unit.samples:,} samples in "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import inspect_ai
 import pytest
@@ -17,9 +18,9 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import evalset
 from truthgym.sweep import slurm
-from truthgym.sweep.sweep import Captured, remove_merged, sweep
+from truthgym.sweep.sweep import Captured, Plan, Script, remove_merged, sweep, sweep_call
 from truthgym.sweep.units.child import replace_eval_set
-from truthgym.sweep.units.unit import STOPPED, Unit, run_here, run_unit
+from truthgym.sweep.units.unit import STOPPED, Outcome, Unit, run_here, run_unit
 
 SCRIPT = """
 import os, signal, sys
@@ -245,31 +246,75 @@ def test_a_script_that_calls_eval(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inspect_ai.eval_set("task.py", "logs") == (True, [])
 
 
-def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The logs that a command is run for, one after another, in a folder with two of them; it fails for "bad"."""
     monkeypatch.chdir(tmp_path)
     for name in ("logs", "sft"):
         (tmp_path / name).mkdir()  # also the value of an option
-    monkeypatch.setattr(
-        "truthgym.sweep.sweep.find_logs",
-        lambda places: ([SimpleNamespace(path=f"{places[0]}/{name}.eval") for name in ("a", "b")], Counter()),
-    )
-    commands: list[list[str]] = []
+    for name in ("a", "b"):
+        Path(f"logs/{name}.eval").write_text(name)
 
-    def record(unit: Unit, search: bool) -> tuple[str, str]:
-        commands.append(unit.command)
-        return "", "failed" if len(commands) == 2 else ""
+    def found(places: list[str]) -> tuple[list[Any], Counter[str]]:
+        files = [Path(places[0], f"{name}.eval") for name in ("a", "b")]
+        return [SimpleNamespace(path=str(file), digest=file.read_text) for file in files], Counter()
 
-    monkeypatch.setattr("truthgym.sweep.units.unit.attempt_unit", record)
+    ran: list[str] = []
+
+    def attempt(unit: Unit, search: bool) -> tuple[str, str]:
+        log = Path(unit.command[2])
+        ran.append(" ".join([log.stem, *unit.command[3:]]))
+        if "bad" in log.read_text():
+            return "", "failed"
+        if unit.command[0] == "inspect":
+            log.write_text(log.read_text() + " scored")
+        else:
+            Path("data", log.stem).mkdir(parents=True, exist_ok=True)
+            Path("data", log.stem, "train.jsonl").touch()
+        return "", ""
+
+    monkeypatch.setattr("truthgym.sweep.sweep.find_logs", found)
+    monkeypatch.setattr("truthgym.sweep.units.unit.attempt_unit", attempt)
     monkeypatch.setattr("truthgym.sweep.units.unit.ATTEMPTS", 1)
-    command = ["truthgym", "convert", "logs", "--to", "sft", "--out=data"]
+    return ran
 
-    assert not sweep(command, workers=1, report=lambda line: None)
-    assert sweep(command, workers=1, report=lambda line: None), "the same command runs what failed"
 
-    listed = [[*words[:2], Path(words[2]).name, *words[3:]] for words in commands]
-    assert listed == [
-        ["truthgym", "convert", f"{name}.eval", "--to", "sft", "--out", f"data/{name}"] for name in ("a", "b", "b")
-    ]
+def test_convert_runs_for_a_log_that_is_new_or_changed_or_whose_dataset_is_gone(converted: list[str]) -> None:
+    def run() -> list[str]:
+        converted.clear()
+        sweep(["truthgym", "convert", "logs", "--to", "sft", "--out=data"], workers=1, report=lambda line: None)
+        return sorted(converted)
+
+    options = {name: f"{name} --to sft --out data/{name}" for name in ("a", "b")}
+    Path("logs/b.eval").write_text("bad")
+    assert run() == [options["a"], options["b"]]
+    Path("logs/b.eval").write_text("b")
+    assert run() == [options["b"]], "the same command runs what failed"
+    assert run() == []
+    assert [path.suffix for path in Path(".truthgym-sweep").glob("*/*")] == [".done"] * 2
+    os.utime("logs/a.eval", (0, 0))
+    assert run() == [], "its content is the same"
+    Path("logs/a.eval").write_text("another")
+    Path("data/b/train.jsonl").unlink()
+    assert run() == [f"{words} --overwrite" for words in options.values()]
+    assert run() == []
+
+
+def test_score_runs_for_a_log_that_is_new_or_changed(converted: list[str]) -> None:
+    def run() -> list[str]:
+        converted.clear()
+        sweep(["inspect", "score", "logs", "--overwrite"], workers=1, report=lambda line: None)
+        return sorted(converted)
+
+    Path("logs/b.eval").write_text("bad")
+    assert run() == ["a --overwrite", "b --overwrite"]
+    assert run() == ["b --overwrite"], "that the log was scored does not change it"
+    Path("logs/a.eval").write_text("another")
+    assert run() == ["a --overwrite", "b --overwrite"]
+    Path("logs/b.eval").write_text("b")
+    assert run() == ["b --overwrite"]
+    assert list(Path(".truthgym-sweep").glob("*/*")) == []
+    assert run() == ["a --overwrite", "b --overwrite"], "it is asked for anew"
 
 
 def test_shards_that_a_kill_left_beside_their_merged_log_are_removed(tmp_path: Path) -> None:
@@ -292,6 +337,14 @@ def test_a_stopped_sweep_starts_no_unit_again(tmp_path: Path) -> None:
     assert "stopped" in run_unit(unit).error
     STOPPED.clear()
     assert "no such model" in run_unit(unit).error
+
+
+def test_a_plain_eval_set_that_removed_a_log_is_named(tmp_path: Path) -> None:
+    unit = Unit("a", 1, [], "", 1, [], {}, str(tmp_path / "a"))
+    said: list[str] = []
+    outcomes = iter([Outcome(unit, str(tmp_path / "gone.eval"))])
+    assert sweep_call(Plan(str(tmp_path), "id", [unit]), cast(Script, None), lambda units: outcomes, said.append)
+    assert "gone.eval was removed: a plain eval_set ran" in said[-1]
 
 
 def test_two_sweeps_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
