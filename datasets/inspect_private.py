@@ -25,6 +25,7 @@ PRIVATE = {
     "OnlyDirAccessPolicy": "inspect_ai._view.fastapi_server",  # which keeps it in one folder
     "resolve_dist_directory": "inspect_ai._view._dist",  # the viewer's files
     "read_content_security_policy": "inspect_ai._view._csp",  # what they may load
+    "SampleBufferDatabase": "inspect_ai.log._recorders.buffer",  # samples that an eval has not yet written to its log
     "answer_character": "inspect_ai._util.answer",  # the letter of a choice
     "answer_options": "inspect_ai.solver._multiple_choice",  # the choices as Inspect shows them to a model
     "parse_answers": "inspect_ai.solver._multiple_choice",  # the letters that a reply names
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from inspect_ai._view._dist import resolve_dist_directory as resolve_dist_directory
     from inspect_ai._view.fastapi_server import OnlyDirAccessPolicy as OnlyDirAccessPolicy
     from inspect_ai._view.fastapi_server import view_server_app as view_server_app
+    from inspect_ai.log._recorders.buffer import SampleBufferDatabase as SampleBufferDatabase
     from inspect_ai.log._samples import sample_active as sample_active
     from inspect_ai.model._cache import CacheEntry as CacheEntry
     from inspect_ai.model._generate_config import active_generate_config as active_generate_config

@@ -9,6 +9,7 @@ without a server.
 """
 
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.datasets.inspect_private import PrerequisiteError, SampleBufferDatabase
 from truthgym.datasets.redaction import is_secret, redact
 from truthgym.evallog.discovery import LogFile, every_log
 from truthgym.ui.processes.launcher import (
@@ -169,27 +170,39 @@ class Progress:
     unit: str
     """"samples" or "steps"."""
     logs: tuple[LogFile, ...] = ()
-
-    @property
-    def share(self) -> float:
-        """Between 0 and 1."""
-        return min(self.done / self.total, 1.0) if self.total else 0.0
+    begun: int = 0
+    """Samples that have begun and not ended."""
 
 
 def progress(job: Job) -> Progress:
     """How far a run is.
 
-    Samples are counted in the logs that it has written; Inspect writes them in groups. Of a run that makes none, the
-    last count in what it printed is taken. An eval set's tasks count from when they start.
+    Samples are counted in the logs that it has written, and in the buffer of those that Inspect has not written yet. Of
+    a run that makes none, the last count in what it printed is taken. An eval set's tasks count from when they start.
     """
-    logs = logs_of(job)
-    done = sum(len(log.reader) for log in logs)
-    total = sum(log.header.eval.asked * (log.header.eval.config.epochs or 1) for log in logs)
-    if logs:
-        return Progress(done, max(total, done), "samples", logs)
+    if logs := logs_of(job):
+        waiting = [ended for log in logs if not log.finished for ended in buffered(log.path)]
+        total = sum(log.header.eval.asked * (log.header.eval.config.epochs or 1) for log in logs)
+        written = sum(len(log.reader) for log in logs)
+        done = written + sum(waiting)
+        return Progress(
+            min(done, max(total, written)), max(total, written), "samples", logs, len(waiting) - sum(waiting)
+        )
     counts = COUNT.findall(output(job))
     done, total = (int(number) for number in counts[-1] if number) if counts else (0, 0)
     return Progress(done, total, "steps")
+
+
+def buffered(log: str) -> list[bool]:
+    """Of each sample that is not yet in a log, whether it has ended."""
+    with suppress(OSError, ValueError, sqlite3.Error):  # none; or Inspect removes it at this moment
+        database = SampleBufferDatabase(log, create=False, read_only=True)
+        try:
+            samples = database.get_samples()
+        finally:
+            database.close()
+        return [bool(sample.completed) for sample in getattr(samples, "samples", ())]
+    return []
 
 
 def logs_of(job: Job) -> tuple[LogFile, ...]:

@@ -8,14 +8,16 @@ the set-up's commands do. The page reads the docstring alone. `inspect eval-set`
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 import yaml
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.files import write_atomically
-from truthgym.ui.forms.commands import Fields, commands_of, model_names, script_of, short, verb_of
+from truthgym.ui.forms.commands import FOLDERS, Fields, commands_of, model_names, script_of, short, verb_of
+from truthgym.ui.jobs import jobs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """What a set-up may be called: its name is part of paths."""
@@ -78,18 +80,29 @@ def names(folder: Path) -> list[str]:
     return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
-def save(folder: Path, setup: Setup, replace: bool = False) -> Path:
-    """Write a set-up. One with the same content stays as it is; another of this name is replaced only on request."""
-    path, text = path_of(folder, setup.name), setup.script()
-    if path.is_file():
-        if path.read_text(encoding="utf-8") == text:
-            return path
-        if not replace:
-            raise BadInput(
-                f"There is another set-up {setup.name!r}; give this one another name, or tick that it replaces it"
-            )
+def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") -> Setup:
+    """The set-up under a name under which it overwrites nothing: with a number if another set-up has its own name.
+
+    It takes the place of the one that it `replaces`, and of one that was `opened` or has ended, unless that made files:
+    `inspect eval-set` refuses a folder with logs of other arguments.
+    """
+    for number in count(2):
+        path, place = path_of(folder, setup.name), folder / FOLDERS.get(setup.verb, "") / setup.name
+        there, made = path.is_file(), setup.verb in FOLDERS and any(file.is_file() for file in place.rglob("[!.]*"))
+        if setup.name == replaces or (there and path.read_text(encoding="utf-8") == setup.script()):
+            break
+        ended = there and any(setup.name in (job.name, job.name.rpartition("-")[0]) for job in jobs(folder))
+        if not made and (not there or opened == setup.name or ended):
+            break
+        setup = replace(setup, name=f"{re.sub(r'-[0-9]+$', '', setup.name)[:60]}-{number}")
+    return setup
+
+
+def save(folder: Path, setup: Setup) -> Path:
+    """Write a set-up."""
+    path = path_of(folder, setup.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text)
+    write_atomically(path, setup.script())
     return path
 
 

@@ -16,9 +16,10 @@ from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import outside, problems, warnings
 from truthgym.ui.forms.commands import VERBS
-from truthgym.ui.forms.registry import KEYS, is_set, role_names
+from truthgym.ui.forms.registry import KEYS, is_set, own_defaults, role_names
 from truthgym.ui.pages import compose
 from truthgym.ui.pages.compose import cost_commands, run_cost
+from truthgym.ui.processes.launcher import RECORD, write
 
 FIRST = {"verb": "eval", "tasks": "truthgym/forecasting", "models": "reference/bayesian"}
 FIELDS = {key: [value] for key, value in FIRST.items()}
@@ -62,7 +63,35 @@ def test_the_preview_follows_the_form_and_shows_the_arguments_of_what_is_ticked(
     assert "<script>alert" not in client.post("/compose", data=typed).text
 
 
+VALUES = [
+    ({"T n": "forty"}, "n must be at least 1, got 'forty'"),
+    ({"T n": "0"}, "n must be at least 1, got 0"),
+    ({"T": "n=-3"}, "n must be at least 1, got -3"),
+    ({"T n": "forty", "T source": "halawi"}, "n='forty' cannot be used; it must be a valid integer"),
+    ({"T split": "tset"}, "Unknown split 'tset'; did you mean 'test'?"),
+    ({"T source": "none.jsonl"}, "There is no file none.jsonl"),
+    ({"T known_after": "2030-01-01"}, "no question is left"),
+    ({"T": "nn=3"}, "truthgym/forecasting takes no argument 'nn'; did you mean 'n'?"),
+    (
+        {"tasks": "truthgym/urns", "T likelihood_ratio": "0.5"},
+        "likelihood_ratio=0.5 cannot be used; it must be greater",
+    ),
+    ({"paradigms": "martingale", "P martingale per": "stp"}, "per='stp' cannot be used; did you mean 'step'?"),
+    ({"solvers": "truthgym/chain_of_thought", "S truthgym/chain_of_thought steps": "four"}, "steps='four' cannot be"),
+    ({"solvers": "truthgym/few_shot"}, "source is missing; write -S source=LOG.eval"),
+    ({"M": "nois=1"}, "Unknown argument of reference/bayesian 'nois'; did you mean 'noise'?"),
+    ({"M": "noise=-1"}, "-M noise=-1 cannot be used"),
+    ({"--epochs": "0"}, "--epochs 0 cannot be used; give a number of 1 or more"),
+    ({"--temperature": "nan"}, "--temperature nan cannot be used; give a number of 0 to 2"),
+    ({"--limit": "7-3"}, "--limit '7-3' cannot be used"),
+    ({"--limit": "0"}, "--limit '0' cannot be used"),
+    ({"verb": "report", "logs": "none"}, "There is no none in"),
+    ({"verb": "score", "log_file": "logs/x.eval", "--scorer": "truthgym/brier"}, "There is no logs/x.eval in"),
+    ({"verb": "score", "log_file": ".", "--scorer": "truthgym/martingale", "A per": "x"}, "per='x' cannot be used"),
+]
+"""Values that only the task, mode, scorer or agent can judge, with what it says of them."""
 BAD = [
+    *VALUES,
     ({"tasks": "truthgym/forecastin"}, "There is no task 'truthgym/forecastin'; did you mean 'truthgym/forecasting'?"),
     ({"tasks": ""}, "No task is chosen"),
     ({"models": ""}, "No model is given"),
@@ -105,6 +134,18 @@ def test_bad_input_is_one_clear_line_and_nothing_is_lost(
     assert not [*tmp_path.iterdir()]
 
 
+def test_the_form_shows_what_the_ticked_tasks_set_themselves(client: TestClient) -> None:
+    text = text_of(client.get("/").text.replace("placeholder=", ">"))
+    assert "Number of times to repeat dataset" in text
+    assert "Number of questions, drawn with the seed. None: all." in text
+    assert '"default: 3"' in client.get("/").text
+    both = ["truthgym/urns", "truthgym/code_repair"]
+    assert own_defaults(both) == {"--epochs": "3 in urns, 1 in code_repair"}
+    ticked = client.post("/compose?parts=1", data=FIRST | {"tasks": both}, headers=HTMX).text
+    assert '"default: 3 in urns, 1 in code_repair"' in ticked
+    assert "default: each task&#39;s own" in ticked  # of n
+
+
 def test_a_key_is_never_written_to_a_file(client: TestClient, tmp_path: Path) -> None:
     for field, value in (("M", "api_key=abc"), ("T", "my_api_key=x"), ("--system-message", "sk-" + "a" * 20)):
         refused = client.post("/save", data=FIRST | {field: value})
@@ -118,13 +159,13 @@ def test_a_model_without_its_key_is_a_warning_that_names_the_variable(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     form = FIELDS | {"models": ["openai/gpt-5.4-mini"], "role judge": ["openai-api/my-lab/x"]}
-    first, second = warnings(form, "x", tmp_path)
+    first, second = warnings(form, tmp_path)
     assert "openai/gpt-5.4-mini needs a key" in first
     assert "OPENAI_API_KEY" in first
     assert "MY_LAB_API_KEY" in second
     assert problems(form, "x", tmp_path) == []
     (tmp_path / ".env").write_text("OPENAI_API_KEY=hunter2hunter2\n")
-    assert len(warnings(form, "x", tmp_path)) == 1
+    assert len(warnings(form, tmp_path)) == 1
     text = client_of(tmp_path).post("/compose", data=FIRST, headers=HTMX).text
     assert "openai (OPENAI_API_KEY)" in text_of(text)
     assert "hunter2" not in text
@@ -156,10 +197,35 @@ def test_save_open_and_save_again(client: TestClient, tmp_path: Path) -> None:
     opened = client.get(answer.headers["location"]).text
     assert "Saved as setups/mine.py." in opened
     assert 'name="--limit" value="5"' in opened
-    assert client.post("/save", data=form | {"--limit": "6"}).status_code == 400
-    assert client.post("/save", data=form | {"--limit": "6", "opened": "mine"}).status_code == 303
-    assert setups.read(tmp_path, "mine")[0].fields["--limit"] == ["6"]
-    assert client.post("/save", data=form | {"--limit": "7", "replace": "true"}).status_code == 303
+    for changed, name in (
+        ({"--limit": "6"}, "mine-2"), ({"--limit": "6", "opened": "mine"}, "mine"), ({"--limit": "6"}, "mine"),
+        ({"--limit": "7", "replace": "mine"}, "mine"), ({"--limit": "8", "replace": "another"}, "mine-3"),
+    ):  # fmt: skip
+        shown = text_of(client.post("/compose", data=form | changed, headers=HTMX).text)
+        assert f"--log-dir logs/{name} " in shown
+        assert client.post("/save", data=form | changed).headers["location"] == f"/?setup={name}&saved=1"
+        assert setups.read(tmp_path, name)[0].fields["--limit"] == [changed["--limit"]]
+
+
+def test_a_mended_form_is_not_refused_and_overwrites_nothing(client: TestClient, tmp_path: Path) -> None:
+    """The name of a run that made nothing is free; that of one with logs gets a number, also where it was opened."""
+    form = FIRST | {"name": "mine"}
+    client.post("/save", data=form | {"--limit": "5"})
+    ended = tmp_path / "runs" / "20260101-000000-mine-abcdef"
+    ended.mkdir(parents=True)
+    write(ended / RECORD, {"name": "mine", "log_dir": "logs/mine", "attempts": [{"command": ["inspect"], "at": 1.0}]})
+    mended = form | {"--limit": "6"}
+    assert client.post("/save", data=mended).headers["location"] == "/?setup=mine&saved=1"
+    log = tmp_path / "logs" / "mine" / "a.eval"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    (tmp_path / "logs" / "bare").mkdir()
+    (tmp_path / "logs" / "bare" / "a.eval").touch()
+    for changed, name in (
+        ({}, "mine"), ({"--limit": "7"}, "mine-2"), ({"--limit": "7", "opened": "mine"}, "mine-2"),
+        ({"name": "bare"}, "bare-2"),
+    ):  # fmt: skip
+        assert client.post("/save", data=mended | changed).headers["location"] == f"/?setup={name}&saved=1"
 
 
 def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> None:

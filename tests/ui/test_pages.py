@@ -17,7 +17,6 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from tests.fixtures import Run
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
 from truthgym.ui import jobs
-from truthgym.ui.forms.checks import warnings
 from truthgym.ui.jobs import find
 from truthgym.ui.pages import results
 from truthgym.ui.repeat import repeat
@@ -71,18 +70,6 @@ def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_pa
     assert browser.get("/view/").status_code == 200
     assert browser.get(f"/api/log-size/{names[0]}").status_code == 403  # only by its whole path
     assert browser.get(f"/api/log-size/{logs[0]}").json() > 0
-
-
-def test_a_name_whose_folder_has_logs_of_another_setup_is_a_warning(tmp_path: Path, run: Run) -> None:
-    folder = tmp_path / "logs" / "mine"
-    folder.mkdir(parents=True)
-    shutil.copy(run("truthgym/forecasting", limit=1).location, folder)
-    same = {"tasks": ["truthgym/forecasting"], "models": ["reference/bayesian"]}
-    assert warnings(same, "mine", tmp_path) == []
-    assert warnings({**same, "tasks": ["truthgym/urns"]}, "other", tmp_path) == []
-    for other in ({"tasks": ["truthgym/urns"]}, {"models": ["reference/overconfident"]}):
-        (warned,) = warnings({**same, **other}, "mine", tmp_path)
-        assert "logs/mine holds a log of truthgym/forecasting on reference/bayesian" in warned
 
 
 @pytest.mark.parametrize("path", ["../secret.eval", "/etc/passwd", "logs/none.eval", ".env"])

@@ -9,7 +9,7 @@ from inspect_ai._cli import eval as inspect_cli
 
 from truthgym.datasets.errors import BadInput
 from truthgym.ui.forms.commands import FRESH, VERBS, check_words, command_of, train_options
-from truthgym.ui.setups import Setup, names, read, save, setup_of
+from truthgym.ui.setups import Setup, free_name, names, read, save, setup_of
 
 FULL = {
     "verb": ["eval"],
@@ -138,11 +138,11 @@ def test_what_is_saved_is_read_back(verb: str, tmp_path: Path) -> None:
 
 def test_another_setup_is_not_replaced_unless_asked(tmp_path: Path) -> None:
     save(tmp_path, setup_of(FULL, "x"))
-    save(tmp_path, setup_of(FULL, "x"))
     other = setup_of(FULL | {"T n": ["30"]}, "x")
-    with pytest.raises(BadInput, match="There is another set-up 'x'"):
-        save(tmp_path, other)
-    save(tmp_path, other, replace=True)
+    assert free_name(tmp_path, setup_of(FULL, "x")).name == "x"
+    assert free_name(tmp_path, other).name == "x-2"
+    assert free_name(tmp_path, other, opened="x") == free_name(tmp_path, other, replaces="x") == other
+    save(tmp_path, other)
     assert read(tmp_path, "x")[0] == other
     assert names(tmp_path) == ["x"]
 

@@ -1,27 +1,35 @@
 """What is wrong with a set-up before it starts, in whole sentences."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, wraps
+from math import inf, isfinite
 from pathlib import Path
+from typing import Any
 
 import yaml
+from inspect_ai.model import get_model
 
-from truthgym.datasets.errors import BadInput, did_you_mean
-from truthgym.datasets.inspect_private import PrerequisiteError, parse_decorators
-from truthgym.evallog.discovery import every_log
+from truthgym import tasks as registered_tasks
+from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.errors import BadInput, did_you_mean, validate_call
+from truthgym.datasets.inspect_private import PrerequisiteError, parse_cli_args, parse_decorators
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.commands import (
-    FOLDERS,
     VERBS,
     Fields,
     arguments_of,
     check_words,
     commands_of,
+    eval_options,
+    lines,
     model_names,
     options_of,
     script_of,
     selected,
     short,
+    solver_words,
+    task_words,
     value_of,
     verb_of,
 )
@@ -30,8 +38,13 @@ from truthgym.ui.jobs import refuse_keys
 
 FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""
-LOOKED_AT = 20
-"""Most logs in the folder of a set-up that are looked at for what they are of."""
+BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("--epochs", "--max-tokens", "--max-connections", "--max-samples", "--max-tasks", "--log-buffer",
+                     "--message-limit", "--turn-limit", "--time-limit", "--working-limit", "--num-choices"), (1, inf)),
+    "--temperature": (0, 2), "--top-p": (0, 1), "--frequency-penalty": (-2, 2), "--presence-penalty": (-2, 2),
+    "--top-logprobs": (0, 20), "--prompt-logprobs": (0, 20), "--seed": (-(2**63), inf),
+}  # fmt: skip
+"""Least and most value of an eval's options that are numbers; of others 0 and no limit."""
 ADDRESS = re.compile(r"https?://[^\s,;\[\]{}\"']*")
 
 
@@ -40,8 +53,8 @@ def problems(fields: Fields, name: str, folder: Path) -> list[str]:
     try:
         refuse_keys([*typed(fields)], folder)
     except BadInput as error:
-        return [str(error.message)]
-    problems_found = [*eval_problems(fields, folder)] if verb_of(fields) == "eval" else [*missing(fields)]
+        return [str(error)]
+    problems_found = [*(eval_problems if verb_of(fields) == "eval" else missing)(fields, folder)]
     problems_found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
     try:
         commands = commands_of(fields, name)
@@ -51,39 +64,22 @@ def problems(fields: Fields, name: str, folder: Path) -> list[str]:
                 check_words(verb_of(fields), words[len(VERBS[verb_of(fields)]) :])
         if not problems_found:
             script_of(commands)
+            problems_found += refusals(fields, folder)
     except Exception as error:  # as the parser or YAML says it
-        problems_found.append(str(getattr(error, "message", error)).replace("\\[", "["))
+        problems_found.append(str(error))
     return list(dict.fromkeys(problems_found))
 
 
-def warnings(fields: Fields, name: str, folder: Path) -> list[str]:
+def warnings(fields: Fields, folder: Path) -> list[str]:
     """What a reader should know before a start. It keeps nothing from being started."""
     if verb_of(fields) != "eval":
         return []
     roles = [part.strip() for key in fields if key.startswith("role ") for part in value_of(fields, key).split(",")]
-    keys = [
+    return [
         f"{model} needs a key: neither the environment of this server nor {folder}/.env sets {' or '.join(variables)}."
         for model in dict.fromkeys([*model_names(fields), *filter(None, roles)])
         if (variables := variables_of(model)) and not any(is_set(variable, folder) for variable in variables)
     ]
-    return [*keys, *other_logs(fields, folder / FOLDERS["eval"] / name)]
-
-
-def other_logs(fields: Fields, place: Path) -> Iterator[str]:
-    """That the folder of the set-up's logs holds one of another task or model, which `inspect eval-set` refuses."""
-    tasks = {short(name) for name in selected(fields, "tasks", "other tasks")}
-    for path in sorted(place.rglob("*.eval"))[:LOOKED_AT]:
-        try:
-            (log,) = every_log([path])
-        except (PrerequisiteError, OSError):
-            continue  # it is being written
-        if short(log.header.eval.task) not in tasks or log.header.eval.model not in model_names(fields):
-            yield (
-                f"{place.relative_to(place.parent.parent)} holds a log of {log.header.eval.task} on "
-                f"{log.header.eval.model}, which is no part of this set-up: inspect eval-set will refuse the folder. "
-                "Give the set-up another name."
-            )
-            return
 
 
 def typed(fields: Fields) -> Iterator[str]:
@@ -102,7 +98,7 @@ def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
         yield "No model is given; reference/bayesian needs no key."
     for kind, names, what in ((TASKS, tasks, "task"), (SOLVERS, solvers, "reasoning mode")):
         yield from (problem for name in names for problem in unknown(choices(kind), name, what, folder))
-    task_arguments = arguments_of(fields, "T")
+    task_arguments = [*arguments_of(fields, "T"), *(line.partition("=")[0] for line in lines(fields, "T"))]
     for choice in (choices(TASKS)[name] for name in tasks if name in choices(TASKS)):
         yield from argument_problems(choice, [*task_arguments, *(["paradigms"] if scorers else [])], tasks)
     for choice in (choices(SOLVERS)[name] for name in solvers if name in choices(SOLVERS)):
@@ -167,8 +163,66 @@ def scorer_problems(fields: Fields) -> Iterator[str]:
         yield from argument_problems(scorer, list(arguments_of(fields, "A")), [])
 
 
-def missing(fields: Fields) -> Iterator[str]:
-    """The options that the command requires and the form leaves empty."""
+def refusals(fields: Fields, folder: Path) -> Iterator[str]:
+    """What tasks, modes, scorers and simulated agents say of their arguments when they are made, as a run makes them.
+
+    What a run would fetch, or load from a file of Python, is not made: of that the types alone are checked.
+    """
+    if verb_of(fields) == "eval":
+        arguments = parsed([word for word in task_words(fields) if word != "-T"], folder)
+        for name in selected(fields, "tasks") if arguments else ():
+            yield from refused(name, getattr(registered_tasks, short(name), None), arguments)
+        for name in selected(fields, "solvers"):
+            words = [word for word in solver_words(fields, name)[2:] if word != "-S"]
+            yield from refused(name, getattr(registered_tasks, short(name), None), parsed(words, folder))
+        for name in (name for name in model_names(fields) if name in reference_models()):
+            yield from refused(name, partial(get_model, name, memoize=False), parsed(lines(fields, "M"), folder))
+        for option in eval_options():
+            value, (least, most) = value_of(fields, option.name), BOUNDS.get(option.name, (0, inf))
+            if option.kind == "number" and value and not (least <= float(value) <= most and isfinite(float(value))):
+                allowed = f"{least} to {most}" if most < inf else f"{least} or more"
+                yield f"{option.name} {value} cannot be used; give a number of {allowed}."
+    elif verb_of(fields) == "score" and (scorer := SCORER_BY_NAME.get(short(value_of(fields, "--scorer")))):
+        words = [f"{name}={value}" for name, value in arguments_of(fields, "A").items()]
+        yield from refused(scorer.name, scorer.scorer, parsed(words, folder))
+
+
+def parsed(words: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Arguments as Inspect reads them, in which a file of the folder is named by its whole path."""
+
+    def placed(value: Any) -> Any:  # noqa: ANN401
+        if isinstance(value, dict):
+            return {key: placed(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [placed(item) for item in value]
+        return str(folder / value) if isinstance(value, str) and value and (folder / value).is_file() else value
+
+    return {name: placed(value) for name, value in parse_cli_args(words).items()}
+
+
+def refused(name: str, function: Callable[..., object] | None, arguments: dict[str, Any]) -> Iterator[str]:
+    """Why a function does not take the arguments."""
+    if function is None:
+        return
+    fetched = {source for domain in DOMAINS.values() for source in getattr(domain, "sources", ())} | {
+        "moralchoice",
+        "moralevals",
+    }
+    if fetched & {*strings_of(str(arguments))} or ".py" in str(arguments):
+        function = validate_call(wraps(function)(lambda *given, **named: None))
+    try:
+        function(**arguments)
+    except PrerequisiteError as error:
+        yield f"{error}."
+    except Exception as error:
+        yield f"{name} cannot be made with these arguments ({type(error).__name__}: {error})."
+
+
+def missing(fields: Fields, folder: Path) -> Iterator[str]:
+    """The options that the command requires and the form leaves empty, and the logs that are not there."""
+    for place in (place for name in ("logs", "log_file", "--log") for place in lines(fields, name)):
+        if not {*"*?["} & {*place} and not (folder / place).exists():
+            yield f"There is no {place} in {folder}; run an eval first, or choose one of the list."
     for option in options_of(verb_of(fields)):
         if option.required and not value_of(fields, option.name) and option.name not in ("--out", "arguments"):
             yield f"{option.name.strip('-').replace('_', ' ')} is empty, and the command needs it."

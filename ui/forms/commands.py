@@ -342,6 +342,6 @@ def eval_call(words: Sequence[str]) -> str:
 def samples(limit: str) -> int | tuple[int, int]:
     """`--limit` as `eval_set` takes it: a number of samples, or with "3-7" those from the third to the seventh."""
     begin, dash, end = limit.partition("-")
-    if not begin.isdecimal() or (dash and not end.isdecimal()):
+    if not begin.isdecimal() or int(begin) < 1 or (dash and not (end.isdecimal() and int(begin) <= int(end))):
         raise BadInput(f"--limit {limit!r} cannot be used; give a number of samples such as 10, or a range such as 3-7")
     return (int(begin) - 1, int(end)) if dash else int(begin)

@@ -2,8 +2,9 @@
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -92,8 +93,17 @@ def arguments(function: Callable[..., Any]) -> tuple[Option, ...]:
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             values, required = _choices(hints.get(parameter.name)), parameter.default is parameter.empty
             kind = "choice" if values else "text"
-            listed.append(Option(parameter.name, "", kind, values, required, default(parameter)))
+            text = help_of(parameter.name, inspect.getdoc(function), inspect.getmodule(function).__doc__)
+            listed.append(Option(parameter.name, text, kind, values, required, default(parameter)))
     return tuple(listed)
+
+
+def help_of(name: str, *docs: str | None) -> str:
+    """What the docstrings say of an argument: its own paragraph, or else the first sentence that names it."""
+    paragraph = re.compile(rf"^ +{re.escape(name)}: (.+(?:\n {{5,}}.+)*)", re.MULTILINE)
+    own = [found[1] for doc in docs if (found := paragraph.search(doc or ""))]
+    sentences = re.split(r"(?<=\.)\s", " ".join((docs[0] or "").split()))
+    return " ".join(next(iter([*own, *(text for text in sentences if f"`{name}`" in text)]), "").split())
 
 
 def default(parameter: inspect.Parameter) -> str:
@@ -101,6 +111,8 @@ def default(parameter: inspect.Parameter) -> str:
     value = parameter.default
     if value is inspect.Parameter.empty or value is None:
         return ""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -159,4 +171,38 @@ def shared(names: Sequence[str]) -> tuple[Option, ...]:
     if not by_task:
         return ()
     common = set.intersection(*({argument.name for argument in arguments} for arguments in by_task))
-    return tuple(argument for argument in by_task[0] if argument.name in common)
+    defaults = {
+        name: {one.default for arguments in by_task for one in arguments if one.name == name} for name in common
+    }
+    return tuple(
+        argument if len(defaults[argument.name]) == 1 else replace(argument, default="each task's own")
+        for argument in by_task[0] if argument.name in common
+    )  # fmt: skip
+
+
+LIMITS = ("epochs", "message_limit", "token_limit", "turn_limit", "time_limit", "working_limit", "cost_limit")
+"""What a task may set itself, which an option of the eval replaces."""
+
+
+def own_defaults(names: Sequence[str]) -> dict[str, str]:
+    """By option, what the tasks set themselves: "3", or "3 in urns, 1 in code_repair" where they differ."""
+    by_task = {name.partition("/")[2]: _limits(name) for name in names if name in choices(TASKS)}
+    texts = {}
+    for limit in LIMITS:
+        values = {name: str(limits[limit]) for name, limits in by_task.items() if limits.get(limit)}
+        alike = len({*values.values()}) == 1 and len(values) == len(by_task)
+        text = (
+            next(iter(values.values())) if alike else ", ".join(f"{value} in {name}" for name, value in values.items())
+        )
+        texts |= {f"--{limit.replace('_', '-')}": text} if values else {}
+    return texts
+
+
+@cache
+def _limits(name: str) -> dict[str, Any]:
+    """What a task sets with its default arguments; nothing if it needs one."""
+    try:
+        task = getattr(tasks, name.partition("/")[2])()
+    except Exception:  # as each task refuses its arguments
+        return {}
+    return {limit: getattr(task, limit, None) for limit in LIMITS}

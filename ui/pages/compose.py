@@ -1,10 +1,11 @@
 """The page on which a run is composed."""
 
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -127,8 +128,8 @@ async def preview(request: Request) -> HTMLResponse:
     """What the form stands for now; with `parts`, also its fields that depend on what is ticked, with `whole` all."""
     form = await form_fields(request)
     if "hx-request" not in request.headers or "whole" in request.query_params:
-        return form_page(request, form)
-    context = form_values(request, form)
+        return await run_in_threadpool(form_page, request, form)
+    context = await run_in_threadpool(form_values, request, form)
     return page(request, "preview.html", parts=request.query_params.get("parts", ""), **context)
 
 
@@ -137,9 +138,10 @@ async def save(request: Request) -> Response:
     """Write the set-up's file."""
     form = await form_fields(request)
     try:
-        setup = save_setup(folder_of(request), form)
+        setup = await run_in_threadpool(checked, folder_of(request), form)
+        setups.save(folder_of(request), setup)
     except BadInput as error:
-        return form_page(request, form, 400, str(error.message))
+        return form_page(request, form, 400, str(error))
     return RedirectResponse(f"/?setup={setup.name}&saved=1", 303)
 
 
@@ -148,9 +150,10 @@ async def launch(request: Request) -> Response:
     """Write the set-up's file and start its commands: each is one of the lists that the page shows."""
     form, folder = await form_fields(request), folder_of(request)
     try:
-        setup = save_setup(folder, form)
+        setup = await run_in_threadpool(checked, folder, form)
         for words in setup.commands().values():  # all or none of them
             jobs.check(folder, words)
+        setups.save(folder, setup)
         started = [
             jobs.start(
                 folder, words, f"{setup.name}-{label}" if label else setup.name, at_once=request.app.state.at_once
@@ -158,7 +161,7 @@ async def launch(request: Request) -> Response:
             for label, words in setup.commands().items()
         ]
     except BadInput as error:
-        return form_page(request, form, 400, str(error.message))
+        return form_page(request, form, 400, str(error))
     return RedirectResponse(f"/runs/{started[0].id}" if len(started) == 1 else "/runs", 303)
 
 
@@ -180,15 +183,13 @@ async def estimate(request: Request) -> HTMLResponse:
     return page(request, "estimate.html", estimates=rows, wrong=[])
 
 
-def save_setup(folder: Path, form: Fields) -> Setup:
-    """Save what a form holds."""
+def checked(folder: Path, form: Fields) -> Setup:
+    """The set-up that a form stands for, under the name under which it is saved."""
     setup = setup_of(form, value_of(form, "name"))
     setups.path_of(folder, setup.name)
     if wrong := problems(setup.fields, setup.name, folder):
         raise BadInput("; ".join(wrong))
-    same = value_of(form, "opened") == setup.name
-    setups.save(folder, setup, replace=same or bool(value_of(form, "replace")))
-    return setup
+    return setups.free_name(folder, setup, value_of(form, "opened"), value_of(form, "replace"))
 
 
 def form_page(request: Request, form: Fields, status: int = 200, problem: str = "", **messages: Any) -> HTMLResponse:  # noqa: ANN401
@@ -205,9 +206,9 @@ def form_values(request: Request, form: Fields) -> dict[str, Any]:
     wrong = problems(setup.fields, setup.name, folder)
     if name and not setups.NAME.fullmatch(name):
         wrong.append(f"{name!r} is no name of a set-up: use letters, digits, - and _.")
+    wished = setup
+    setup = wished if wrong else setups.free_name(folder, wished, value_of(form, "opened"), value_of(form, "replace"))
     commands = {} if wrong else setup.commands()
-    there = setups.NAME.fullmatch(setup.name) and setups.path_of(folder, setup.name).is_file()
-    taken = bool(there) and value_of(form, "opened") != setup.name
     return {
         "verbs": VERB_LABELS,
         "verb": verb,
@@ -215,11 +216,11 @@ def form_values(request: Request, form: Fields) -> dict[str, Any]:
         "setup": setup,
         "setup_names": setups.names(folder),
         "wrong": wrong,
-        "warned": warnings(setup.fields, setup.name, folder),
+        "warned": warnings(setup.fields, folder),
         "keys": registry.keys_that_are_set(folder),
         "commands": {label: shlex.join(words) for label, words in commands.items()},
         "script": "" if wrong else setup.script(),
-        "taken": taken,
+        "taken": wished.name if setup is not wished or value_of(form, "replace") == wished.name else "",
         "places": places(folder),
         **(eval_values(form) if verb == "eval" else verb_values(verb, form)),
     }
@@ -235,7 +236,11 @@ def eval_values(form: Fields) -> dict[str, Any]:
     for name in scorer_names:
         for role in needed_roles(name, arguments_of(form, "P", name)):
             needed.setdefault(role, []).append(name)
-    options = eval_options()
+    own = registry.own_defaults(ticked)
+    options = [
+        replace(option, default=own[option.name], help=re.sub(r" \(defaults? to [^)]*\)", "", option.help))
+        if option.name in own else option for option in eval_options()
+    ]  # fmt: skip
     groups = [("T", "", argument_list(registry.shared(ticked), form, "T", hide=("paradigms",)))]
     groups += [(f"S {name}", name, list(solvers[name].arguments))
                for name in selected(form, "solvers", "other solvers") if name in solvers]  # fmt: skip
