@@ -1,6 +1,7 @@
 """Programs of others, each in a process of its own: users' graders, and functions that models write."""
 
 import ast
+import ctypes
 import json
 import os
 import signal
@@ -9,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from logging import getLogger
 from pathlib import Path
 from secrets import token_hex
 from shutil import disk_usage
@@ -23,8 +26,10 @@ from inspect_ai.util import OutputLimitExceededError, concurrency
 from truthgym.datasets.code_repair import RepairQuestion, find_program
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, sample_fields
+from truthgym.scorers.graders.python_runner import landlock_version
 from truthgym.solvers.roles import program_sandbox, required_sandbox
 
+LOGGER = getLogger(__name__)
 RUNNER = Path(__file__).with_name("python_runner.py")
 MAX_RESULT = 10_000
 """Maximum bytes of a result."""
@@ -37,8 +42,8 @@ class ProgramOptions:
     """How a user program is run, and what it declares."""
 
     trusted: bool = False
-    """False: it runs in the sample's sandbox, preferably in one named "grader". True: it runs on this machine, with a
-    guard against accidents, which is not a defence against malice."""
+    """False: it runs in the sample's sandbox, preferably in one named "grader". True: it runs on this machine, confined
+    to its folder by Landlock where the kernel has it, else behind a guard against accidents alone."""
     time_limit: int = 30
     """Seconds, after which it is killed with every process that it started."""
     low: float = 0.0
@@ -121,8 +126,22 @@ def _check(name: str, source: str) -> None:
         raise BadInput(f"grader {name}: the program has no function grade(sample, item) at its top level; add one")
 
 
+@cache
+def _shield() -> None:
+    """Without Landlock, keep programs from this process's memory and first environment, and say what stays open."""
+    if landlock_version():
+        return
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # of Linux: not dumpable, and so not readable for other processes
+    LOGGER.warning(
+        "trusted=true: this system has no Landlock, so a program can get round its guard on purpose and then read and "
+        "change your files; for programs that you did not write use --sandbox docker"
+    )
+
+
 async def _run_here(name: str, message: str, seconds: int) -> bytes:
     """Run a program on this machine and return its result file. A fault of the machine is none of the program."""
+    _shield()
     try:
         with TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
             return await _run_in(Path(folder), name, message, seconds)

@@ -14,6 +14,7 @@ from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
 from truthgym.scorers.graders.python import ProgramOptions, hidden_tests
+from truthgym.scorers.graders.python_runner import landlock_version
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.agents import code_repair as task
 
@@ -96,9 +97,10 @@ for one in gc.get_objects():
 """
 
 
-@pytest.mark.parametrize(("before", "passed"), [("", 0), (AROUND, 9)], ids=["guarded", "around the guard"])
-def test_the_guard_keeps_an_honest_program_from_the_repairs(before: str, passed: int) -> None:
-    """With `trusted`, the program runs on the machine that has them: what changes the guard reads them, as we say."""
+@pytest.mark.parametrize("before", ["", AROUND], ids=["guarded", "around the guard"])
+def test_a_program_does_not_reach_the_repairs(before: str) -> None:
+    """With `trusted`, it runs on the machine that has them. What changes the guard is refused by the kernel."""
+    passed = 9 if before and not landlock_version() else 0
     path = str(bundled_file("code_repair"))
     program = f"{before}import json\nrows = [json.loads(line) for line in open({path!r})]\n"
     program += "names = {}\nexec(next(row['fixed'] for row in rows if row['function'] == 'longest_climb'), names)\n"

@@ -17,7 +17,10 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders import python
 from truthgym.scorers.graders.grader import Grade, Grader
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
+from truthgym.scorers.graders.python_runner import landlock_version
 from truthgym.tasks.worlds import urns
+
+LIBC = "import ctypes, os, signal\nlibc = ctypes.CDLL(None, use_errno=True)\n"
 
 
 def program(body: str, before: str = "") -> str:
@@ -122,14 +125,13 @@ def test_a_program_that_ends_itself_has_earned_its_grade(body: str) -> None:
 
 def test_what_a_program_leaves_running_is_ended_with_it() -> None:
     """The guard refuses new processes; a program that gets round it still has its processes ended, in its group."""
-    reach = "import _posixsubprocess, os\nr, w = os.pipe()\npid = _posixsubprocess.fork_exec([b'sleep', b'600'], \
-[b'/bin/sleep', b'/usr/bin/sleep'], True, (w,), None, None, -1, -1, -1, -1, -1, -1, r, w, True, False, -1, None, None, \
-None, -1, None, False)\nraise ValueError(str(pid))"
-    result = grade_of(program(reach))
+    fork = (
+        "import ctypes, time\npid = ctypes.CDLL(None).fork()\nif not pid: time.sleep(600)\nraise ValueError(str(pid))"
+    )
+    result = grade_of(program(fork))
     assert result.reason
     digits = result.reason.removesuffix(".").split()[-1]
-    if not digits.isdigit():
-        pytest.skip(f"this Python starts no process that way: {result.reason}")
+    assert int(digits) > 0
     time.sleep(0.2)
     state = Path(f"/proc/{digits}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
@@ -162,10 +164,6 @@ def outside() -> Iterator[Path]:
         "import shutil; shutil.rmtree({folder!r})",
         "import shutil; shutil.copy('input.json', {path!r})",
         "import sqlite3; sqlite3.connect({path!r})",
-        "import os; os.open({name!r}, os.O_WRONLY | os.O_TRUNC, dir_fd=os.open({folder!r}, os.O_RDONLY))",
-        "import os; d = os.open({folder!r}, os.O_PATH); os.remove({name!r}, dir_fd=d)",
-        "import os; os.mkfifo({new!r})",
-        "import os; os.mknod({new!r})",
         "import os; os.system('true')",
         "import os; os.fork()",
         "import subprocess; subprocess.run(['true'])",
@@ -180,8 +178,7 @@ def outside() -> Iterator[Path]:
     ids=lambda text: text.split(";")[-1].strip()[:40],
 )
 def test_accidents_are_stopped(body: str, outside: Path) -> None:
-    filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent),
-                         name=outside.name)  # fmt: skip
+    filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent))
     result = grade_of(program(f"{filled}\nreturn 1.0"))
     assert result.value is None
     assert result.reason
@@ -189,6 +186,55 @@ def test_accidents_are_stopped(body: str, outside: Path) -> None:
     assert outside.read_text() == "precious"
     assert list(outside.parent.iterdir()) == [outside]
     assert not Path("/tmp/truthgym-grader-was-here").exists()
+
+
+PAST_THE_GUARD = [
+    "libc.open({path!r}.encode(), os.O_WRONLY)",
+    "libc.truncate({path!r}.encode(), 0)",
+    "libc.unlink({path!r}.encode())",
+    "libc.rename({path!r}.encode(), b'here')",
+    "libc.link({path!r}.encode(), b'here')",
+    "libc.mkdir({new!r}.encode(), 0o700)",
+    "libc.mkfifo({new!r}.encode(), 0o700)",
+    "libc.symlink(b'/etc', {new!r}.encode())",
+    "libc.execv(b'/bin/true', (ctypes.c_char_p * 2)(b'true', None))",
+    "os.open({name!r}, os.O_WRONLY | os.O_TRUNC, dir_fd=os.open({folder!r}, os.O_PATH))",
+    "os.remove({name!r}, dir_fd=os.open({folder!r}, os.O_PATH))",
+    "libc.open(b'/proc/%d/mem' % os.getppid(), os.O_RDONLY)",
+    "libc.open(b'/proc/%d/environ' % os.getppid(), os.O_RDONLY)",
+    "libc.ptrace(16, os.getppid(), 0, 0)",
+    "libc.connect(libc.socket(2, 1, 0), b'\\2\\0\\0\\x09\\x7f\\0\\0\\1' + bytes(8), 16)",
+    "signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 0)",
+    "libc.kill(os.getppid(), 0)",
+    "__import__('readline').write_history_file({new!r})",
+    "os.waitpid(__import__('multiprocessing.util').util.spawnv_passfds(b'/bin/true', [b'true'], []), 0)[1] and -1",
+]
+
+
+@pytest.mark.skipif(landlock_version() < 6, reason="the kernel has no Landlock, or an old one")
+@pytest.mark.parametrize("body", PAST_THE_GUARD, ids=lambda text: text[:30])
+def test_the_kernel_refuses_what_gets_past_the_guard(body: str, outside: Path) -> None:
+    folder, new = str(outside.parent), str(outside.with_name("new"))
+    done = body.format(path=str(outside), new=new, folder=folder, name=outside.name)
+    result = grade_of(program(f"done = {done}\nraise ValueError((done, ctypes.get_errno()))", LIBC))
+    assert result.reason
+    assert "(-1, " in result.reason or "ermi" in result.reason, result.reason
+    assert "(-1, 111)" not in result.reason, "the connection was tried"
+    assert outside.read_text() == "precious"
+    assert list(outside.parent.iterdir()) == [outside]
+
+
+def test_without_landlock_our_memory_is_closed_and_a_warning_says_what_stays_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[tuple[int, ...]] = []
+    libc = SimpleNamespace(prctl=lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(python, "landlock_version", lambda: 0)
+    monkeypatch.setattr(python.ctypes, "CDLL", lambda name: libc)
+    python._shield.__wrapped__()
+    assert calls == [(4, 0, 0, 0, 0)]
+    assert "no Landlock" in caplog.text
+    assert "--sandbox docker" in caplog.text
 
 
 def test_a_program_sees_no_keys_and_none_of_our_files(monkeypatch: pytest.MonkeyPatch) -> None:
