@@ -88,7 +88,8 @@ def graded(
         high: Highest grade; 1 if None.
         higher_is_better: Its direction; true if None.
         trusted: Whether a program may run on this machine, in a process of its own that Landlock confines where the
-            kernel has it; elsewhere a guard stops accidents alone. False runs it in the sample's sandbox, which the run must have.
+            kernel has it; elsewhere a guard stops accidents alone. False runs it in the sample's sandbox, which the
+            run must have.
         time_limit: Seconds that a program may take, 1 to 600, before it is killed with every process that it started.
         cache: Whether the grading model's replies may come from Inspect's cache.
         figures: "headline" writes the first ten metrics to the log, "all" every one.

@@ -137,9 +137,9 @@ def code_repair(
     """Repair a function. Default scorer: graded by `hidden_tests`, the share whose every test passes.
 
     The answer's program runs in the sample's sandbox after the answer is given, for at most `time_limit` seconds, so
-    the run needs `--sandbox docker` or another that isolates. With `trusted` it runs on this machine instead, confined by
-    Landlock where the kernel has it, else behind a guard against accidents alone. `tier` keeps the functions of one tier, 1 to 3.
-    docs/agents.md describes what is tested, and docs/domains.md the other arguments.
+    the run needs `--sandbox docker` or another that isolates. With `trusted` it runs on this machine instead, confined
+    by Landlock where the kernel has it, else behind a guard against accidents alone. `tier` keeps the functions of one
+    tier, 1 to 3. docs/agents.md describes what is tested, and docs/domains.md the other arguments.
     """
     questions = repair.code_repair(source, split, None, n, seed, sha256, tier=tier)
     if trusted:  # the tool python needs a sandbox
