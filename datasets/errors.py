@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, wraps
-from inspect import getmodule
+from inspect import getmodule, signature
+from itertools import chain, repeat
 from math import inf
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import pydantic
+import yaml
 from pydantic import ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from rich.markup import escape
@@ -127,7 +129,8 @@ def validate_call(function: Callable[P, R]) -> Callable[P, R]:
     """Check a function's arguments against its annotations, as `pydantic.validate_call` does.
 
     `Literal["a", "b"]` lists the values that are allowed and `Annotated[int, Field(ge=1)]` a range. Types are strict:
-    True is not an int, "1" is not an int, an int is a float. Place it below Inspect's decorator:
+    True is not an int, "1" is not an int, an int is a float. Only where an annotation has a sequence of numbers are
+    they read from text, as 50,200 is text on Inspect's command line. Place it below Inspect's decorator:
 
         @scorer(metrics=[mean()])
         @validate_call
@@ -142,16 +145,38 @@ def validate_call(function: Callable[P, R]) -> Callable[P, R]:
         config = ConfigDict(strict=True, arbitrary_types_allowed=True)
         return pydantic.validate_call(config=config)(function)
 
+    @cache
+    def several() -> set[str]:
+        hints = get_type_hints(function).items()
+        return {name for name, hint in hints for part in (hint, *get_args(hint))
+                if get_origin(part) is Sequence and get_args(part)[0] in (int, float)}  # fmt: skip
+
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in several() & kwargs.keys():
+            kwargs[name] = _numbers(kwargs[name])
+        places = zip(args, chain(signature(function).parameters, repeat("")), strict=False)
+        values = [_numbers(value) if name in several() else value for value, name in places]
         try:
-            return checked()(*args, **kwargs)
+            return checked()(*values, **kwargs)  # type: ignore[arg-type]
         except ValidationError as error:
             if error.title != function.__name__:  # raised by the function's own work
                 raise
             raise BadInput(f"{function.__name__}: {_problems(error, function)}") from None
 
     return call
+
+
+def _numbers(value: object) -> object:
+    """The numbers in a text with commas or in a list of texts; another value as it is."""
+    texts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
+    try:
+        numbers = [yaml.safe_load(text) for text in texts]
+    except yaml.YAMLError:
+        return value
+    return numbers if all(isinstance(number, int | float) for number in numbers) else value
 
 
 def _problems(error: ValidationError, function: Callable[..., object]) -> str:

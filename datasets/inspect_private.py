@@ -5,7 +5,7 @@
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 PRIVATE = {
     "PrerequisiteError": "inspect_ai._util.error",  # the one error that Inspect prints without a traceback
@@ -13,6 +13,7 @@ PRIVATE = {
     "evalset": "inspect_ai._eval",  # the module whose `eval_set` a sweep's units replace, with its capture of tasks
     "eval_resolve_tasks": "inspect_ai._eval.eval",  # makes the tasks of an eval, with its models and roles bound
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
+    "load_tasks": "inspect_ai._eval.loader",  # makes all tasks of an eval with the same arguments
     "sample_id_filter": "inspect_ai._eval.task.util",  # selects questions by id; a sweep's shards replace it
     "SampleIdMatcher": "inspect_ai._eval.task.util",  # what it returns
     "eval_set_id_for_log_dir": "inspect_ai._eval.evalset",  # the id of the eval set in a folder, which a sweep must use
@@ -32,6 +33,7 @@ PRIVATE = {
     "set_choices_based_on_generated_response": "inspect_ai.solver._multiple_choice",  # marks them, for `choice`
     "parse_cli_args": "inspect_ai._util.config",  # reads -T NAME=VALUE as `inspect eval` does
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
+    "registry_add": "inspect_ai._util.registry",  # registers a task that refuses arguments which it does not name
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
     "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
     "registry_params": "inspect_ai._util.registry",  # the options of a scorer, for the files that they name
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from inspect_ai._util.config import parse_cli_args as parse_cli_args
     from inspect_ai._util.decorator import parse_decorators as parse_decorators
     from inspect_ai._util.error import PrerequisiteError as PrerequisiteError
+    from inspect_ai._util.registry import registry_add as registry_add
     from inspect_ai._util.registry import registry_info as registry_info
     from inspect_ai._util.registry import registry_lookup as registry_lookup
     from inspect_ai._util.registry import registry_params as registry_params
@@ -93,13 +96,22 @@ def in_eval() -> bool:
 
     `active_model()` does not tell: `eval_set` leaves the model and the roles of its last run in the caller's context.
     """
+    return _variables_of("eval_resolve_tasks") is not None
+
+
+def tasks_of_eval() -> list[str]:
+    """The tasks, as the command names them, that Inspect is making with the same arguments. Empty outside of it."""
+    return list((_variables_of("load_tasks") or {}).get("task_specs") or [])
+
+
+def _variables_of(function: str) -> dict[str, Any] | None:
+    """The variables of a private function of Inspect from which the caller is called; None if it is not."""
     frame = sys._getframe()
     while frame.f_back:
         frame = frame.f_back
-        module = frame.f_globals.get("__name__")
-        if frame.f_code.co_name == "eval_resolve_tasks" and module == PRIVATE["eval_resolve_tasks"]:
-            return True
-    return False
+        if frame.f_code.co_name == function and frame.f_globals.get("__name__") == PRIVATE[function]:
+            return frame.f_locals
+    return None
 
 
 def hide_target(state: "TaskState") -> None:

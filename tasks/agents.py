@@ -14,7 +14,7 @@ Inspect's own options (`--message-limit`, `--token-limit`, `--time-limit`). The 
 from collections.abc import Sequence
 from typing import Literal
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets import agent_bench_mini as bench
@@ -28,7 +28,7 @@ from truthgym.solvers.agent_tools.tools import check_tools
 from truthgym.solvers.agent_tools.turns import forgetful
 from truthgym.solvers.roles import required_sandbox
 from truthgym.solvers.run_agent import run_agent
-from truthgym.tasks.domain_task import ScorerNames, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task, task
 
 
 @task

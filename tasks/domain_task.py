@@ -1,11 +1,13 @@
 """What all domain tasks share: scorers by name, setup, epochs, and how the log viewer shows them."""
 
-from collections.abc import Mapping, Sequence
-from inspect import signature
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature, unwrap
 from logging import getLogger
-from typing import Any
+from typing import Any, TypeVar
 
 from inspect_ai import Task
+from inspect_ai import task as inspect_task
 from inspect_ai.dataset import Dataset
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.solver import solver as as_solver
@@ -14,7 +16,7 @@ from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesVie
 
 from truthgym.datasets.domains import domain_arguments
 from truthgym.datasets.errors import BadInput, names_in, one_of
-from truthgym.datasets.inspect_private import in_eval
+from truthgym.datasets.inspect_private import in_eval, registry_add, registry_info, registry_lookup, tasks_of_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.models.predictor import check_method
 from truthgym.scorers import (
@@ -72,6 +74,43 @@ LARGE = 2000
 """Model calls of a scorer above which a task says how many it will make."""
 EPOCHS = 3
 """Default number of epochs: enough to separate a model's beliefs from the noise in its reports."""
+
+TaskFunction = TypeVar("TaskFunction", bound=Callable[..., Task])
+
+
+def task(function: TaskFunction) -> TaskFunction:
+    """Inspect's `@task`, for a task that refuses an argument which it does not name, before any model call.
+
+    Inspect itself leaves such an argument out, with a warning, unless the task takes `**unknown`. So the registered
+    function takes it; what Inspect records, and what `signature(unwrap(...))` shows, are the named arguments. In an
+    eval of several tasks, which all get the same arguments, one that another of them takes is left out.
+    """
+    made, own = inspect_task(function), signature(function)
+
+    @wraps(made)
+    def checked(*args: Any, **given: Any) -> Task:  # noqa: ANN401
+        for name in [name for name in given if name not in own.parameters]:
+            if not _taken_elsewhere(name):
+                one_of(f"argument of {function.__name__}", name, list(own.parameters))
+            warn_once(logger, f"{function.__name__} has no argument {name}, which other tasks of this run may have")
+            given.pop(name)
+        return made(*args, **given)
+
+    unknown = Parameter("unknown", Parameter.VAR_KEYWORD)
+    checked.__signature__ = own.replace(parameters=[*own.parameters.values(), unknown])  # type: ignore[attr-defined]
+    registry_add(checked, registry_info(made))
+    return checked  # type: ignore[return-value]
+
+
+def _taken_elsewhere(argument: str) -> bool:
+    """Whether another task of the same eval may take an argument: a file's or a folder's tasks are not known yet."""
+    tasks = [registry_lookup("task", name.rpartition("@")[2]) for name in tasks_of_eval()]
+    return any(
+        not callable(other)
+        or any(argument == name or parameter.kind is parameter.VAR_KEYWORD
+               for name, parameter in signature(unwrap(other)).parameters.items())
+        for other in tasks
+    )  # fmt: skip
 
 
 class DomainTask(Task):

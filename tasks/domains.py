@@ -24,12 +24,12 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Literal
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 
 from truthgym.datasets import questions as own_questions
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import validate_call
-from truthgym.tasks.domain_task import ScorerNames, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task, task
 
 
 @task

@@ -14,7 +14,7 @@ from logging import getLogger
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-from inspect_ai import Task, task
+from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -42,7 +42,7 @@ from truthgym.solvers.local_model import generate
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import failure_reason, user_message
-from truthgym.tasks.domain_task import viewer
+from truthgym.tasks.domain_task import task, viewer
 
 logger = getLogger(__name__)
 VERSION = "1-A"

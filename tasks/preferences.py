@@ -16,7 +16,7 @@ from logging import getLogger
 from math import isfinite
 from typing import Annotated, Any
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log_samples
 from inspect_ai.model import get_model
@@ -46,7 +46,7 @@ from truthgym.solvers.critique_revise import DRAFT
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import ENDED
-from truthgym.tasks.domain_task import DomainTask, viewer
+from truthgym.tasks.domain_task import DomainTask, task, viewer
 
 logger = getLogger(__name__)
 VERSION = "2-A"

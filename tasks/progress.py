@@ -9,7 +9,7 @@ inspect eval truthgym/progress_coevolve -T examinee=frozen --model reference/val
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import in_eval
@@ -21,7 +21,7 @@ from truthgym.scorers.progress.judges import JUDGES, timeline
 from truthgym.scorers.value_influence import value_influence
 from truthgym.scorers.value_tracking import value_tracking
 from truthgym.solvers.roles import required_model
-from truthgym.tasks.domain_task import DomainTask, viewer
+from truthgym.tasks.domain_task import DomainTask, task, viewer
 
 
 @task

@@ -10,12 +10,12 @@ Every question is asked neutrally and with an opinion for and against it, in sep
 
 from collections.abc import Sequence
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 
 from truthgym.datasets import sycophancy as data
 from truthgym.datasets.domains import Domain
 from truthgym.scorers.declaration import Figures
-from truthgym.tasks.domain_task import domain_task
+from truthgym.tasks.domain_task import domain_task, task
 
 EPOCHS = 2
 

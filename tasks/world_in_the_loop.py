@@ -14,7 +14,7 @@ from hashlib import sha256
 from logging import getLogger
 from typing import Any
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log_samples
 from inspect_ai.model import ChatMessageAssistant
@@ -31,7 +31,7 @@ from truthgym.scorers.declaration import Figures
 from truthgym.scorers.forecasts.forecasting import Per, Template
 from truthgym.scorers.world_uplift import FROM_LOG, forecasting_model, has_observation, world_uplift
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.domain_task import DomainTask, domain_task, viewer
+from truthgym.tasks.domain_task import DomainTask, domain_task, task, viewer
 
 logger = getLogger(__name__)
 NO_OBSERVATION = "without an observation in the evidence"

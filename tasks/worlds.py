@@ -12,12 +12,12 @@ All tasks here generate `n` questions from `seed`. `split`, `paradigms` and `sys
 from collections.abc import Sequence
 from typing import Literal
 
-from inspect_ai import Task, task
+from inspect_ai import Task
 
 from truthgym.datasets import audio as clips
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.interventions import Kinds
-from truthgym.tasks.domain_task import ScorerNames, domain_task
+from truthgym.tasks.domain_task import ScorerNames, domain_task, task
 
 
 @task

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Mapping
 from functools import cache
-from inspect import signature
+from inspect import Parameter, signature, unwrap
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ def task_function(name: str) -> Callable[..., Task]:
     return function  # type: ignore[return-value]
 
 
+def task_parameters(name: str) -> Mapping[str, Parameter]:
+    """The arguments that a task names."""
+    return signature(unwrap(task_function(name))).parameters
+
+
 def _task_in_file(file: Path, task: str) -> str:
     """Load a file, and return the name of the task in it."""
     if not file.is_file():
@@ -48,7 +53,7 @@ def _task_in_file(file: Path, task: str) -> str:
 
 def create_task(name: str, args: Mapping[str, Any]) -> Task:
     """Create a task with its arguments."""
-    parameters = signature(task_function(name)).parameters
+    parameters = task_parameters(name)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for argument in args:  # Inspect itself would only print a warning
             one_of(f"argument of {name}", argument, list(parameters))

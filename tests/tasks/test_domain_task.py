@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 from inspect_ai import Task, eval, eval_retry, eval_set
 from inspect_ai.model import ChatMessage, Model, get_model
+from inspect_ai.util import registry_create
 
 from tests.fixtures import QUIET, Fails, Listens, Run, samples
+from truthgym import tasks
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
+from truthgym.scorers.world_uplift import world_uplift
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.agents import fact_chains, gaia_mini
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
 from truthgym.tasks.domains import forecasting
-from truthgym.tasks.worlds import urns
+from truthgym.tasks.world_in_the_loop import world_in_the_loop
+from truthgym.tasks.worlds import testimony, urns
 
 
 def test_the_system_prompt_survives_another_solver(run: Run) -> None:
@@ -48,12 +54,45 @@ def test_arguments_reach_the_dataset() -> None:
         ({"paradigms": {"martingale": {"elicit": "judge"}}}, "Unknown argument of martingale 'elicit'; did you mean"),
         ({"paradigms": {"martingale": {"elicitor": "juge"}}}, "elicitor='juge' cannot be used; did you mean 'judge'?"),
         ({"split": "dev"}, "Unknown split 'dev'"),
+        ({"splitt": "test"}, "'splitt'; did you mean 'split'? known: "),
     ],
 )
 def test_tasks_refuse_before_any_model_call(task: Callable[..., Task], arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as refused:
         task(**arguments)
     assert said in str(refused.value)
+
+
+def test_every_task_refuses_an_argument_that_it_does_not_name() -> None:
+    for name in (name for name in tasks.__all__):
+        function = getattr(tasks, name)
+        if registry_info(function).type == "task":
+            with pytest.raises(BadInput, match="Unknown argument of .*'figuers'"):
+                registry_create("task", f"truthgym/{name}", figuers="all")
+
+
+def test_tasks_of_one_eval_share_arguments_and_each_log_has_its_own(run: Run, tmp_path: Path) -> None:
+    arguments = {"n": 1, "draws": 2, "witnesses": ["2", "3"]}
+    names = ["truthgym/urns", "truthgym/testimony"]
+    settings = {"model": "reference/bayesian", "epochs": 1, **QUIET, "log_dir": str(tmp_path)}
+    logs = eval(names, task_args=arguments, **settings)
+    assert [log.eval.task_args_passed for log in logs] == [{"n": 1, "draws": 2}, {"n": 1, "witnesses": ["2", "3"]}]
+    assert eval_retry(logs[1], **{key: settings[key] for key in QUIET}, log_dir=str(tmp_path))[0].status == "success"
+    with pytest.raises(BadInput, match="did you mean 'witnesses'"):
+        eval(names[::-1], task_args={"witneses": 3}, **settings)
+
+
+def test_numbers_with_commas_reach_whatever_takes_several(tmp_path: Path) -> None:
+    assert len(world_in_the_loop(domain="urns", n=2, budgets=["50", "200"]).dataset) == 2  # type: ignore[list-item]
+    world_uplift(budgets="50,200")
+    for made, other in (
+        (testimony(n=3, witnesses=["2", "4"], reports=[3, 5]), testimony(n=3, witnesses=[2, 4], reports=[3, 5])),  # type: ignore[list-item]
+        (fact_chains(n=2, hops=["2", "4"]), fact_chains(n=2, hops=[2, 4])),  # type: ignore[list-item]
+        (gaia_mini(n=2, level=["1", "3"]), gaia_mini(n=2, level=[1, 3])),  # type: ignore[list-item]
+    ):
+        assert [item.input for item in made.dataset] == [item.input for item in other.dataset]
+    with pytest.raises(BadInput, match="witnesses=.*two that rise, such as 2,8"):
+        testimony(n=1, witnesses=["2", "many"])  # type: ignore[list-item]
 
 
 def test_a_paradigm_asked_for_twice_is_scored_once() -> None:

@@ -8,7 +8,6 @@
 2a-asked/       and so on
 """
 
-import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import one_of
-from truthgym.datasets.loading.inspect_tasks import task_function
+from truthgym.datasets.loading.inspect_tasks import task_parameters
 from truthgym.evallog.errors import bad_input
 from truthgym.training.closed_loop.measures import START_NLL_FILE, has_reply_nll, write_reply_nll
 from truthgym.training.closed_loop.options import WITH_REFERENCE, LoopConfig
@@ -90,7 +89,7 @@ def train_task_args(config: LoopConfig, round_: int = 1) -> dict[str, dict[str, 
     args_by_task = task_args(config, config.train_args, "train")
     if config.fresh:
         for name, args in args_by_task.items():
-            default = inspect.signature(task_function(name)).parameters["seed"].default
+            default = task_parameters(name)["seed"].default
             args |= {"seed": int(args.get("seed", default)) + round_ - 1} if round_ > 1 else {}
     return args_by_task
 
@@ -100,7 +99,7 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
 
     `{argument: value}` is for all tasks that take the argument, `{task: {argument: value}}` for one of them.
     """
-    parameters = {name: inspect.signature(task_function(name)).parameters for name in config.task}
+    parameters = {name: task_parameters(name) for name in config.task}
     args_by_task = shared_out(parameters, config.task_args, additional)
     problems = []
     for name, args in args_by_task.items():

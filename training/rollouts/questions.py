@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from inspect import signature
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +16,7 @@ from inspect_ai.solver import SolverSpec
 
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import registry_info, registry_unqualified_name, solver_from_spec
-from truthgym.datasets.loading.inspect_tasks import create_task, task_function
+from truthgym.datasets.loading.inspect_tasks import create_task, task_parameters
 from truthgym.datasets.question import split_of
 
 
@@ -70,7 +69,7 @@ def load_questions(
     if splits != {split}:
         why = "what models are evaluated on, and is never trained on" if "test" in splits else "not the training split"
         raise BadInput(f"{name}: split={argument} is {why}; omit `split` from the task's arguments")
-    takes_split = {"split": split} if "split" in signature(task_function(name)).parameters else {}
+    takes_split = {"split": split} if "split" in task_parameters(name) else {}
     task = create_task(name, {**args, **takes_split})
     selected, left_out, by_hash = {}, Counter[str](), False
     for place, sample in enumerate(task.dataset, 1):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_info, registry_lookup, registry_params, registry_unqualified_name
-from truthgym.datasets.loading.inspect_tasks import task_function
+from truthgym.datasets.loading.inspect_tasks import task_parameters
 from truthgym.solvers import chat_template
 from truthgym.training.files import card_metadata
 from truthgym.training.reward_functions.resolve import check_scaling, check_weights, resolve_rewards
@@ -269,7 +269,7 @@ def _load_questions(parsed: Namespace) -> list[Questions]:
     only = dataset_sample_ids(Path(parsed.dataset_name)) if parsed.dataset_name else None
     args: Mapping[str, Mapping[str, Any]] = {parsed.task[0]: parsed.task_args}
     if len(parsed.task) > 1 or {parsed.task[0], short_name(parsed.task[0])} & parsed.task_args.keys():
-        args = shared_out({name: signature(task_function(name)).parameters for name in parsed.task}, parsed.task_args)
+        args = shared_out({name: task_parameters(name) for name in parsed.task}, parsed.task_args)
     questions = [load_questions(name, args[name], only=only) for name in parsed.task]
     check_names(questions)
     return questions
