@@ -5,7 +5,7 @@ python -m truthgym.analysis.catalog LOGS OUT.md      (tables, with the chart bes
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
@@ -16,7 +16,7 @@ from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, scale
 from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, places_of, repeated, with_setups
-from truthgym.evallog.discovery import LogFile, every_log
+from truthgym.evallog.discovery import every_log
 
 QUESTION = "Which runs are there, and which of them count?"
 COUNTS = {
@@ -48,12 +48,11 @@ def load(logs: Places) -> pd.DataFrame:
     Raises:
         BadInput: A place does not exist, a file is not a log, or there are no logs.
     """
-    return table_of(every_log(places_of(logs), Counter()))
+    return table_of(with_setups(every_log(places_of(logs), Counter())))
 
 
-def table_of(logs: Collection[LogFile]) -> pd.DataFrame:
-    """The rows of `load`, of logs whose headers were read."""
-    runs = with_setups(logs)
+def table_of(runs: tuple[Run, ...]) -> pd.DataFrame:
+    """The rows of `load`, of runs from the newest to the oldest."""
     frame = pd.DataFrame([row | {"counts": counts} for row, counts in zip(map(_row, runs), _counts(runs), strict=True)])
     frame.attrs["notes"] = list(_notes(frame))
     return frame

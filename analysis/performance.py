@@ -136,7 +136,7 @@ def load(
         one_of("scorer", scorer, list(SCORER_BY_NAME))
     one_of("y", y, get_args(Transform))
     evals = runs(logs)
-    rows = [row for run in evals for row in _rows(run, scorer)]
+    rows = [row for run in evals for row in estimates(run, scorer)]
     if not rows:
         raise no_scores(evals, scorer)
     frame = pd.DataFrame(rows)
@@ -299,7 +299,26 @@ def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
+def sentence(row: Mapping[str, Any]) -> str:
+    """What a row of `estimates` says, in one sentence: its verdict with what that means, or why there is none."""
+    declaration = SCORER_BY_NAME.get(bare_name(row["scorer"]))
+    meanings = dict(text.split(": ", 1) for text in (declaration.verdicts.values() if declaration else ()))
+    said, means = row["verdict"], meanings.get(row["verdict"], declaration.better if declaration else "")
+    if row["reason"] == "spans_reference" and declaration:
+        said = f"not shown to differ from {declaration.reference:g}"
+    elif row["reason"]:
+        said, means = "cannot tell", meaning(row["reason"], declaration)
+    text = ": ".join(filter(None, [said, "" if means == "none" else means.partition(". ")[0]]))
+    return f"{text[:1].upper()}{text[1:]}." * bool(text)
+
+
+def meaning(key: str, declaration: ScorerDeclaration | None) -> str:
+    """What a reason or flag of a scorer means."""
+    return {**(declaration.reasons if declaration else {}), **REASONS}.get(key, key)
+
+
+def estimates(run: Run, only: str = "") -> Iterator[dict[str, Any]]:
+    """The rows of `load` of a run, without those columns that compare it with others."""
     header = run.log.header
     results = header.results
     if results is None:
@@ -447,8 +466,7 @@ def _legend(rows: pd.DataFrame, scorer: ScorerDeclaration | None) -> str:
     named = dict(text.split(": ", 1) for text in (scorer.verdicts.values() if scorer else ()))
     meanings = {f"`{name}`": named[name] for name in sorted(set(rows["verdict"])) if name in named}
     keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
-    declared = {**(scorer.reasons if scorer else {}), **REASONS}
-    meanings |= {f"`{_short(key)}`": declared.get(key, key) for key in keys}
+    meanings |= {f"`{_short(key)}`": meaning(key, scorer) for key in keys}
     return "\n" * bool(meanings) + "".join(f"- {name}: {meaning}.\n" for name, meaning in meanings.items())
 
 

@@ -1,6 +1,7 @@
 """The pages of runs and results, without a browser."""
 
 import os
+import re
 import runpy
 import shlex
 import shutil
@@ -9,14 +10,18 @@ from datetime import datetime, tzinfo
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from fastapi.testclient import TestClient
-from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.log import EvalResults, EvalStatus, ProvenanceData, invalidate_samples, read_eval_log, write_eval_log
 
 from tests.fixtures import Run
+from tests.ui.test_compose import text_of
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
+from truthgym.analysis.tables.markdown import with_interval
 from truthgym.ui import jobs
+from truthgym.ui.forms.commands import options_of
 from truthgym.ui.jobs import find
 from truthgym.ui.pages import results
 from truthgym.ui.repeat import repeat
@@ -70,6 +75,40 @@ def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_pa
     assert browser.get("/view/").status_code == 200
     assert browser.get(f"/api/log-size/{names[0]}").status_code == 403  # only by its whole path
     assert browser.get(f"/api/log-size/{logs[0]}").json() > 0
+
+
+def test_each_log_shows_what_its_scorers_found_and_what_they_leave_out(
+    browser: TestClient, tmp_path: Path, run: Run
+) -> None:
+    brier = {"limit": 40, "epochs": 1, "task_args": {"paradigms": "brier"}}
+    whole = run("truthgym/forecasting", **brier)
+    run("truthgym/forecasting", model_args={"min_confidence": 0.2}, **brier)
+    for name in ("cancelled", "error", "invalidated"):
+        log = whole.model_copy(deep=True)
+        log.eval.task_id = log.eval.eval_id = name
+        if name == "invalidated":
+            log = invalidate_samples(log, [str(s.uuid) for s in (log.samples or [])[:10]], ProvenanceData(author="me"))
+        else:
+            log.status, log.samples, log.results = cast(EvalStatus, name), (log.samples or [])[:3], None
+        log.location = str(tmp_path / "logs" / f"{name}.eval")
+        write_eval_log(log, log.location)
+    text = browser.get("/results").text
+    rows = {name: text_of(row) for row in text.split("<tr>") for name in re.findall(r"logs/([^ &\"]+)\.eval", row)[:1]}
+    figures = {name: value.value for name, value in (whole.results or EvalResults()).scores[0].metrics.items()}
+    shown = with_interval(*(figures[name] for name in ("brier", "brier_lower", "brier_upper")))
+    (unread,) = rows.keys() - {"cancelled", "error", "invalidated", Path(whole.location).stem}
+    for name, said in {
+        Path(whole.location).stem: f"brier {shown} 40 questions",
+        unread: "of the answers could not be read, and are left out",
+        "cancelled": "No score. The run was cancelled: 3 of its 40 samples are in the log.",
+        "error": "No score. The run ended in an error: 3 of its 40 samples are in the log.",
+        "invalidated": "30 questions",
+    }.items():
+        assert said in rows[name], rows
+    assert "10 of 40 samples were invalidated" in rows["invalidated"]
+    assert "lower is better; 0.25 for always one half." in rows[Path(whole.location).stem]
+    (fields,) = re.findall(r'<datalist id="fields">(.*?)</datalist>', text) or [""]
+    assert ('value="event"' in fields) == any(option.name == "--by" for option in options_of("report"))
 
 
 @pytest.mark.parametrize("path", ["../secret.eval", "/etc/passwd", "logs/none.eval", ".env"])

@@ -1,8 +1,11 @@
 """The page of results: the logs of the folder, two of them compared, reports, scripts that repeat a run, the viewer."""
 
+import math
 import shlex
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -14,16 +17,21 @@ from fastapi.staticfiles import StaticFiles
 from fsspec.implementations.local import LocalFileSystem
 from markupsafe import Markup
 
+from truthgym.analysis.tables.setups import Run, bare_name, with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
+from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs
+from truthgym.ui.forms.commands import options_of, value_of
 from truthgym.ui.jobs import RUNS
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
 
 router = APIRouter()
 SHOWN = 200
 """Most logs in the table, unless all are asked for."""
+SHORT = 30
+"""Most characters of a value by which questions may be divided."""
 REPORTS = "reports"
 """Folder of the reports that the page has written."""
 REPORT_HEADERS = {
@@ -105,13 +113,19 @@ def viewer_address(folder: Path, log: str) -> str:
 def results(request: Request, all: bool = False) -> HTMLResponse:
     folder = folder_of(request)
     rows, problems = catalog(folder)
+    live = tuple(f"{job.place / job.log_dir}/" for job in jobs.jobs(folder) if job.live and job.log_dir)
+    listed = [row | _details(row["run"]) | {"live": row["status"] == "started" and row["log"].startswith(live)}
+              for row in (rows if all else rows[:SHOWN])]  # fmt: skip
+    reports = sorted((index.parent.name for index in folder.glob(f"{REPORTS}/*/index.html")), reverse=True)
     return page(
         request,
         "results.html",
-        rows=rows if all else rows[:SHOWN],
+        rows=listed,
         more=0 if all else max(len(rows) - SHOWN, 0),
         problems=problems,
-        reports=sorted((index.parent.name for index in folder.glob(f"{REPORTS}/*/index.html")), reverse=True),
+        fields=list(dict.fromkeys(field for row in listed for field in row["fields"])) if _takes_by() else [],
+        reports=reports,
+        charts=charts(folder, reports[0]) if reports else [],
     )
 
 
@@ -154,11 +168,29 @@ def script_file(request: Request, log: str) -> PlainTextResponse:
 async def report(request: Request) -> Response:
     """Start `truthgym report` of the ticked logs; of all if none is ticked."""
     folder = folder_of(request)
-    ticked = [str(inside(folder, log).relative_to(folder)) for log in (await form_fields(request)).get("log", [])]
+    form = await form_fields(request)
+    ticked = [str(inside(folder, log).relative_to(folder)) for log in form.get("log", [])]
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
     words = ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"]
+    if (by := value_of(form, "by")) and _takes_by():
+        words.append(f"--by={by}")
     job = jobs.start(folder, words, "report", at_once=request.app.state.at_once)
     return RedirectResponse(f"/runs/{job.id}", 303)
+
+
+def charts(folder: Path, report: str) -> list[tuple[str, str, str]]:
+    """The charts that a report has drawn: for each its question, its page and its picture."""
+    from truthgym.analysis.site.analyses import ANALYSES, BATCHES, analysis
+
+    place, drawn = folder / REPORTS / report, f"/{REPORTS}/{quote(report)}"
+    return [
+        (analysis(name).QUESTION, f"{drawn}/{name}.html", f"{drawn}/{name}.svg")
+        for name in (BATCHES, *ANALYSES) if (place / f"{name}.svg").is_file() and (place / f"{name}.html").is_file()
+    ]  # fmt: skip
+
+
+def _takes_by() -> bool:
+    return any(option.name == "--by" for option in options_of("report"))
 
 
 def catalog(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -172,18 +204,55 @@ def catalog(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 @lru_cache(maxsize=2)
 def _catalog(folder: Path, states: tuple[LogState, ...]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The catalog of files in a certain state, which is the key of the cache."""
+    """The catalog of files in a certain state, which is the key of the cache, with what the scorers found."""
     from truthgym.analysis.catalog import table_of
 
     read = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
-    logs = [entry for entry in read if isinstance(entry, LogFile)]
-    records = table_of(logs).to_dict("records") if logs else []
-    rows = [{str(name): value for name, value in row.items()} for row in records]
-    for row in rows:
+    runs = with_setups([entry for entry in read if isinstance(entry, LogFile)])
+    problems_found = [entry for entry in read if isinstance(entry, str)]
+    rows: list[dict[str, Any]] = [{**row} for row in table_of(runs).to_dict("records")] if runs else []
+    for row, run in zip(rows, runs, strict=True):
         row["path"] = str(Path(row["log"]).relative_to(folder))
         row["viewer"] = viewer_address(folder, row["log"])
         row["began"] = row["created"][:16].replace("T", " ")
-    return rows, [entry for entry in read if isinstance(entry, str)]
+        row["run"] = run
+    return rows, problems_found
+
+
+def _details(run: Run) -> dict[str, Any]:
+    """What the scorers of a run found, what its figures leave out, and by which fields its questions may be divided."""
+    try:
+        return {"fields": _fields(run), "left_out": run.log.reader.omissions, "found": list(_found(run))}
+    except PrerequisiteError as error:
+        return {"fields": [], "left_out": [plain(error)], "found": []}
+
+
+def _found(run: Run) -> Iterator[dict[str, Any]]:
+    """What each scorer of a run found: its estimate with the interval, a sentence, and what to doubt."""
+    from truthgym.analysis.performance import estimates, meaning, sentence
+    from truthgym.analysis.tables.markdown import with_interval
+
+    for row in estimates(run):
+        declaration = SCORER_BY_NAME.get(bare_name(row["scorer"]))
+        doubts = [meaning(key, declaration) for key in row["flags"].split(", ") if key and key != row["reason"]]
+        if row["share_read"] < 1:
+            doubts.insert(0, f"{1 - row['share_read']:.0%} of the answers could not be read, and are left out")
+        yield {
+            "scorer": row["scorer"],
+            "estimate": with_interval(row["score"], row["lower"], row["upper"]),
+            "n": "" if math.isnan(row["n"]) else f"{row['n']:,.0f} questions",
+            "sentence": sentence(row),
+            "doubts": "; ".join(doubts),
+        }
+
+
+def _fields(run: Run) -> list[str]:
+    """The fields of a run's first question that are short enough to divide the questions by."""
+    from truthgym.analysis.tables.answers import fields_of
+
+    for _, sample in islice(run.log.reader.outcomes(), 1):
+        return [name for name, value in fields_of(sample).items() if len(str(value)) <= SHORT]
+    return []
 
 
 @lru_cache(maxsize=20_000)

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from truthgym.datasets.errors import BadInput
-from truthgym.ui import jobs
+from truthgym.ui import jobs, setups
 from truthgym.ui.jobs import SAYS
 from truthgym.ui.pages.rendering import folder_of, page
-from truthgym.ui.pages.results import REPORTS, plain, viewer_address
+from truthgym.ui.pages.results import REPORTS, charts, plain, viewer_address
 
 router = APIRouter()
 SHOWN = 200
@@ -76,7 +76,7 @@ def _list(request: Request) -> dict[str, Any]:
 def _run(request: Request, run: str) -> dict[str, Any]:
     job = jobs.find(folder_of(request), run)
     command, says = jobs.next_command(job) if not job.live else ([], "")
-    progress = jobs.progress(job)
+    progress, report = jobs.progress(job), _report(job)
     return {
         "job": job,
         "says": SAYS[job.status],
@@ -84,7 +84,11 @@ def _run(request: Request, run: str) -> dict[str, Any]:
         "logs": [
             (Path(log.path).name, viewer_address(job.place, log.path), log.header.status) for log in progress.logs
         ],
-        "report": _report(job),
+        "report": f"/{REPORTS}/{quote(report)}/index.html" if report else "",
+        "charts": charts(job.place, report) if report else [],
+        "setup": next(
+            (name for name in setups.names(job.place) if name in (job.name, job.name.rpartition("-")[0])), ""
+        ),
         "tail": jobs.output(job, LINES),
         "command": shlex.join(job.command),
         "next_command": shlex.join(command),
@@ -93,7 +97,6 @@ def _run(request: Request, run: str) -> dict[str, Any]:
 
 
 def _report(job: jobs.Job) -> str:
-    """The address of the report that a run wrote; "" if it wrote none."""
-    out = jobs.option(job.first_command, "--out")
-    name = Path(out).name
-    return f"/{REPORTS}/{quote(name)}/index.html" if (job.place / REPORTS / name / "index.html").is_file() else ""
+    """The name of the report that a run wrote; "" if it wrote none."""
+    name = Path(jobs.option(job.first_command, "--out")).name
+    return name if name and (job.place / REPORTS / name / "index.html").is_file() else ""
