@@ -45,6 +45,8 @@ PRIVATE = {
     "active_generate_config": "inspect_ai.model._generate_config",  # its settings, for a copy of its model
     "init_model_roles": "inspect_ai.model._model",  # binds a grader's role outside of an eval
     "CacheEntry": "inspect_ai.model._cache",  # where a reply is cached, to remove one that could not be read
+    "_pool": "inspect_ai.event",  # the digests of messages in a log, which half a character in a reply must not end
+    "to_json_safe": "inspect_ai._util.json",  # as which Inspect writes such a text into the log
     "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
     "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
 }
@@ -75,8 +77,10 @@ if TYPE_CHECKING:
     from inspect_ai._view._dist import resolve_dist_directory as resolve_dist_directory
     from inspect_ai._view.fastapi_server import OnlyDirAccessPolicy as OnlyDirAccessPolicy
     from inspect_ai._view.fastapi_server import view_server_app as view_server_app
+    from inspect_ai.event import _pool as _pool
     from inspect_ai.log._recorders.buffer import SampleBufferDatabase as SampleBufferDatabase
     from inspect_ai.log._samples import sample_active as sample_active
+    from inspect_ai.model import ChatMessage
     from inspect_ai.model._cache import CacheEntry as CacheEntry
     from inspect_ai.model._generate_config import active_generate_config as active_generate_config
     from inspect_ai.model._model import active_model as active_model
@@ -112,6 +116,27 @@ def _variables_of(function: str) -> dict[str, Any] | None:
         if frame.f_code.co_name == function and frame.f_globals.get("__name__") == PRIVATE[function]:
             return frame.f_locals
     return None
+
+
+def survive_half_characters() -> None:
+    """Have Inspect log a conversation in which a model wrote half a character, as in a tool's argument.
+
+    Inspect 0.3.285 writes it, but cannot digest it, and ends the whole run.
+    """
+    from inspect_ai.event import _pool
+    from pydantic_core import PydanticSerializationError
+
+    digest = _pool._msg_hash
+
+    def digest_any(message: "ChatMessage") -> str:
+        try:
+            return digest(message)
+        except PydanticSerializationError:
+            from inspect_ai._util.json import to_json_safe
+
+            return digest(type(message).model_validate_json(to_json_safe(message)))
+
+    _pool._msg_hash = digest_any
 
 
 def hide_target(state: "TaskState") -> None:

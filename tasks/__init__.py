@@ -1,5 +1,6 @@
 """What Inspect's entry point loads: every task, solver and model provider. The tasks load the scorers."""
 
+from truthgym.datasets.inspect_private import survive_half_characters
 from truthgym.models.human import human
 from truthgym.models.reference import reference
 from truthgym.solvers.best_of_n import best_of_n
@@ -35,6 +36,8 @@ from truthgym.tasks.progress import progress_coevolve, progress_follow, progress
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
 from truthgym.tasks.worlds import almanac, audio, cruxes, disclosure, interventions, testimony, urns
+
+survive_half_characters()
 
 __all__ = [
     "agent_bench_mini",

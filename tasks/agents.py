@@ -6,8 +6,9 @@
     inspect eval truthgym/fact_chains -T hops=2,8,16 -T context=1 --model ...
     inspect eval truthgym/code_repair --sandbox docker --model ...
 
-`split`, `paradigms` and `system_prompt` are those of the tasks in `domains.py`. Calls, tokens and time are limited by
-Inspect's own options (`--message-limit`, `--token-limit`, `--time-limit`). The real GAIA: `pip install
+`split`, `paradigms` and `system_prompt` are those of the tasks in `domains.py`. A sample ends after six messages for
+each call that the largest question allows, and 20 more; Inspect's own options (`--message-limit`, `--token-limit`,
+`--time-limit`) set other limits. The real GAIA: `pip install
 "truthgym[evals]"`, then `inspect eval inspect_evals/gaia --model ...` (docs/agents.md).
 """
 
@@ -30,6 +31,9 @@ from truthgym.solvers.roles import required_sandbox
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.domain_task import ScorerNames, domain_task, task
 
+REPAIR_CALLS = 30
+"""Calls of an agent that repairs a function."""
+
 
 @task
 def agent_bench_mini(
@@ -47,14 +51,21 @@ def agent_bench_mini(
 
     `n` questions are generated from `seed` (`datasets/agent_bench_mini.py`). The solver is `run_agent` with Inspect's
     `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
-    eval. Calls, tokens and time are limited by Inspect's own options (`--message-limit`, `--token-limit`,
-    `--time-limit`).
+    eval. A sample ends after six messages for each call that the largest question allows, and 20 more:
+    `--message-limit` sets another limit.
     """
     questions = bench.agent_bench_mini(n, seed, split, kind, python, search, delay)
-    return domain_task(
+    composed = domain_task(
         questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip
+    return limited(composed, max(item.metadata_as(AgentQuestion).budget for item in questions))
+
+
+def limited(composed: Task, calls: int) -> Task:
+    """A task whose samples end after six messages for each call that a question may need, and 20 more."""
+    composed.message_limit = 20 + 6 * calls
+    return composed
 
 
 @solver
@@ -85,13 +96,14 @@ def gaia_mini(
 
     `n` questions are generated from `seed`, of the levels 1 to 3 in turn. The solver is `run_agent` with Inspect's
     `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
-    eval. Calls, tokens and time are limited by Inspect's own options.
+    eval. A sample ends as in `agent_bench_mini`.
     """
     questions = gaia.gaia_mini(n, seed, split, level, python)
-    return domain_task(
+    composed = domain_task(
         questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip
+    return limited(composed, max(item.metadata_as(AgentQuestion).budget for item in questions))
 
 
 @task
@@ -117,8 +129,7 @@ def fact_chains(
         questions, paradigms, ["fact_chain", "agent_answer"], system_prompt, version="2-A", epochs=1,
         setup=prepare_tools(), solver=run_agent() if context is None else run_agent(forgetful(context)),
     )  # fmt: skip
-    composed.message_limit = 20 + 6 * max(item.metadata_as(chains.ChainQuestion).budget // 2 for item in questions)
-    return composed
+    return limited(composed, max(item.metadata_as(chains.ChainQuestion).budget // 2 for item in questions))
 
 
 @task
@@ -146,6 +157,7 @@ def code_repair(
         for item in questions:
             item.metadata = {**(item.metadata or {}), "tools": []}
     grader = {"graded": {"grader": "hidden_tests", "trusted": trusted, "time_limit": time_limit}}
-    return domain_task(
+    composed = domain_task(
         questions, grader if paradigms is None else paradigms, [], system_prompt, version="1-A", epochs=1
     )
+    return limited(composed, REPAIR_CALLS)

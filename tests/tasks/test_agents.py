@@ -17,7 +17,7 @@ from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion, Call
 from truthgym.scorers.agent_answer import is_right, process_score
 from truthgym.solvers.agent_tools.tools import recorded_calls
-from truthgym.tasks.agents import agent_bench_mini, gaia_mini
+from truthgym.tasks.agents import agent_bench_mini, code_repair, gaia_mini
 
 AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
 
@@ -215,3 +215,26 @@ def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> N
     scores = {name: metrics(gaia_logs[name], 1)["brier"] for name in GAIA_AGENTS}
     assert scores["oracle"] < 0.05
     assert scores["refusing"] > 0.9
+
+
+def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run, says: Says) -> None:
+    def reply(messages: list[ChatMessage]) -> ModelOutput | str:
+        if messages[-1].role == "tool":
+            return "Answer: unknown\n\\finalBeliefProb{0.4} \udfff"
+        return ModelOutput.for_tool_call("mockllm/model", "search", {"query": "half \ud800 of it"})
+
+    log = run(agent_bench_mini(n=2), says(reply))
+    assert log.status == "success"
+    assert metrics(log, 1)["share_scored"] == 1
+    calls = [call for message in samples(log)[0].messages for call in getattr(message, "tool_calls", None) or []]
+    assert [call.arguments for call in calls] == [{"query": "half \\ud800 of it"}]
+
+
+@pytest.mark.parametrize(
+    ("task", "limit"),
+    [(agent_bench_mini(n=4), None), (gaia_mini(n=3, level=1), None), (code_repair(n=1, trusted=True), 200)],
+    ids=["bench", "gaia", "repair"],
+)
+def test_agent_tasks_have_a_message_limit(task: Task, limit: int | None) -> None:
+    budgets = [(item.metadata or {}).get("budget", 0) for item in task.dataset]
+    assert task.message_limit == (limit or 20 + 6 * max(budgets))
