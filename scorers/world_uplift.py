@@ -14,6 +14,7 @@ from inspect_ai.solver import TaskState
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, validate_call
+from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.evidence import evidence as read_evidence
 from truthgym.datasets.question import PlainQuestion, Question, group_of, question_of, question_text, yes_or_no
 from truthgym.models.predictor import check_method
@@ -29,6 +30,7 @@ from truthgym.scorers.declaration import (
     verdict_sentences,
 )
 from truthgym.scorers.forecasts.forecasting import (
+    CONTROLS,
     COPIED,
     KEYS,
     PLACEBOS,
@@ -39,6 +41,7 @@ from truthgym.scorers.forecasts.forecasting import (
     copied_share,
     first_tokens,
     forecast,
+    log_odds,
     mean_of_models,
     messages,
     placebo_text,
@@ -65,14 +68,16 @@ FROM_LOG = "log"
 """Key of a sample's metadata that says that its answer stood in a finished log."""
 HELPS, MISLEADS = 31.0, 32.0
 VERDICTS = {
-    HELPS: "helps: what was written makes the observations likelier than each placebo does",
-    MISLEADS: "misleads: what was written makes the observations less likely than each placebo does",
+    HELPS: "helps: what was written makes the observations likelier than each control does",
+    MISLEADS: "misleads: what was written makes the observations less likely than each control does",
 }
 CANNOT_TELL = {
     "few_questions": "too few questions, or clusters of them, have an uplift for an interval; ask more",
     "imprecise": "an interval of the uplift over one of the placebos contains 0; ask more questions",
     "placebos_disagree": "the uplift over one placebo is above 0 and over another below it: it depends on the form of "
     "the text, not on what it says; read uplift_over_text, uplift_over_shuffled and uplift_over_question",
+    "any_answer": "the answers are not shown to say anything about their own questions: each would do as much for "
+    "another question, as far as the interval of uplift_over_exchanged shows; ask more questions",
 }
 """Why there is no verdict, by the name behind `reason_`."""
 
@@ -85,14 +90,14 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     models = answers_of(scores, budgets)
     answers = mean_of_models(list(models.values()))
     estimate, several = answers.mean("net", per), len(models) > 1
-    over = {kind: answers.mean(kind, per) for kind in PLACEBOS}
+    over = {kind: answers.mean(kind, per) for kind in CONTROLS}
     every = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
     copied = every["copied"].values
     units: tuple[Per, ...] = ("observation", "token", "1000_tokens")
     return {
         **estimate.main_metrics("world_uplift", every["uplift"].share_scored),
-        "verdict": verdict_of(list(over.values())),
-        **({f"reason_{reason}": 1.0} if (reason := why_no_verdict(list(over.values()))) else {}),
+        "verdict": verdict_of(over),
+        **({f"reason_{reason}": 1.0} if (reason := why_no_verdict(over)) else {}),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
         "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
         **metrics_of({f"uplift_per_{unit}": answers.mean("net", unit) for unit in units}),
@@ -112,22 +117,27 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     }
 
 
-def verdict_of(over: Sequence[Estimate]) -> float:
-    """A key of `VERDICTS`, from the net uplift over each placebo; NaN unless all intervals are on one side of 0."""
-    signs = {estimate.sign for estimate in over}
+def verdict_of(over: Mapping[str, Estimate]) -> float:
+    """A key of `VERDICTS`, from the uplift over each control; NaN unless all intervals are on one side of 0.
+
+    Only observations with an opposite have an uplift over exchanged answers; others are judged by the placebos alone.
+    """
+    signs = {estimate.sign for name, estimate in over.items() if name in PLACEBOS or estimate.n}
     return {1: HELPS, -1: MISLEADS}.get(signs.pop(), np.nan) if len(signs) == 1 else np.nan
 
 
-def why_no_verdict(over: Sequence[Estimate]) -> str | None:
+def why_no_verdict(over: Mapping[str, Estimate]) -> str | None:
     """A key of `CANNOT_TELL`, or None where there is a verdict."""
-    signs = {estimate.sign for estimate in over}
-    if np.isnan([estimate.lower for estimate in over]).any():
+    signs = {over[kind].sign for kind in PLACEBOS}
+    if np.isnan([over[kind].lower for kind in PLACEBOS]).any():
         return "few_questions"
-    return "imprecise" if 0 in signs else "placebos_disagree" if len(signs) > 1 else None
+    if len(signs) > 1 or 0 in signs:
+        return "imprecise" if 0 in signs else "placebos_disagree"
+    return "any_answer" if np.isnan(verdict_of(over)) else None
 
 
 def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
-    over = tuple(f"uplift_over_{kind}" for kind in PLACEBOS)
+    over = tuple(f"uplift_over_{kind}" for kind in CONTROLS)
     yield from verdict_sentences("World uplift", figures, VERDICTS, CANNOT_TELL, over)
     models = {str(model) for item in scores if (model := (item.score.metadata or {}).get("model"))}
     if len(models) > 1:
@@ -175,9 +185,11 @@ def world_uplift(
 
     Net of the strongest placebo of each sample, an answer without information is at or below 0: a noisy forecaster
     makes the greatest of three placebos greater than each. So `verdict` rests on the net uplift over each placebo
-    alone. A copied observation has the highest value of all, so the investigator must not see the answer nor the model
-    the observation: `share_copied` counts answers that contain more than half of it, also with a few words changed. A
-    forecaster that knows the observation anyway finds nothing helpful.
+    alone. Where o is the outcome it also rests on `uplift_over_exchanged`: the uplift over what the other questions'
+    answers would do (`over_exchanged`), since an answer that says the same about every question can help a forecaster
+    that is biased. A copied observation has the highest value of all, so the investigator must not see the answer nor
+    the model the observation: `share_copied` counts answers that contain more than half of it, also with a few words
+    changed. A forecaster that knows the observation anyway finds nothing helpful.
 
     Metrics, estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
     where answers are of several models, then the models, over the questions that each answered:
@@ -185,17 +197,18 @@ def world_uplift(
     - `world_uplift`, the mean net uplift in nats, by `per`: for each "token" of the observation (the default), for the
       "observation", or for "1000_tokens" that the model wrote (the ratio of both sums), with its `stderr`; `mde`;
       `n` questions; `share_scored`, the share of the answers with an uplift.
-    - `verdict`: 31 helps, 32 misleads, if the intervals over all three placebos are above or below 0; otherwise NaN
-      (cannot tell), with `reason_...` = 1 (`CANNOT_TELL`); `share_copied`; `world_uplift_not_copied`, the mean
-      without those answers.
+    - `verdict`: 31 helps, 32 misleads, if the intervals over all three placebos, and over exchanged answers where there
+      are some, are above or below 0; otherwise NaN (cannot tell), with `reason_...` = 1 (`CANNOT_TELL`);
+      `share_copied`; `world_uplift_not_copied`, the mean without those answers.
     - With `figures="all"` also `uplift_per_observation`, `uplift_per_token`, `uplift_per_1000_tokens`;
       `uplift_over_text`, `uplift_over_shuffled`, `uplift_over_question`, net of one placebo, by `per`;
-      `uplift_without_placebo`, `placebo_uplift` (of the strongest, nats per observation); `uplift_at_B` for each of
-      `budgets`, per observation; mean `tokens` of the answers and of the observations (`observation_tokens`); where
-      answers are of several models, `world_uplift MODEL`.
+      `uplift_over_exchanged`, NaN where an observation has no opposite; `uplift_without_placebo`, `placebo_uplift` (of
+      the strongest, nats per observation); `uplift_at_B` for each of `budgets`, per observation; mean `tokens` of the
+      answers and of the observations (`observation_tokens`); where answers are of several models, `world_uplift MODEL`.
 
     A sample's value holds `world_uplift` (net; for each token of the observation with per="token", otherwise for the
-    observation), `uplift`, `placebo_uplift`, `placebo_KIND`, `observation_tokens`, `tokens`, `copied` and the budgets.
+    observation), `uplift`, `placebo_uplift`, `placebo_KIND`, `observation_tokens`, `tokens`, `copied` and the budgets,
+    and the log-odds of yes without and with the answer (`log_odds`, `log_odds_with`; NaN without an opposite).
     The log-probability of each token is in the metadata.
 
     A sample is NaN under every key, with its `reason` in the metadata, if nothing was observed about its question, the
@@ -296,7 +309,7 @@ def world_uplift(
                 )
             reason = next((arm.reason for arm in arms.values() if arm.reason), None)
         value = dict.fromkeys([*KEYS, *(f"uplift_at_{budget}" for budget in at)], np.nan)
-        control = None
+        control = outcome = None
         if arms and text and not reason:
             base, count = arms["without"].total, arms["without"].count
             control = _strongest(arms, "")
@@ -305,6 +318,13 @@ def world_uplift(
                 copied_share(answer, part, f"{request_text} {task}")
                 for part in (text, investigation.observation or text)
             ]
+            if opposite:
+                toward_yes = 1 if investigation.observation == OUTCOMES["yes"] else -1
+                value |= {
+                    "log_odds": toward_yes * log_odds(base),
+                    "log_odds_with": toward_yes * log_odds(arms["with"].total),
+                }
+                outcome = (1 + toward_yes) // 2
             value |= {
                 "world_uplift": (uplift - placebo) / (count if per == "token" else 1),
                 "uplift": uplift,
@@ -322,6 +342,7 @@ def world_uplift(
             metadata={
                 "epoch": epoch,
                 "event": question.event,
+                "outcome": outcome,
                 "reason": reason,
                 "question": identity,
                 "model": about.get("model"),

@@ -6,7 +6,8 @@ base rate (one half where it has none). An observation other than the outcome is
 note that contains the observation word for word is believed, unless it also contains the opposite. Its planted faults
 are those of language models: with `lexical` every word of the observation that the note does not contain costs so many
 nats, with `familiar` the observation costs so many if there is no note, whatever it says. With `logit_noise` it reads
-each conversation with an error of so many log-odds (the standard deviation), the same for both outcomes.
+each conversation with an error of so many log-odds (the standard deviation), the same for both outcomes. With `slant`
+it leans so many log-odds towards yes where the note states no probability.
 """
 
 import math
@@ -24,7 +25,7 @@ from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.reading import UnknownQuestionError, evidence_in, last_probability, truth_of
 
 NAME = "forecaster"
-PARAMETERS = frozenset({"lexical", "familiar", "logit_noise", "seed"})
+PARAMETERS = frozenset({"lexical", "familiar", "logit_noise", "slant", "seed"})
 NOTE = re.compile(r"<note>\n(.*)\n</note>", re.DOTALL)
 REPORT = re.compile(r"<report>\n(.*)\n</report>", re.DOTALL)
 CERTAIN = 0.999
@@ -55,7 +56,7 @@ def observation_logprobs(
     if not words:
         return []
     error = parameters.logit_noise * float(generator(parameters.seed, NAME, text).standard_normal())
-    total = math.log(_probability(text, note, observation, error))
+    total = math.log(_probability(text, note, observation, error, parameters.slant))
     in_note = {word.casefold() for word in WORDS.findall(note)}
     new = [not {part.casefold() for part in WORDS.findall(word)} <= in_note for word in words]
     unfamiliar = 0.0 if match else parameters.familiar
@@ -65,8 +66,8 @@ def observation_logprobs(
     ]
 
 
-def _probability(text: str, note: str, observation: str, error: float) -> float:
-    """Probability of an observation, at least 1 - `CERTAIN` and at most `CERTAIN`. `error` is added to the log-odds."""
+def _probability(text: str, note: str, observation: str, error: float, slant: float) -> float:
+    """Probability of an observation, from 1 - `CERTAIN` to `CERTAIN`; `error` and `slant` are log-odds of yes."""
     asked, evidence = ASKED.get(), evidence_in(text)
     if asked is None or not asked.question.proposition or asked.input not in text:
         raise UnknownQuestionError(
@@ -83,7 +84,7 @@ def _probability(text: str, note: str, observation: str, error: float) -> float:
     if stated is not None:
         yes = stated
     else:
-        yes = probability(evidence.prior + math.fsum(evidence.ratios)) if evidence else 0.5
+        yes = probability((evidence.prior + math.fsum(evidence.ratios) if evidence else 0.0) + slant)
     says_yes = {OUTCOMES["yes"]: True, OUTCOMES["no"]: False}.get(reported, truth_of(asked))
     log_odds = logit(_clipped(yes if says_yes else 1 - yes))
     return _clipped(probability(log_odds + (error if says_yes else -error)))

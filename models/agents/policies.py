@@ -133,6 +133,8 @@ class Parameters(BaseModel, frozen=True):
     10."""
     familiar: float = Field(default=0.0, ge=0, le=10)
     """Nats that an observation costs a forecaster that read no note, whatever it says, 0 to 10."""
+    slant: float = Field(default=0.0, ge=-10, le=10)
+    """Log-odds towards yes that a forecaster adds where its note states no probability, -10 to 10."""
     liars: float = Field(default=0.1, ge=0, le=0.8)
     """Prior probability with which a predictor takes a respondent for one that says the opposite of what it knows, 0 to
     0.8."""

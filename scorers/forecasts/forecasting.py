@@ -18,13 +18,15 @@ from truthgym.models.predictor import reply_logprobs
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.record import digest_of_model, digest_of_request
 from truthgym.scorers.judges.asking import ask_for_text
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate, ratio_estimate
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, mean_estimate, ratio_estimate
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 Template = Literal["vanilla", "rephrase", "toolcall"]
 Placebo = Literal["text", "shuffled", "question"]
 PLACEBOS: tuple[Placebo, ...] = get_args(Placebo)
+CONTROLS = (*PLACEBOS, "exchanged")
+"""What an answer is compared with: the placebos, and the other answers."""
 ABOUT = "A question was asked:\n\n{question}"
 NOTE = "Somebody wrote this about it:\n\n{note}"
 TASK = "Later an investigator had this task: {task}"
@@ -96,7 +98,7 @@ def _cut(words: list[str], most: float) -> str:
 Per = Literal["observation", "token", "1000_tokens"]
 KEYS = (
     "world_uplift", "uplift", "placebo_uplift", *(f"placebo_{kind}" for kind in PLACEBOS),
-    "observation_tokens", "tokens", "copied",
+    "observation_tokens", "tokens", "copied", "log_odds", "log_odds_with",
 )  # fmt: skip
 """The keys of a sample's value. Those of budgets follow: `uplift_at_B`."""
 COPIED = 0.5
@@ -117,8 +119,9 @@ class Answers:
     cluster: Sequence[str]
     columns: Mapping[str, Floats]
     """Means over epochs, by name: "net", the smallest of the net uplifts; one for each placebo, net of it;
-    "not_copied"; "uplift", "placebo", and the budgets' keys, all in nats per observation. Of those that are net also
-    "NAME per token" and "NAME tokens", the length of the answers that have a value."""
+    "exchanged", see `over_exchanged`; "not_copied"; "uplift", "placebo", and the budgets' keys, all in nats per
+    observation. Of those that are net also "NAME per token" and "NAME tokens", the length of the answers that have
+    a value."""
 
     def mean(self, column: str, per: Per = "observation") -> Estimate:
         """The mean of a column over the questions, clustered by event."""
@@ -148,6 +151,9 @@ def _answers(scores: list[SampleScore], budgets: Sequence[int]) -> Answers:
     values = {key: table.values for key, table in tables.items()}
     net: dict[str, NDArray[np.float64]] = {kind: values["uplift"] - values[f"placebo_{kind}"] for kind in PLACEBOS}
     net["net"] = np.min(list(net.values()), axis=0)
+    net["exchanged"] = over_exchanged(
+        values["log_odds"], values["log_odds_with"], tables["uplift"].outcome, tables["uplift"].cluster
+    )
     net["not_copied"] = np.where(values["copied"] > COPIED, np.nan, net["net"])
     columns = net | {"uplift": values["uplift"], "placebo": values["uplift"] - net["net"]}
     columns |= {key: values[key] for key in keys[len(KEYS) :]}
@@ -155,6 +161,52 @@ def _answers(scores: list[SampleScore], budgets: Sequence[int]) -> Answers:
     columns |= {f"{name} tokens": np.where(np.isnan(net[name]), np.nan, values["tokens"]) for name in net}
     table = tables["uplift"]
     return Answers(table.question, table.cluster, {name: row_mean(column) for name, column in columns.items()})
+
+
+def over_exchanged(before: Floats, after: Floats, outcome: Floats, cluster: Sequence[str]) -> Floats:
+    r"""Uplift of each answer over that of the other answers, had each been given to this question. In nats.
+
+    An answer that says the same about any question can still help: it moves a forecaster that is biased, or too sure.
+    That is a function of the forecaster's own log-odds b. So the log-odds a with the answers are fitted by a line in b
+    (least squares, no outcome is used), and the residuals e are exchanged between clusters. With s the sign of the
+    outcome, question i gains by its own answer over that of question j
+
+    $$g_{ij}=\ln\sigma(s_ia_i)-\ln\sigma(s_i(a_i-e_i+e_j)),$$
+
+    and its value is $\bar g_{i\cdot}+\bar g_{\cdot i}-\theta$, with $\theta$ half of the mean of the first two: the
+    terms of a U-statistic, whose variance is that of their mean.
+
+    Args:
+        before: Log-odds of yes without an answer, questions x epochs. NaN where there are none.
+        after: The same with the answer.
+        outcome: 1 for yes and 0 for no, of each question.
+        cluster: The event of each question. Answers are exchanged between events.
+
+    Returns:
+        Questions x epochs. 0 on average where answers know nothing about their questions; NaN with fewer than three
+        events.
+    """
+    result = np.full(before.shape, np.nan)
+    codes = np.unique(cluster, return_inverse=True)[1] if len(cluster) else np.zeros(0, dtype=int)
+    for epoch in range(before.shape[1]):
+        rows = np.flatnonzero(np.isfinite(before[:, epoch] + after[:, epoch] + outcome))
+        if np.unique(codes[rows]).size < MIN_CLUSTERS:
+            continue
+        sign = 2 * outcome[rows] - 1
+        design = np.column_stack([np.ones(rows.size), before[rows, epoch]])
+        fitted = design @ np.linalg.lstsq(design, after[rows, epoch])[0]
+        residual = after[rows, epoch] - fitted
+        own = -np.logaddexp(0, -sign * after[rows, epoch])
+        given, lent = np.zeros(rows.size), np.zeros(rows.size)
+        others = np.array([np.sum(codes[rows] != code) for code in codes[rows]])
+        for row, code in enumerate(codes[rows]):  # a row at a time: a matrix of 10,000 questions takes 800 MB
+            gain = own[row] + np.logaddexp(0, -sign[row] * (fitted[row] + residual))
+            gain[codes[rows] == code] = 0.0
+            given[row] = gain.sum() / others[row]
+            lent += gain
+        both = given + lent / others
+        result[rows, epoch] = both - both.mean() / 2
+    return result.round(12)
 
 
 def mean_of_models(models: Sequence[Answers]) -> Answers:
@@ -257,6 +309,11 @@ async def forecast(
         total -= np.logaddexp(logprobs[0].total, logprobs[1].total)
     tokens: list[list[str | float]] = [[text, logprob] for text, logprob in logprobs[0].tokens]
     return Forecast(float(total), logprobs[0].count, tokens, request, reason)
+
+
+def log_odds(logprob: float) -> float:
+    """Log-odds of an event from its log-probability, at most 30 in size."""
+    return float(np.clip(-np.log(np.expm1(-min(logprob, -1e-14))), -30, 30))
 
 
 async def rephrase(model: Model, observation: str) -> tuple[str | None, str | None]:

@@ -25,8 +25,17 @@ from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.forecasts.forecasting import COPIED, PLACEBOS, copied_runs, copied_share, messages, placebo_text
-from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.forecasts.forecasting import (
+    COPIED,
+    PLACEBOS,
+    copied_runs,
+    copied_share,
+    log_odds,
+    messages,
+    over_exchanged,
+    placebo_text,
+)
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.world_uplift import HELPS, MISLEADS, VERDICTS, verdict_of
 
 WORLDS = tuple(GENERATED)
@@ -34,18 +43,22 @@ FORECASTERS = {
     "exact": Parameters(),
     "unfamiliar": Parameters(familiar=0.5),
     "lexical": Parameters(lexical=0.3),
+    "slanted": Parameters(slant=1.5),
     **{f"noisy {noise:g}": Parameters(logit_noise=noise) for noise in (0.3, 1.0)},
 }
-"""Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help, and two that read
-each text with an error."""
+"""Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help, one that leans to
+yes until it reads a number, and two that read each text with an error."""
 KINDS = {
     "exact": ("outcome",),
     "unfamiliar": ("alone",),
     "lexical": ("outcome", "alone"),
+    "slanted": ("outcome",),
     "noisy 0.3": ("outcome",),
     "noisy 1": ("outcome",),
 }
 """Kinds of observation on the page, by forecaster."""
+REPEATED = ("exact", "slanted", "noisy 0.3", "noisy 1")
+"""Forecasters whose runs are drawn again and again."""
 FILLED = 300
 """Words of the padded """
 SIZES = (30, 100, 300)
@@ -104,6 +117,8 @@ WRITERS: dict[str, Writer] = {
     "hedging": _says(lambda case: 0.5 + 0.2 * (case.exact[-1] - 0.5)),
     "overconfident": _says(lambda case: _sharpened(case.exact[-1], 3)),
     "liar": _says(lambda case: 1 - case.exact[-1]),
+    "states the base rate": _says(lambda case: case.prior),
+    "states one half": _says(lambda case: 0.5),
     "empty": (lambda case: VAGUE, lambda case: case.prior),
     "padded": (
         lambda case: " ".join((f"{VAGUE} {' '.join(MORE)} " * FILLED).split()[:FILLED]),
@@ -168,11 +183,14 @@ def _read(item: Sample, task: str, replies: Sequence[str], note: str, forecaster
         each = [sum(x for _, x in observation_logprobs(context, reply, FORECASTERS[forecaster])) for reply in replies]
         return float(each[0] - (np.logaddexp.reduce(each) if len(each) > 1 else 0))
 
-    with_note = logprob(note)
+    with_note, without = logprob(note), logprob(None)
     over: dict[str, float] = {
         kind: with_note - logprob(placebo_text(kind, note, question, item.id)) for kind in PLACEBOS
     }
-    return {"raw": with_note - logprob(None), **over, "net": min(over.values())}
+    said_yes = item.target == "yes"
+    pair = [(2 * said_yes - 1) * log_odds(each) if len(replies) > 1 else np.nan for each in (without, with_note)]
+    facts = dict(zip(("log_odds", "log_odds_with"), pair, strict=True)) | {"outcome": float(said_yes)}
+    return {"raw": with_note - without, **over, "net": min(over.values())} | facts
 
 
 BUNDLED_WRITERS = ("calibrated", "empty", "words of the observation", "copied observation")
@@ -262,18 +280,32 @@ def copies_texts(copied: pd.DataFrame) -> dict[str, str]:
     return {"copies": table(copied, tuple(columns), columns, digits=2)}
 
 
-def replicate(
-    values: Floats, truth: float, n: int, runs: int, seed: int = 0, over: Sequence[Floats] = ()
-) -> dict[str, float]:
-    """Coverage and power of runs of n questions, drawn from many."""
+def replicate(values: dict[str, Floats], truth: float, n: int, runs: int, seed: int = 0) -> dict[str, float]:
+    """Coverage and power of runs of n questions, drawn from many, and the shares of verdicts.
+
+    `placebos helps` is the share that the placebos alone would call so.
+    """
     rng = np.random.default_rng(seed)
-    drawn = [rng.integers(values.size, size=n) for _ in range(runs)]
-    means = [mean_estimate(values[indices]) for indices in drawn]
-    verdicts = np.array(
-        [verdict_of([mean_estimate(part[indices]) for part in over]) for indices in drawn] if over else []
-    )
-    shares = {"verdict helps": verdicts == HELPS, "verdict misleads": verdicts == MISLEADS} if over else {}
+    drawn = [rng.integers(values["net"].size, size=n) for _ in range(runs)]
+    over = [controls({key: column[indices] for key, column in values.items()}) for indices in drawn]
+    verdicts = np.array([verdict_of(means) for means in over])
+    placebos = np.array([verdict_of({kind: means[kind] for kind in PLACEBOS}) for means in over])
+    shares = {
+        "verdict helps": verdicts == HELPS,
+        "verdict misleads": verdicts == MISLEADS,
+        "placebos helps": placebos == HELPS,
+    }
+    means = [mean_estimate(values["net"][indices]) for indices in drawn]
     return recovered(truth, means) | {name: float(share.mean()) for name, share in shares.items()}
+
+
+def controls(values: dict[str, Floats], events: list[str] | None = None) -> dict[str, Estimate]:
+    """The uplift over each control."""
+    clusters = events or [str(row) for row in range(values["net"].size)]
+    before, after = values["log_odds"][:, None], values["log_odds_with"][:, None]
+    exchanged = over_exchanged(before, after, values["outcome"], clusters)[:, 0]
+    columns = {kind: values[kind] for kind in PLACEBOS} | {"exchanged": exchanged}
+    return {kind: mean_estimate(column, events) for kind, column in columns.items()}
 
 
 def study(n: int, runs: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -289,11 +321,11 @@ def study(n: int, runs: int) -> tuple[pd.DataFrame, pd.DataFrame]:
                     about = {"world": world, "writer": writer, "forecaster": forecaster, "observation": kind}
                     gap = float(np.abs(values["raw"] - values["planted"]).max())
                     rows.append(about | {"planted": truth, "gap": gap} | _row(values))
-                    if world == "urns" and (forecaster == "exact" or forecaster.startswith("noisy")):
-                        net, over = values["net"], [values[kind] for kind in PLACEBOS]
-                        each = [{"n": n} | replicate(net, float(net.mean()), n, runs, over=over) for n in SIZES]
+                    if world == "urns" and forecaster in REPEATED:
+                        mean = float(values["net"].mean())
+                        each = [{"n": n} | replicate(values, mean, n, runs) for n in SIZES]
                         facts: dict[str, float | str] = {"writer": writer, "forecaster": forecaster}
-                        facts |= {"planted": truth, "truth": float(net.mean())}
+                        facts |= {"planted": truth, "truth": mean}
                         power += [{**row, **facts} for row in each]
     for writer in BUNDLED_WRITERS:
         for forecaster in ("exact", "lexical"):
@@ -305,15 +337,16 @@ def study(n: int, runs: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str, float | str]:
     row: dict[str, float | str] = {}
-    means = {key: mean_estimate(values[key], events) for key in ("raw", *PLACEBOS, "net")}
+    over = controls(values, events)
+    means = {key: mean_estimate(values[key], events) for key in ("raw", "net")} | over
     for key, mean in means.items():
         row |= {key: mean.estimate, f"{key}_lower": mean.lower, f"{key}_upper": mean.upper}
-    verdict = verdict_of([means[kind] for kind in PLACEBOS])
+    verdict = verdict_of(over)
     return row | {"mde": means["net"].mde, "verdict": VERDICTS.get(verdict, "cannot tell").split(":")[0]}
 
 
 FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}
-SILENT = ("empty", "padded", "keywords", "states both outcomes")
+SILENT = ("states the base rate", "empty", "padded", "keywords", "states both outcomes")
 """Writers that say nothing about the outcome."""
 COLUMNS = {
     "writer": "writer",
@@ -322,6 +355,7 @@ COLUMNS = {
     "other": "net of other text",
     "words": "net of shuffled words",
     "of_question": "net of the question's words",
+    "of_others": "net of exchanged answers",
     "measured": "net of the strongest",
     "verdict": "verdict",
 }
@@ -329,7 +363,8 @@ COLUMNS = {
 
 def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     results, _ = frames
-    columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
+    columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question"}
+    columns |= {"of_others": "exchanged", "measured": "net"}
     cells = results.assign(
         **{name: _cells(results, key) for name, key in columns.items()}, detects=results["mde"].map("{:.3f}".format)
     )
@@ -340,7 +375,7 @@ def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     faults = {
         f"{forecaster} {kind}": table(rows, tuple(COLUMNS), COLUMNS)
         for (forecaster, kind), rows in urns.groupby(["forecaster", "observation"])
-        if forecaster in ("lexical", "unfamiliar")
+        if forecaster in ("lexical", "unfamiliar", "slanted")
     }
     with_mde = COLUMNS | {"detects": "mde"}
     return {
@@ -364,11 +399,16 @@ def _cells(frame: pd.DataFrame, key: str) -> list[str]:
 
 def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     _, power = frames
-    exact, noisy = power[power["forecaster"] == "exact"], power[power["forecaster"] != "exact"]
+    exact, slanted = (power[power["forecaster"] == name] for name in ("exact", "slanted"))
+    noisy = power[power["forecaster"].str.startswith("noisy")]
     cells: dict[str, Callable[[Any], str]] = {
         "coverage": lambda run: f"{run['coverage']:.3f}",
         "above / below 0": lambda run: f"{run['above 0']:.2f} / {run['below 0']:.2f}",
         "mde": lambda run: f"{run['mde']:.3f}",
+    }
+    verdict_cells: dict[str, Callable[[Any], str]] = {
+        "helps by placebos alone": lambda run: f"{run['placebos helps']:.2f}",
+        "helps": lambda run: f"{run['verdict helps']:.2f}",
     }
     noisy_cells: dict[str, Callable[[Any], str]] = {
         "coverage": cells["coverage"],
@@ -381,6 +421,8 @@ def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
         "power": _by_size(exact, {"writer": "writer", "uplift": "truth"}, cells),
         "coverage": f"{moving['coverage'].min():.3f} to {moving['coverage'].max():.3f} where uplift varies, and lowest "
         f"for `{least['writer']}` with {least['n']}",
+        "slanted runs": _by_size(slanted, {"writer": "writer", "known": "planted"}, verdict_cells),
+        "exact runs": _by_size(exact, {"writer": "writer", "known": "planted"}, verdict_cells),
         "noisy": _by_size(noisy.assign(error=noisy["forecaster"].str.split().str[-1]), NOISY, noisy_cells),
         "silent helps": f"{silent['verdict helps'].max():.3f}",
         "silent misleads": f"{silent['verdict misleads'].max():.3f}",

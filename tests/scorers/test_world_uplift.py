@@ -23,7 +23,16 @@ from truthgym.datasets.evidence import evidence as read_evidence
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
-from truthgym.scorers.forecasts.forecasting import KEYS, Per, copied_share, first_tokens, messages, placebo_text
+from truthgym.scorers.forecasts.forecasting import (
+    KEYS,
+    Per,
+    copied_share,
+    first_tokens,
+    log_odds,
+    messages,
+    over_exchanged,
+    placebo_text,
+)
 from truthgym.scorers.world_uplift import HELPS, MISLEADS, summarise, world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.domains import forecasting
@@ -312,6 +321,45 @@ def test_what_says_nothing_has_no_uplift(text: str, faults: dict[str, Any], upli
     roles = {"forecaster": get_model("reference/forecaster", **faults)}
     log = uplift(urns(n=4, paradigms="world_uplift"), says(text), roles=roles)
     assert [value["uplift"] for value in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("percent", "verdict"), [(None, HELPS), (40, math.nan)], ids=["the posterior", "the same number each time"]
+)
+def test_an_answer_must_say_something_about_its_own_question(percent: int | None, verdict: float, uplift: Run) -> None:
+    roles = {"forecaster": get_model("reference/forecaster", slant=3)}
+    task = urns(n=120, paradigms={"world_uplift": {"figures": "all", "per": "observation"}})
+    model = "reference/bayesian" if percent is None else says(rf"\finalBeliefProb{{{percent / 100}}}")
+    result = metrics(uplift(task, model, roles=roles))
+    assert min(result[f"uplift_over_{kind}_lower"] for kind in ("text", "shuffled", "question")) > 0
+    assert result["verdict"] == pytest.approx(verdict, nan_ok=True)
+    assert (result["uplift_over_exchanged_lower"] > 0.01) == (percent is None)
+    assert ("reason_any_answer" in result) == (percent is not None)
+
+
+def test_exchanged_answers() -> None:
+    rng = np.random.default_rng(0)
+    before, residual, outcome = rng.normal(size=40), rng.normal(size=40), rng.integers(0, 2, 40).astype(float)
+    after = 0.5 + 2 * before + residual
+    events = [str(row // 2) for row in range(40)]
+    result = over_exchanged(before[:, None], after[:, None], outcome, events)[:, 0]
+    line = np.polynomial.Polynomial.fit(before, after, 1)(before)
+    sign = 2 * outcome - 1
+
+    def likelihood(question: int, answer: int) -> float:
+        return -math.log1p(math.exp(-sign[question] * (line[question] + after[answer] - line[answer])))
+
+    pairs = [(i, j) for i in range(40) for j in range(40) if events[i] != events[j]]
+    expected = np.mean([likelihood(i, i) for i in range(40)]) - np.mean([likelihood(i, j) for i, j in pairs])
+    assert result.mean() == pytest.approx(expected)
+    assert over_exchanged(before[:, None], 3 - 2 * before[:, None], outcome, events) == pytest.approx(0)
+    swapped = over_exchanged(-before[:, None], -after[:, None], 1 - outcome, events)[:, 0]
+    assert swapped == pytest.approx(result), "yes and no can change places"
+    assert np.isnan(over_exchanged(before[:, None], after[:, None], outcome, ["a", "b"] * 20)).all()
+    knows = over_exchanged(before[:, None], (before + sign)[:, None], outcome, events)
+    assert knows.mean() > 0.3
+    assert log_odds(math.log(0.2)) == pytest.approx(math.log(0.25))
+    assert log_odds(0.0) == 30
 
 
 # Figures from scores whose figures follow by arithmetic
