@@ -3,9 +3,10 @@
 truthgym compare A.eval B.eval
 """
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from truthgym.analysis.tables.markdown import counted, intervals, table
+from truthgym.analysis.tables.answers import SharedRows, categories, fields_of, value_of
+from truthgym.analysis.tables.categories import FEW, few_events
+from truthgym.analysis.tables.markdown import UNPRINTABLE, counted, intervals, listed, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
-from truthgym.analysis.tables.setups import bare_name, one_line, with_setups
+from truthgym.analysis.tables.setups import bare_name, names_by_difference, one_line, runs, with_setups
 from truthgym.datasets.errors import BadInput
-from truthgym.evallog.discovery import LogFile
+from truthgym.evallog.discovery import LogFile, log_paths
 from truthgym.evallog.header import Results, ScorerResults
 from truthgym.evallog.reader import LogReader
+from truthgym.scorers.statistics.interval import decimals
 from truthgym.scorers.statistics.multiplicity import simultaneous
 from truthgym.scorers.statistics.paired import (
     Comparison,
@@ -32,21 +36,31 @@ from truthgym.scorers.statistics.paired import (
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from truthgym.evallog.schema import LoggedScore
 
 Scores = Mapping[str, Sequence["LoggedScore"]]
 """The scores of one scorer, one per epoch, by question."""
 LABELS = {
-    "before": "first log",
-    "after": "this log",
+    "setup": "set-up",
+    "before": "first",
+    "after": "this",
     "interval": "95 % interval",
     "mde": "smallest detectable",
     "n_before": "questions of the first",
     "n_after": "of this",
     "n": "of both",
 }
-COUNTS = ("n_before", "n_after", "n")
-NOT_COMPARED = "not compared"
+NUMBERS = ("before", "after", "difference", "interval", "mde", "n_before", "n_after", "n", "verdict")
+NO_DIFFERENCE, NOT_COMPARED = "no difference found", "not compared"
+ARROWS = {"lower": " ↓", "higher": " ↑", "0": " → 0"}
+"""Behind a score's name in a terminal, where its better end is."""
+STYLES = {"better": "green", "worse": "red", "higher": "yellow", "lower": "yellow"}
+SHARES, FEW_READ = r"^[\d.]+ % and [\d.]+ % of their", "too few, or other shares, of their"
+"""What a note says of the answers that could be read, for one pair of runs and for several categories."""
+WIDE = 100
+"""Columns of a terminal from which the smallest detectable difference is shown."""
 
 
 @dataclass
@@ -61,83 +75,240 @@ class Run:
     """By scorer and question, one per epoch."""
     about: dict[str, Any] = field(default_factory=dict)
     """What the beliefs of a scorer are about, if not the proposition."""
+    served: set[str] = field(default_factory=set)
+    """The models that the provider served."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """By question, the value of the field that divides them."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """What can divide the questions, of one of them."""
 
     @property
     def model(self) -> str:
         return one_line(self.log.header.eval.model)
 
+    @property
+    def task(self) -> str:
+        spec = self.log.header.eval
+        return one_line((spec.task_registry_name or spec.task).removeprefix("truthgym/"))
 
-def compare(logs: Sequence[str | Path]) -> pd.DataFrame:
-    """Compare runs on the same questions, each with the first one.
+    def scorers(self, first: "Run") -> list[str]:
+        """The scorers that two runs share, without those of beliefs about other things."""
+        return [name for name in first.scores if name in self.scores and first.about[name] == self.about[name]]
+
+
+def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.DataFrame:
+    """Compare runs on the same questions, those of each task with the first one.
 
     A difference is the mean over the questions that both runs have a number for, epochs averaged first, with an
     interval clustered by `event`. Pairing removes the variance between questions. `martingale` is compared by its slope
     and by the means `excess_movement` and `brier_gain`, `brier` also by `brier_imputed`, in which an answer that could
-    not be read counts as the base rate. With several runs the intervals of a score hold at once (Bonferroni). If a
-    scorer was run again with the same options, its last pass counts; with other options its scores are named
-    `martingale1`, and compared with those of that name. Beliefs about the proposition are not compared with those
-    about the model's own answer.
+    not be read counts as the base rate. With several runs the intervals of a score hold at once (Bonferroni), and so do
+    those of its categories in all runs. If a scorer was run again with the same options, its last pass counts; with
+    other options its scores are named `martingale1`, and compared with those of that name. Beliefs about the
+    proposition are not compared with those about the model's own answer.
 
     Args:
-        logs: Two or more logs. Questions are the same if their id, target, input and choices are.
+        logs: Logs, folders of logs and patterns such as `logs/*.eval`, in any mix. The finished runs of a folder are in
+            the order of their names. Questions are the same if their id, target, input and choices are.
+        against: The run with which the others of its task are compared: its name as in `setup`, or a part of that, of
+            its model or of its path. "": the first one.
+        by: Also compare in each category of the questions, by a field of their metadata such as a column of your file.
 
     Returns:
-        A row for each run but the first, and score: `log`, `model`, `score`, `better` ("lower", "higher", "0", or ""
-        if the scorer declares no direction), `before` and `after` (the mean or slope of the first run, and of this
-        one), `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference that is detected
-        with probability 0.8), `n_before` and `n_after` (questions with a number in each run, of those in both logs),
-        `n` (in both, which are compared), `shared` (questions in both logs) and `note` (why there is no slope or no
+        A row for each run but the first of a task, category ("" for all questions) and score: `task`, `log`, `model`,
+        `setup` (what differs between the runs), `against` and `first_log` (the first run), `category`, `scorer`,
+        `score`, `better` ("lower", "higher", "0", or "" if the scorer declares no direction), `before` and `after` (the
+        mean or slope of the first run, and of this one), `difference` (after minus before), `lower`, `upper`, `mde`
+        (the smallest true difference that is detected with probability 0.8), `n_before` and `n_after` (questions with a
+        number in each run, of those in both logs), `n` (in both, which are compared), `clusters` (their events),
+        `shared` (questions in both logs), `verdict` ("better", "worse", "higher" or "lower" if the interval excludes 0,
+        "not compared" without an interval, else "no difference found") and `note` (why there is no slope or no
         interval: too few answers could be read, or other shares of them, see `compare_means`). NaN if undefined.
-        `attrs["first"]` names the first log and its model, and `attrs["notes"]` what does not compare: questions that
-        differ behind one id, other task versions and arguments, and logs of the same model in the same setup.
-        `attrs["verdicts"]` has the verdict on each run alone, in words. `attrs["left_out"]` has a sentence for each
-        file but the first that is not a log, if two remain.
+        `attrs["notes"]` says what does not compare: questions that differ behind one id, other task versions and
+        arguments, other models that the provider served, and runs that are alike. `attrs["pages"]` has that by first
+        run, and the verdict on each run alone; `attrs["left_out"]` a sentence for each file that is not a log.
 
     Raises:
-        BadInput: Fewer than two logs; the first is not a log; logs that share no question, no scorer or no number.
+        BadInput: Fewer than two logs; the first is not a log; logs that share no question, no scorer or no number; an
+            `against` or `by` that fits nothing.
     """
-    if folder := next((path for path in logs if Path(path).is_dir()), None):
-        raise BadInput(f"{folder} is a folder; give its logs, as in: truthgym compare {folder}/*.eval")
-    if len(logs) < 2:
-        raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
-    readable, left_out = _readable(logs)
-    first, *others = (run for _, run in readable)
+    found, left_out, notes = _found(logs, by)
+    kinds = categories([kind for run in found for kind in run.kinds.values()], by, found[0].fields) if by else {}
+    groups, alone = _groups(found, against)
     facts: list[dict[str, Any]] = []
     comparisons: list[Comparison] = []
-    notes = [f"WARNING: {run.log.path}: {said}" for run in (first, *others) for said in run.log.reader.omissions]
-    for path, run in zip([path for path, _ in readable[1:]], others, strict=True):
-        shared, changed = _same_questions(first, run)
-        notes += _differences(first, run, changed)
-        scorers = [name for name in first.scores if name in run.scores and first.about[name] == run.about[name]]
-        if not shared or not scorers:
-            what = "scorer" if shared else "question"
-            why = f" ({_named(changed)} is another question in each)" if changed and not shared else ""
-            raise BadInput(f"{logs[0]} and {path} share no {what}{why}; compare logs of the same questions and scorers")
-        before, after = first.values.among(shared), run.values.among(shared)
-        for name in scorers:
+    pages: list[dict[str, Any]] = []
+    for names, (first, *others), also in groups:
+        pages.append(_page(names, [first, *others]))
+        said: dict[str, list[str]] = {}
+        for name, run in zip(names[1:], others, strict=True):
+            shared, changed = _same_questions(first, run)
+            for sentence in _differences(first, run, names[0], changed):
+                said.setdefault(sentence, []).append(name)
+            who = {"task": first.task, "log": run.log.path, "model": run.model, "setup": name, "against": names[0]}
+            for row, comparison in _compared(first, run, shared, kinds):
+                texts = who | {"first_log": first.log.path} | row
+                facts.append(dict(zip(texts, _clean(texts.values()), strict=True)) | {"shared": len(shared)})
+                comparisons.append(comparison)
+        lines = [line.replace(": ", f": {listed(runs_of)}: ", 1) for line, runs_of in said.items()]
+        pages[-1]["notes"] += _clean([*lines, *also])
+    if not facts:
+        first, run = groups[0][1][:2]
+        raise BadInput(
+            f"The scorers that the logs share ({', '.join(run.scorers(first))}) give no number in both, so there is "
+            "nothing to compare; score the logs with one that does: inspect score LOG --scorer truthgym/graded"
+        )
+    families = [(row["first_log"], row["score"], bool(row["category"])) for row in facts]
+    tests = Counter(key for key, each in zip(families, comparisons, strict=True) if each.difference.mde > 0)
+    rows = []
+    for row, one, family in zip(facts, comparisons, families, strict=True):
+        each = replace(one, difference=simultaneous(one.difference, tests[family], one.reach))
+        note, shared = row.pop("note") or each.reason, row.pop("shared")
+        last = {"clusters": each.difference.clusters, "shared": shared, "verdict": _verdict(each, row["better"])}
+        rows.append(row | each.row() | last | {"note": note})
+    frame = pd.DataFrame(rows)
+    frame.attrs |= {"pages": SharedRows(pages), "left_out": left_out, "by": by, "of_all": _clean([*alone, *notes])}
+    frame.attrs["notes"] = [note for page in pages for note in page["notes"]] + frame.attrs["of_all"]
+    return frame
+
+
+def _found(places: Sequence[str | Path], by: str) -> tuple[list[Run], list[str], list[str]]:
+    """The runs of logs, folders and patterns in their order; what cannot be read; and what of folders is left out."""
+    paths: list[str] = []
+    found: list[Run] = []
+    errors: list[BadInput] = []
+    left_out, skipped = list[str](), list[str]()
+    for place in map(str, places):
+        try:
+            if Path(place).is_dir():
+                folder = runs([place])
+                left_out, skipped = left_out + folder.unreadable, skipped + folder.skipped
+                paths += sorted(run.log.path for run in folder)
+            else:
+                paths += [place] if "://" in place else log_paths([place])
+        except BadInput as error:
+            if not paths:
+                raise
+            errors.append(error)
+    for path in dict.fromkeys(paths) if len(set(paths)) > 1 else paths:
+        try:
+            found.append(_read(path, by))
+        except BadInput as error:
+            if not found:  # the others would be compared with another one than the first
+                raise
+            errors.append(error)
+    if len(found) < 2 and errors:
+        raise errors[0]
+    if len(found) < 2:
+        raise BadInput(
+            f"compare: {counted(len(found), 'log')} in {', '.join(map(str, places))}; give two or more, as in: "
+            "truthgym compare A.eval B.eval, or a folder with several"
+        )
+    return found, [*left_out, *(f"Left out: {error}." for error in errors)], skipped
+
+
+def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], list[Run], list[str]]], list[str]]:
+    """The runs that are compared, with their names, the first one first, and what else differs; and those that are not.
+
+    They are of one task; where no two are, of tasks that ask the same.
+    """
+    groups: list[list[Run]] = []
+    for same_task in (True, False):
+        groups = []
+        for run in found:
+            fits = (group for group in groups if run.task == group[0].task or not same_task)
+            if group := next((group for group in fits if _comparable(group[0], run)), None):
+                group.append(run)
+            else:
+                groups.append([run])
+        if len(groups) < len(found):
+            break
+    else:
+        shared, changed = _same_questions(*found[:2])
+        what = "scorer" if shared else "question"
+        why = f" ({_named(changed)} is another question in each)" if changed and not shared else ""
+        more = f"; no two of the {len(found)} logs share both" * (len(found) > 2)
+        raise BadInput(
+            f"{found[0].log.path} and {found[1].log.path} share no {what}{why}{more}; compare logs of the same "
+            "questions and scorers"
+        )
+    alone = [group[0].log.path for group in groups if len(group) == 1]
+    compared, names = [], list[str]()
+    for group in (group for group in groups if len(group) > 1):
+        labels, also = names_by_difference([run.log for run in group], [run.served for run in group])
+        note = [f"NOTE: they also differ in {also}."] * bool(also)
+        fits = [i for i, run in enumerate(group) if against in (labels[i], run.log.path)] if against else [0]
+        fits = fits or [i for i, run in enumerate(group) if against in f"{labels[i]}\n{run.model}\n{run.log.path}"]
+        names += labels
+        if len(fits) > 1:
+            several = "; ".join(labels[i] for i in fits)
+            raise BadInput(f"against={against!r} fits {several}; give more of one's name or path")
+        if fits:
+            first = group[fits[0]]
+            order = [fits[0], *(i for i, run in enumerate(group) if run is not first and _comparable(first, run))]
+            alone += [run.log.path for i, run in enumerate(group) if i not in order]
+            compared.append(([labels[i] for i in order], [group[i] for i in order], note))
+        else:
+            alone += [run.log.path for run in group]
+    if not compared:
+        raise BadInput(f"against={against!r} fits no run; give the name of one: {'; '.join(dict.fromkeys(names))}")
+    why = f"with no other log of their task{' that fits --against' * bool(against)} they share questions and scorers"
+    return compared, [f"NOTE: not compared, since {why}: {_named(alone)}."] * bool(alone)
+
+
+def _comparable(first: Run, run: Run) -> bool:
+    return bool(run.scorers(first) and _same_questions(first, run)[0])
+
+
+def _page(names: Sequence[str], group: Sequence[Run]) -> dict[str, Any]:
+    """What is said of the runs that are compared, but for their differences."""
+    others = ", ".join(names[1:]) if len(names) < 5 else f"{len(names) - 1} set-ups"
+    warnings = [f"WARNING: {run.log.path}: {said}" for run in group for said in run.log.reader.omissions]
+    one_model = len({run.model for run in group}) == 1
+    lines = [f"{name}: {run.log.path}" for name, run in zip(names, group, strict=True)]
+    return {
+        "first_log": _clean([group[0].log.path])[0],
+        "heading": f"{group[0].task}{f' with {group[0].model}' * one_model}: {others} against {names[0]}",
+        "logs": _clean(lines),
+        "notes": _clean(warnings),
+        "verdicts": _clean(said for name, run in zip(names, group, strict=True) for said in _verdicts(name, run)),
+    }
+
+
+def _clean(texts: Iterable[Any]) -> list[Any]:
+    """Texts, and whatever is none, without what changes a terminal or the direction of a text."""
+    return [UNPRINTABLE.sub(" ", text) if isinstance(text, str) else text for text in texts]
+
+
+def _compared(
+    first: Run, run: Run, shared: Sequence[str], kinds: Mapping[str, str]
+) -> Iterator[tuple[dict[str, Any], Comparison]]:
+    """Compare two runs by all that they share, on all questions and then in each category."""
+    parts: dict[str, list[str]] = {"": list(shared)} | {category: [] for category in kinds.values()}
+    for question in shared if kinds else ():
+        parts[kinds[first.kinds[question] or run.kinds[question]]].append(question)
+    for category, questions in parts.items():
+        before, after = first.values.among(questions), run.values.among(questions)
+        for name in run.scorers(first) if questions else ():
             if name.rstrip("0123456789") == "martingale":
-                compared = _beliefs(name, run.scores[name], first.scores[name], shared, first.values.events)
+                compared = _beliefs(name, run.scores[name], first.scores[name], questions, first.values.events)
             else:
                 compared = _means(name, after, before, run, first)
             for score, better, comparison, note in compared:
-                row = {"log": str(path), "model": run.model, "score": score, "better": better}
-                facts.append(row | {"shared": len(shared), "note": note or comparison.reason})
-                comparisons.append(comparison)
-    if not facts:
-        raise BadInput(
-            f"The scorers that the logs share ({', '.join(scorers)}) give no number in both, so there is nothing to "
-            "compare; score the logs with one that does: inspect score LOG --scorer truthgym/graded"
-        )
-    tests = Counter(row["score"] for row, each in zip(facts, comparisons, strict=True) if each.difference.mde > 0)
-    rows = [
-        row | replace(each, difference=simultaneous(each.difference, tests[row["score"]], each.reach)).row()
-        for row, each in zip(facts, comparisons, strict=True)
-    ]
-    frame = pd.DataFrame(rows)
-    frame.attrs["left_out"] = left_out
-    frame.attrs["verdicts"] = [said for run in (first, *others) for said in _verdicts(run)]
-    frame.attrs |= {"notes": notes, "first": f"{logs[0]}, of {first.model}", "at_once": max(tests.values(), default=0)}
-    return frame
+                row = {"category": category, "scorer": name, "score": score, "better": better, "note": note}
+                yield row, comparison
+
+
+def _verdict(comparison: Comparison, better: str) -> str:
+    """What the interval of a difference shows."""
+    difference = comparison.difference
+    if math.isnan(difference.lower):
+        return NOT_COMPARED
+    if not difference.sign:
+        return NO_DIFFERENCE
+    if better in BETTER.values():
+        return "better" if (difference.sign > 0) == (better == "higher") else "worse"
+    return "higher" if difference.sign > 0 else "lower"
 
 
 def _same_questions(first: Run, run: Run) -> tuple[list[str], list[str]]:
@@ -152,40 +323,45 @@ def _same_questions(first: Run, run: Run) -> tuple[list[str], list[str]]:
     return [question for question in both if question in same], [question for question in both if question not in same]
 
 
-def _differences(first: Run, run: Run, changed: Sequence[str]) -> Iterator[str]:
-    """What of two runs differs besides the model."""
+def _differences(first: Run, run: Run, name: str, changed: Sequence[str]) -> Iterator[str]:
+    """What of a run differs from the first one, which has a name, besides the model."""
     base, own = first.log.header.eval, run.log.header.eval
     names = [spec.task_registry_name or spec.task for spec in (base, own)]
-    path, other = run.log.path, first.log.path
     if changed:
         yield (
-            f"WARNING: {_named(changed)} is another question in {path} than in {other}: its text, its options or its "
-            f"target differ. {'These are' if len(changed) > 1 else 'It is'} left out."
+            f"WARNING: {_named(changed)} is another question than in {name}: its text, its options or its target "
+            f"differ. {'These are' if len(changed) > 1 else 'It is'} left out."
         )
+    versions = [str(spec.task_version) for spec in (own, base)]
     if names[0] != names[1]:
-        yield f"NOTE: {path} is of the task {names[1]}, and {other} of {names[0]}."
+        yield f"NOTE: of the task {names[1]}, and {name} of {names[0]}."
     elif base.comparable != own.comparable:
         yield (
-            f"WARNING: {path} is of version {own.comparable.rpartition(' ')[2]} of {names[0]}, and {other} of version "
-            f"{base.comparable.rpartition(' ')[2]}. Their scores do not compare: CHANGELOG.md, under 'Task versions', "
-            "says why."
+            f"WARNING: of version {versions[0]} of {names[0]}, and {name} of version {versions[1]}. Their scores do "
+            "not compare: CHANGELOG.md, under 'Task versions', says why."
         )
     elif base.task_version != own.task_version:
         yield (
-            f"NOTE: {path} is of version {own.task_version} of {names[0]}, and {other} of version {base.task_version}: "
-            "an argument has another name or meaning, and scores of the same questions compare."
+            f"NOTE: of version {versions[0]} of {names[0]}, and {name} of version {versions[1]}: an argument has "
+            "another name or meaning, and scores of the same questions compare."
+        )
+    if base.model == own.model and first.served != run.served:
+        after, before = (", ".join(sorted(each.served)) or "none that it names" for each in (run, first))
+        yield (
+            f"WARNING: of {run.model}, the provider served {after} here, and {before} in {name}: a difference may be "
+            "that of two models."
         )
     named = with_setups([first.log, run.log])
     texts = named[0].texts
     if names[0] == names[1] and (differ := texts.differences(bare_name(own.task), base.task_args, own.task_args)):
-        yield f"WARNING: {path} has other task arguments than {other}: {differ}."
-    for name, (before, after) in _scored_by(first, run):
-        if differ := texts.differences(bare_name(after.scorer), before.params, after.params, ["figures"]):
-            yield f"WARNING: {name} has other options in {path} than in {other}: {differ}. Its scores may not compare."
-    if len({(each.model, each.setup) for each in named}) == 1:
+        yield f"WARNING: other task arguments than in {name}: {differ}."
+    for scorer, (before_, after_) in _scored_by(first, run):
+        if differ := texts.differences(bare_name(after_.scorer), before_.params, after_.params, ["figures"]):
+            yield f"WARNING: other options of {scorer} than in {name}: {differ}. Its scores may not compare."
+    if len({(each.model, each.setup, each.log.header.eval.task_version) for each in named}) == 1:
         yield (
-            f"NOTE: {path} is of the same model in the same setup as {other}: a difference is due to chance or "
-            "changed code. To compare models, give a log of another model."
+            f"NOTE: the same model in the same setup as {name}: a difference is due to chance or changed code. To "
+            "compare models, give a log of another model."
         )
 
 
@@ -205,8 +381,7 @@ def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
     """What got better or worse between two evals of one task, in versions with the same number.
 
     Returns:
-        The rows of `compare` that declare which end is better, with `verdict`: "better" or "worse" if the 95 % interval
-        of the difference excludes 0, "not compared" without an interval, else "no difference found".
+        The rows of `compare` that declare which end is better.
 
     Raises:
         BadInput: Another task, or a version of it with another number; else as `compare`.
@@ -218,71 +393,213 @@ def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
     if tasks[0] != tasks[1]:
         raise BadInput(f"{before} is of {tasks[0]} and {after} of {tasks[1]}; compare runs of one version of a task")
     frame = compare([before, after])
-    frame = frame[frame["better"].isin(["lower", "higher"])].reset_index(drop=True)
-    rise = np.select([frame["lower"] > 0, frame["upper"] < 0], [1, -1], 0)
-    gain = rise * np.where(frame["better"] == "higher", 1, -1)
-    verdict = pd.Series(gain).map({1: "better", -1: "worse", 0: "no difference found"})
-    return frame.assign(verdict=verdict.where(frame["lower"].notna(), NOT_COMPARED))
+    return frame[frame["better"].isin(BETTER.values())].reset_index(drop=True)
 
 
-def _verdicts(run: Run) -> Iterator[str]:
+def _verdicts(name: str, run: Run) -> Iterator[str]:
     """The verdict of each scorer on this run alone, in words, from its log."""
     results = run.log.header.results
     for score in results.estimates if results else ():
         figures = {name: math.nan if figure.value is None else figure.value for name, figure in score.metrics.items()}
         declaration = SCORER_BY_NAME.get(bare_name(score.scorer))
         if declaration and (sentence := declaration.verdict_in_words(figures)):
-            yield f"{run.model} alone, {Path(run.log.path).name}: {sentence}"
+            yield f"{name} alone: {sentence}"
+
+
+def findings(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """For each first run what was found, in words: `heading`, `logs`, `warnings`, `sentences`, `notes`, `tables`.
+
+    A table is the rows of all questions, or those of one number of each scorer in the categories.
+    """
+    for page in frame.attrs["pages"]:
+        rows = frame[frame["first_log"] == page["first_log"]]
+        if rows.empty:
+            continue
+        whole, parts = rows[rows["category"] == ""], rows[rows["category"] != ""]
+        mains = [_main(own) for _, own in whole.groupby("setup", sort=False)]
+        sentences = [_sentence(whole) if len(mains) == 1 else _in_words(mains)]
+        tables = [whole]
+        if len(parts):
+            chosen = [_main(own) for _, own in whole.groupby(["setup", "scorer"], sort=False)]
+            keys = {(row["setup"], row["score"]) for row in chosen}
+            tables += [parts[[key in keys for key in zip(parts["setup"], parts["score"], strict=True)]]]
+            own = [parts[(parts["setup"] == row["setup"]) & (parts["score"] == row["score"])] for row in mains]
+            sentences += [_by_category(rows.to_dict("records"), frame.attrs["by"]) for rows in own]
+        said = {"heading": page["heading"], "logs": page["logs"], "warnings": page["notes"], "sentences": sentences}
+        yield said | {"notes": [*_notes(tables, frame.attrs["by"]), *page["verdicts"]], "tables": tables}
+
+
+def _main(rows: pd.DataFrame) -> Mapping[str, Any]:
+    """The row that stands for a pair of runs: of a score with a better end, the first with an interval."""
+    order = [rows["better"].isin(BETTER.values()) & rows["lower"].notna(), rows["lower"].notna(), rows["better"] != ""]
+    chosen = next((rows[fits] for fits in order if fits.any()), rows)
+    row: Mapping[str, Any] = chosen.iloc[0].to_dict()
+    return row
+
+
+def _sentence(rows: pd.DataFrame) -> str:
+    """What the comparison of two runs shows."""
+    row, first = _main(rows), rows.iloc[0]
+    pair = f"{row['setup']} and {row['against']}"
+    if row["verdict"] == NOT_COMPARED:
+        return f"{pair}: not compared on {row['score']}: {row['note']}."
+    if row["verdict"] == NO_DIFFERENCE:
+        said = f"{pair}: no difference shown on {row['score']}; differences above {_most(row)} are excluded."
+    else:
+        said = f"{row['setup']} is {row['verdict']} than {row['against']} on {row['score']}, by {_by(row)}."
+    if first["verdict"] == NOT_COMPARED:
+        said += f" Not compared on {first['score']}: {first['note']}."
+    others = rows[rows["score"] != row["score"]]
+    found = others[others["verdict"].isin(STYLES)]
+    listed = ", ".join(f"{other.score} ({other.verdict})" for other in found.itertuples())
+    return said + f" Of {counted(len(others), 'other score')} {len(found)} differ: {listed}." * bool(listed)
+
+
+def _in_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What several runs show against the first one, on one score each."""
+    score, said = rows[0]["score"], dict[str, list[str]]()
+    for row in rows:
+        extent = {NOT_COMPARED: "", NO_DIFFERENCE: f" (above {_most(row)} excluded)"}.get(
+            row["verdict"], f" by {_by(row)}"
+        )
+        on = f" on {row['score']}" * (row["score"] != score)
+        said.setdefault(row["verdict"], []).append(f"{row['setup']}{on}{extent}")
+    order = [*STYLES, NO_DIFFERENCE, NOT_COMPARED]
+    parts = [f"{verdict.capitalize()}: {listed(said[verdict])}." for verdict in order if verdict in said]
+    return " ".join([f"Against {rows[0]['against']} on {score}.", *parts])
+
+
+def _by_category(rows: Sequence[Mapping[str, Any]], by: str) -> str:
+    """The categories in which two runs differ on one score."""
+    found = [f"{row['verdict']} on {row['category']} by {_by(row)}" for row in rows if row["verdict"] in STYLES]
+    none = f"no difference found in {len(rows) - len(found)} of {len(rows)}"
+    pair = f"{rows[0]['setup']} and {rows[0]['against']}, {rows[0]['score']}"
+    return f"By {by}, {pair}: {listed(found + [none] * (len(found) < len(rows)))}."
+
+
+def _by(row: Mapping[str, Any]) -> str:
+    """The size of a difference, as its interval has it."""
+    return " to ".join(_size(end) for end in sorted([abs(row["lower"]), abs(row["upper"])]))
+
+
+def _most(row: Mapping[str, Any]) -> str:
+    """The size above which an interval excludes a difference, rounded up."""
+    most = max(abs(row["lower"]), abs(row["upper"]))
+    unit = 10.0 ** (math.floor(math.log10(most)) - 1) if most > 0 else math.nan
+    return _size(math.ceil(most / unit - 1e-9) * unit if unit > 0 else most)
+
+
+def _size(number: float) -> str:
+    return f"{number:.2g}"
+
+
+def _notes(tables: Sequence[pd.DataFrame], by: str) -> Iterator[str]:
+    """What the tables of one first run do not show."""
+    whole = tables[0]
+    for number, pairs in whole.drop_duplicates("setup").groupby("shared", sort=False):
+        which = "" if (whole["shared"] == number).all() else f"{', '.join(pairs['setup'])}: "
+        yield f"{which}{counted(int(number), 'question')} in both logs."
+    for rows in tables:
+        without = rows[rows["note"] != ""].assign(
+            none=lambda rows: np.where(rows["difference"].isna(), "", "interval for "),
+            what=lambda rows: rows["score"] + np.where(rows["category"] == "", "", " of " + rows["category"]),
+        )
+        without["note"] = without["note"].where(
+            without["category"] == "", without["note"].str.replace(SHARES, FEW_READ, regex=True)
+        )
+        for (setup, note, none), part in without.groupby(["setup", "note", "none"], sort=False):
+            yield f"{setup}: no {none}{', '.join(part['what'])}: {note}."
+        at_once = rows[rows["lower"].notna()].groupby("score").size().max()
+        if at_once > 1:
+            those = f"of a score{f' by {by}' * (rows is not whole)}"
+            yield f"The {at_once} intervals {those} hold at once, in 95 % of comparisons: one alone would be shorter."
+    yield from (said for rows in tables[1:] for said in few_events(rows.assign(few=rows["clusters"] < FEW)))
 
 
 def report(frame: pd.DataFrame) -> str:
-    """The comparison as a Markdown table, with notes below it."""
-    runs = frame.drop_duplicates("log")
-    if runs["model"].duplicated().any():  # one model in several logs: only their names tell them apart
-        names = {log: f"{model}, {Path(log).name}" for log, model in zip(runs["log"], runs["model"], strict=True)}
-        frame = frame.assign(model=frame["log"].map(names))
-    columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", *COUNTS)
-    shared = frame.drop_duplicates("log")[["model", "shared"]].itertuples(index=False, name=None)
-    notes = [f"{model}: {counted(number, 'question')} in both logs." for model, number in shared]
-    without = frame[frame["note"] != ""].assign(
-        what=lambda rows: np.where(rows["difference"].isna(), "", "interval for ") + rows["score"]
-    )
-    notes += [
-        f"{model}: no {', '.join(rows['what'])}: {note}." for (model, note), rows in without.groupby(["model", "note"])
+    """The comparison as Markdown: for each first run what was found, the tables, and what they do not show."""
+    parts = []
+    for found in findings(frame):
+        tables = [
+            table(rows.assign(interval=intervals(rows)), ["setup", *by, "score", "better", *NUMBERS], LABELS)
+            for rows, by in zip(found["tables"], ([], ["category"]), strict=False)
+        ]
+        said = [*found["warnings"], *found["sentences"], *tables, "\n".join([*found["logs"], *found["notes"]])]
+        parts.append("\n\n".join([f"### {found['heading']}", *said]))
+    return "\n\n".join([*parts, *frame.attrs["of_all"]])
+
+
+def as_json(frame: pd.DataFrame) -> str:
+    """The rows of the comparison and what is said of them, as JSON. A number that is undefined is null."""
+    said = [
+        {name: found[name] for name in ("heading", "logs", "warnings", "sentences", "notes")}
+        for found in findings(frame)
     ]
-    notes += frame.attrs["verdicts"]
-    runs_at_once = frame.attrs["at_once"]
-    notes += [
-        f"The {runs_at_once} intervals of a score hold at once, in 95 % of comparisons: one alone would be shorter."
-    ] * (runs_at_once > 1)
-    warnings = "".join(f"{warning}\n\n" for warning in frame.attrs.get("notes", []))
-    head = f"First log: {frame.attrs['first']}.\n\n"
-    return warnings + head + table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
+    rows = json.loads(frame.to_json(orient="records", double_precision=15))
+    return json.dumps({"rows": rows, "said": said, "notes": frame.attrs["of_all"]}, indent=1, ensure_ascii=False)
 
 
-def _readable(paths: Sequence[str | Path]) -> tuple[list[tuple[str | Path, Run]], list[str]]:
-    """The logs that can be read, with their paths, and a sentence for each other file."""
-    runs: list[tuple[str | Path, Run]] = []
-    refused: list[BadInput] = []
-    for path in paths:
-        try:
-            runs.append((path, _read(path)))
-        except BadInput as error:
-            refused.append(error)
-            if path == paths[0]:
-                raise
-    if len(runs) < 2 and refused:
-        raise refused[0]
-    return runs, [f"Left out: {error}." for error in refused]
+def printed(frame: pd.DataFrame, width: int) -> "RenderableType":
+    """The same for a terminal with so many columns."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for found in findings(frame):
+        parts.append(Text(f"\n{found['heading']}", style="bold"))
+        parts += [Text(said, style="yellow") for said in found["warnings"]]
+        parts += [Text(said) for said in found["sentences"]]
+        parts += [each for rows in found["tables"] for each in ("", _grid(rows, width), "")]
+        parts += [Text(said, style="dim") for said in [*found["notes"], *found["logs"]]]
+    return Group(*parts, *(Text(said, style="yellow") for said in frame.attrs["of_all"]))
 
 
-def _read(path: str | Path) -> Run:
+def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
+    """A table for a terminal: of two runs a row for each score, of several the set-ups below each score."""
+    from rich.table import Table
+    from rich.text import Text
+
+    setups = list(rows["setup"].unique())
+    one, wide, counts = len(setups) == 1, width >= WIDE, bool((rows["n"] != rows["shared"]).any())
+    keys = rows["score"].str.rpartition("/")[2]
+    short = rows["score"].where(keys.map(rows.groupby(keys)["score"].nunique()) > 1, keys)
+    rows = rows.assign(title=short + rows["better"].map(ARROWS).fillna(""), interval=intervals(rows, "difference"))
+    ends = [rows["against"].iloc[0], setups[0]]
+    named = one and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
+    first = "category" if (rows["category"] != "").any() else "score" if one else "set-up"
+    grid.add_column(first, overflow="fold")
+    for name in ends if named else ["first", "this"]:
+        grid.add_column(Text(name), justify="right", overflow="fold", min_width=6)
+    for name in ["difference\n[95 % interval]", *["smallest\ndetectable"] * wide, *["n"] * counts]:
+        grid.add_column(name, justify="right", no_wrap=True)
+    grid.add_column("shown", no_wrap=True)
+    parts = bool((rows["category"] != "").any())
+    by = ["setup", "score"] if parts else ["first_log"] if one else ["score"]
+    for _, block in rows.groupby(by, sort=False):
+        title = [block["setup"].iloc[0]] * (parts and not one) + [block["title"].iloc[0]]
+        if parts or not one:
+            grid.add_row(Text(", ".join(title), style="bold"))
+        for row in block.to_dict("records"):
+            name = "  " + row["category" if parts else "setup"] if parts or not one else row["title"]
+            numbers = ["-" if math.isnan(row[x]) else decimals(row[x]) for x in ("before", "after", *["mde"] * wide)]
+            cells = [name, *numbers[:2], row["interval"], *numbers[2:]]
+            style = STYLES.get(row["verdict"])
+            shown = Text(row["verdict"] if style else "", style=style or "")
+            grid.add_row(*map(Text, cells), *[str(row["n"])] * counts, shown)
+    return grid
+
+
+def _read(path: str | Path, by: str) -> Run:
     with LogReader(path) as log:
         samples = [sample for _, sample in log.outcomes()]
-        run = Run(LogFile(log, 0, 0.0), RunValues.of_samples(samples))
+        run = Run(LogFile(log, 0, 0.0), RunValues.of_samples(samples), served={s.output.model for s in samples} - {""})
         log.omissions  # noqa: B018  # read before a remote log's copy is removed
+        run.fields = fields_of(samples[0]) if by and samples else {}
         for sample in samples:
             run.targets[str(sample.id)] = sample.target
+            if by:
+                run.kinds[str(sample.id)] = value_of(sample, by)
             for name, score in (sample.scores or {}).items():
                 run.scores.setdefault(name, {}).setdefault(str(sample.id), []).append(score)
                 run.about[name] = score.details.get("about") or score.details.get("settings", {}).get("about")

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from glob import glob
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -72,7 +73,8 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     A log of an unfinished run is skipped if another log completes the run, and otherwise unless `unfinished` is set.
 
     Args:
-        places: Logs (.eval, .json) and folders of logs, local or remote (s3://..., whatever Inspect can read).
+        places: Logs (.eval, .json), folders of logs and patterns such as `logs/*.eval`; logs and folders also remote
+            (s3://..., whatever Inspect can read).
         unfinished: Whether to include logs of runs that never finished.
 
     Returns:
@@ -158,7 +160,10 @@ def _paths(place: str) -> Iterable[str]:
     if path.is_file():
         return [place]
     if not path.is_dir():
-        raise bad_input(f"There is no file or folder {place}; give .eval files, or the folder given as --log-dir")
+        matches = sorted({*glob(place, recursive=True)} - {place})  # noqa: PTH207  # Path.glob takes no whole pattern
+        if not matches:
+            raise bad_input(f"There is no file or folder {place}; give .eval files, or the folder given as --log-dir")
+        return [found for match in matches for found in _paths(match)]
     paths = []
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(name for name in folders if not _is_shards(folder, name))

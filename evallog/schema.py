@@ -133,6 +133,8 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class Output(msgspec.Struct, gc=False):
+    model: str = ""
+    """The model that the provider served, such as a dated snapshot of the one that was asked for."""
     choices: list[Choice] = []
 
 

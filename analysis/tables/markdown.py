@@ -93,7 +93,7 @@ def by_reason(refused: Mapping[str, Sequence[str]], consequence: str = "Not show
     >>> by_reason({"fewer than 30 questions": ["urns, direct: a", "urns, direct: b"]})
     ['Not shown: urns, direct: a; urns, direct: b (fewer than 30 questions).']
     """
-    return [f"{consequence}: {_listed(names)} ({reason})." for reason, names in refused.items() if names]
+    return [f"{consequence}: {listed(names)} ({reason})." for reason, names in refused.items() if names]
 
 
 class Caveat(NamedTuple):
@@ -112,6 +112,7 @@ def grouped(caveats: Iterable[Caveat]) -> list[str]:
     return [note for (first, why), names in named.items() for note in by_reason({why: list(names)}, first)]
 
 
-def _listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
     rest = len(names) - most
     return "; ".join(names[:most]) + (f"; and {rest} more" if rest > 0 else "")

@@ -216,12 +216,14 @@ class Runs:
         return [f"Left out: {reason}." for reason in [*reasons, *self.damaged.values()]]
 
     @property
+    def skipped(self) -> list[str]:
+        """A sentence for each other reason why logs are left out."""
+        return [f"Left out: {number} {reason}." for reason, number in self.left_out.items() if UNREADABLE not in reason]
+
+    @property
     def omissions(self) -> list[str]:
         """What the tables leave out: logs, and samples of logs."""
-        left_out = [
-            f"Left out: {number} {reason}." for reason, number in self.left_out.items() if UNREADABLE not in reason
-        ]
-        return [*self.unreadable, *left_out, *self._of_samples]
+        return [*self.unreadable, *self.skipped, *self._of_samples]
 
     @cached_property
     def _of_samples(self) -> list[str]:
@@ -320,6 +322,51 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
     named = [_run(log, *alike[id(log)], texts) for log in logs]
     named.sort(key=_newest, reverse=True)
     return tuple(named)
+
+
+def names_by_difference(logs: Sequence[LogFile], served: Sequence[Collection[str]]) -> tuple[list[str], str]:
+    """A name for each run by what differs: model, options, solver, task arguments, version; and what else differs.
+
+    A difference that tells no more runs apart is not in the names. Runs that are alike are named by what the provider
+    `served`, or else by their date.
+    """
+    specs, every = [log.header.eval for log in logs], LogGroup(logs)
+    setup_of = {id(run.log): run for run in with_setups(logs)}
+    named = [setup_of[id(log)] for log in logs]
+    texts, of_model = named[0].texts, _groups(logs, lambda log: log.header.eval.model)
+    found = {"model": [spec.model for spec in specs], "solver": [run.mode for run in named]}
+
+    def add(owner: str, name: str, values: Iterable[object]) -> None:
+        shown = ["default" if value is None else texts.of(owner, name, value) for value in values]
+        found[name] = [f"{name}={text}" for text in shown]
+
+    for name in sorted({name for group in of_model.values() for name in group.model_args.differing} - WITHOUT_EFFECT):
+        own = [of_model[spec.model].model_args for spec in specs]
+        add(MODEL, name, [each.shorten(spec.model_args).get(name) for each, spec in zip(own, specs, strict=True)])
+        found[name] = [text * (name in each.differing) for text, each in zip(found[name], own, strict=True)]
+    for name in sorted(every.settings):
+        add(MODEL, name, [spec.model_generate_config.get(name) for spec in specs])
+    for name in sorted(every.task_args.differing - UNNAMED):
+        add(bare_name(specs[0].task), name, [every.task_args.shorten(spec.task_args).get(name) for spec in specs])
+    for role in sorted({role for run in named for role in run.roles} & SCORER_ROLES):
+        add(role, role, [run.roles.get(role) for run in named])
+    found["version"] = [f"version {spec.task_version}" for spec in specs]
+    parts: list[tuple[str, ...]] = [()] * len(logs)
+    others = []
+    for name, values in found.items():
+        longer = [(*own, value) for own, value in zip(parts, values, strict=True)]
+        if len(set(longer)) > len(set(parts)):
+            parts = longer
+        elif len(set(values)) > 1:
+            shown = dict.fromkeys(value.removeprefix(f"{name}=").removeprefix(f"{name} ") for value in values if value)
+            others.append(f"{name} ({', '.join(shown)})")
+    dates = [spec.created.replace("T", " ")[:19] for spec in specs]
+    for more in ([", ".join(sorted(each)) for each in served], [day[:10] for day in dates], dates):
+        if len(set(longer := [(*own, text) for own, text in zip(parts, more, strict=True)])) > len(set(parts)):
+            parts = [own if parts.count(own) == 1 else new for own, new in zip(parts, longer, strict=True)]
+    names = [one_line(", ".join(filter(None, own))) for own in parts]
+    names = [f"{name} ({i + 1})".strip() if names.count(name) > 1 else name for i, name in enumerate(names)]
+    return names, "; ".join(others)
 
 
 def repeated(evals: Iterable[Run]) -> list[Run]:

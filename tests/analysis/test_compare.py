@@ -1,5 +1,6 @@
 """Comparisons of runs whose true difference is known."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -10,15 +11,15 @@ from click.testing import CliRunner
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, recompute_metrics, write_eval_log
-from inspect_ai.model import ChatMessageUser, Model, get_model
+from inspect_ai.model import ChatMessageUser, GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, match, scorer
 from inspect_ai.solver import TaskState, generate
 from scipy import stats
 
 from studies.validity.true_values import true_values
-from tests.fixtures import Run, Says, rain, task_of
+from tests.fixtures import Run, Says, evaluate, rain, task_of
 from tests.fixtures import metrics as metrics_of
-from truthgym.analysis.compare import compare, regressions, report
+from truthgym.analysis.compare import NO_DIFFERENCE, NOT_COMPARED, compare, findings, regressions, report
 from truthgym.cli.compare import command
 from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
@@ -57,7 +58,7 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
         metrics = metrics_of(log, 0) | metrics_of(log, 1)
         assert rows["martingale_score"][side] == pytest.approx(metrics["martingale_score"], abs=1e-12)
         assert rows["brier/brier_score"][side] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
-    alone = compare([first.location, second.location]).attrs["verdicts"]
+    alone = compare([first.location, second.location]).attrs["pages"][0]["verdicts"]
     assert [said.split(" alone")[0] for said in alone] == ["reference/bayesian", "reference/entrenched"]
     assert all("Martingale verdict: " in said for said in alone)
 
@@ -80,13 +81,14 @@ def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Pa
         write_eval_log(second, paths[version])
     same, other = paths.values()
     assert "worse" in set(regressions(first.location, same)["verdict"])
-    (note,) = compare([first.location, same]).attrs["notes"]
-    assert note.startswith(f"NOTE: {same} is of version {number}-Z of truthgym/urns")
+    note, _ = compare([first.location, same]).attrs["notes"]
+    assert note.startswith(f"NOTE: reference/random: of version {number}-Z of truthgym/urns")
     with pytest.raises(BadInput, match=f"urns {int(number) + 1}; compare runs of one version"):
         regressions(first.location, other)
-    text = report(compare([first.location, other]))
-    assert text.startswith(f"WARNING: {other} is of version {int(number) + 1} of truthgym/urns, and {first.location}")
-    assert "CHANGELOG.md" in text
+    warning = (
+        f"WARNING: reference/random: of version {int(number) + 1}-{letter} of truthgym/urns, and reference/bayesian"
+    )
+    assert warning in report(compare([first.location, other]))
 
 
 def silent(log: EvalLog, path: Path, unread: int, repaired: int = 0) -> str:
@@ -163,7 +165,7 @@ def test_a_scorer_with_other_options_is_said(run: Run, says: Says) -> None:
         run(Task(samples, scorer=match(location=where)), says("yes"), epochs=1).location for where in ("end", "any")
     ]
     notes = compare(logs).attrs["notes"]
-    assert [note for note in notes if "match has other options" in note and "location is any, not end" in note]
+    assert [note for note in notes if "other options of match" in note and "location is any, not end" in note]
     assert not any("other options" in note for note in compare([logs[0], logs[0]]).attrs["notes"])
 
 
@@ -213,24 +215,170 @@ def test_slopes_that_are_not_identified_are_not_compared(run: Run) -> None:
     assert "no martingale_score: fewer than 10" in report(frame)
 
 
-def test_runs_of_one_model_are_told_apart_by_their_logs(run: Run) -> None:
-    logs = [run(urns(n=10, paradigms="brier"), agent("bayesian", noise=0.05, seed=seed)).location for seed in range(3)]
-    result = CliRunner().invoke(command, logs)
-    assert result.exit_code == 0, result.output
-    assert "| brier/brier_score | lower |" in result.output
-    table = report(compare(logs))
-    for log in logs[1:]:
-        assert f"| reference/bayesian, {Path(log).name} |" in table
-    assert f"First log: {logs[0]}, of reference/bayesian." in table
+DIFFERENCES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "model": ([{"model": "openai/a"}, {"model": "openai/b"}], ["openai/a", "openai/b"]),
+    "solver": ([{"solver": chain_of_thought(steps=2)}, {}], ["chain_of_thought steps=2", "direct"]),
+    "temperature": ([{"temperature": 0.2}, {}], ["temperature=0.2", "temperature=default"]),
+    "effort": ([{"reasoning_effort": e} for e in ("low", "high")], ["reasoning_effort=low", "reasoning_effort=high"]),
+    "system": ([{"system_message": f"Be {how}."} for how in ("kind", "curt")],
+               ["system_message=Be kind.", "system_message=Be curt."]),
+    "version": ([{"task_version": v} for v in ("3-A", "4-A")], ["version 3-A", "version 4-A"]),
+    "option": ([{"model_args": {"draft": d}} for d in (1, 2)], ["draft=1", "draft=2"]),
+    "day": ([{"created": f"2026-01-0{day}T10:00:00+00:00"} for day in (1, 2)], ["2026-01-01", "2026-01-02"]),
+    "second": ([{"created": f"2026-01-01T10:00:0{n}+00:00"} for n in (1, 2)],
+               ["2026-01-01 10:00:01", "2026-01-01 10:00:02"]),
+    "served": ([{"served": f"a-2026-0{m}-01"} for m in (1, 2)], ["a-2026-01-01", "a-2026-02-01"]),
+    "escapes": ([{"model": f"openai/{c}\x1b[31m\u202e"} for c in "ab"], ["openai/a [31m ", "openai/b [31m "]),
+    "two": ([{"model": m, "temperature": t} for m in ("openai/a", "openai/b") for t in (0.0, 1.0)],
+            [f"openai/{m}, temperature={t}" for m in "ab" for t in (0.0, 1.0)]),
+    "along": ([{"model": "openai/a", "temperature": 0.0}, {"model": "openai/b"}], ["openai/a", "openai/b"]),
+}  # fmt: skip
+"""By what differs: the facts of each run, and their names."""
 
 
-def test_the_model_of_the_first_log_again_is_said(run: Run) -> None:
-    first, *again = (run(urns(n=n, paradigms="brier"), agent("bayesian", noise=0.05)).location for n in (4, 6))
-    other = run(urns(n=4, paradigms="brier"), agent("bayesian", noise=0.1)).location
-    solver = run(urns(n=4, paradigms="brier"), agent("bayesian", noise=0.05), solver=chain_of_thought()).location
-    (note,) = compare([first, *again, other, solver]).attrs["notes"]
-    assert f"{again[0]} is of the same model in the same setup as {first}" in note
-    assert note in report(compare([first, *again]))
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvalLog, EvalLog]:
+    """Two logs of six urn questions, direct and with steps."""
+    tasks = [urns(n=6, paradigms="brier", draws=2)] * 2
+    folder = tmp_path_factory.mktemp("base")
+    direct = evaluate(tasks[0], agent("bayesian"), folder)[0]
+    return direct, evaluate(tasks[1], agent("bayesian"), folder, solver=chain_of_thought(steps=2))[0]
+
+
+def altered(base: tuple[EvalLog, EvalLog], folder: Path, runs: list[dict[str, Any]]) -> list[str]:
+    """Copies of a log with other facts of the run."""
+    paths = []
+    for i, facts in enumerate(runs):
+        log = base["solver" in facts].model_copy(deep=True)
+        of_spec = {name: value for name, value in facts.items() if name in type(log.eval).model_fields}
+        log.eval = log.eval.model_copy(
+            update={"created": "2026-01-01T10:00:00+00:00", "eval_id": f"{folder.name}{i}"} | of_spec
+        )
+        settings = {
+            name: facts[name] for name in ("temperature", "reasoning_effort", "system_message") if name in facts
+        }
+        log.eval.model_generate_config = GenerateConfig(**settings)
+        for sample in log.samples or []:
+            sample.output.model = facts.get("served", "a-2026-01-01")
+        paths.append(str(folder / f"{i}.eval"))
+        write_eval_log(log, paths[-1])
+    return paths
+
+
+@pytest.mark.parametrize("what", DIFFERENCES)
+def test_runs_are_named_by_what_differs(base: tuple[EvalLog, EvalLog], tmp_path: Path, what: str) -> None:
+    facts, names = DIFFERENCES[what]
+    frame = compare([str(tmp_path)] if altered(base, tmp_path, facts) else [])
+    assert [frame["against"].iloc[0], *frame["setup"].unique()] == names
+    notes = "\n".join(frame.attrs["notes"])
+    assert ("the provider served a-2026-02-01 here, and a-2026-01-01" in notes) == (what == "served")
+    assert ("they also differ in temperature (0.0, default)" in notes) == (what == "along")
+    assert ("the same model in the same setup as" in notes) == (what in ("day", "second", "served"))
+    for form in ("table", "markdown", "csv", "json"):
+        text = CliRunner().invoke(command, [str(tmp_path), "--format", form]).stdout
+        assert names[-1].split()[0] in text
+        assert not re.search("[\x1b\u202e]", text)
+
+
+def test_runs_alike_in_everything_are_numbered(base: tuple[EvalLog, EvalLog], tmp_path: Path) -> None:
+    frame = compare(altered(base, tmp_path, [{}, {}]))
+    assert [frame["against"].iloc[0], *frame["setup"].unique()] == ["(1)", "(2)"]
+
+
+def test_logs_folders_and_patterns_in_any_mix(base: tuple[EvalLog, EvalLog], run: Run, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    paths = altered(base, tmp_path, [{"model": f"openai/{name}"} for name in "abc"])
+    inner = altered(base, tmp_path / "b", [{"model": "openai/d"}])
+    mixes: list[list[str | Path]] = [[paths[1], tmp_path], [paths[1], f"{tmp_path}/*.eval", tmp_path / "b", *inner]]
+    for places in mixes:
+        frame = compare(places)
+        names = [frame["against"].iloc[0], *frame["setup"].unique()]
+        assert names == ["openai/b", "openai/a", "openai/c", "openai/d"]
+    frame = compare([*paths, *inner], against="openai/d")
+    assert (set(frame["against"]), set(frame["first_log"])) == ({"openai/d"}, set(inner))
+    for against, message in (("openai", "openai/a; openai/b"), ("gpt", "fits no run; give the name of one: openai/a")):
+        with pytest.raises(BadInput, match=message):
+            compare(paths, against=against)
+    with pytest.raises(BadInput, match=r"no file or folder .*/\*\.json"):
+        compare([f"{tmp_path}/*.json"])
+
+
+def test_each_task_has_its_table(base: tuple[EvalLog, EvalLog], run: Run, says: Says, tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    folder.mkdir()
+    altered(base, folder, [{"model": "openai/a"}, {"model": "openai/b"}])
+    samples = [Sample(id=str(i), input=f"{i}?", target="yes") for i in range(6)]
+    task = Task(samples, scorer=match(), name="others")
+    for i, reply in enumerate(["yes", "no"]):
+        log = run(task, says(reply), epochs=1)
+        log.eval.model, log.eval.eval_id = f"mockllm/{reply}", reply
+        write_eval_log(log, str(folder / f"other{i}.eval"))
+    lone = run(urns(n=3, paradigms="length"), "reference/bayesian")
+    lone.eval.eval_id = "lone"
+    write_eval_log(lone, str(folder / "lone.eval"))
+    frame = compare([folder])
+    assert list(frame.drop_duplicates("first_log")["task"]) == ["urns", "others"]
+    assert frame.attrs["notes"][-1].endswith(f"{folder}/lone.eval.")
+    text = CliRunner().invoke(command, [str(folder)]).output
+    assert "urns: openai/b against openai/a" in text
+    assert "mockllm/no is worse than mockllm/yes on match" in text
+    rows = CliRunner().invoke(command, [str(folder), "--format", "csv"]).stdout
+    assert rows.startswith(
+        "task,log,model,setup,against,first_log,category,scorer,score,better,before,after,difference,"
+    )
+    loaded = json.loads(CliRunner().invoke(command, [str(folder), "--format", "json"]).stdout)
+    assert [row["score"] for row in loaded["rows"]] == list(frame["score"])
+    assert len(loaded["said"]) == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_the_terminal(base: tuple[EvalLog, EvalLog], tmp_path: Path, width: int) -> None:
+    altered(base, tmp_path, [{"model": f"provider/{name * 30}"} for name in "abc"])
+    result = CliRunner().invoke(command, [str(tmp_path)], env={"COLUMNS": str(width)})
+    assert max(map(len, result.output.splitlines())) <= width
+    assert "brier_score ↓" in result.output
+
+
+def test_sentences_say_what_is_shown(run: Run) -> None:
+    logs = [run(urns(n=60, paradigms="brier"), agent(name), epochs=1).location for name in ("bayesian", "random")]
+    frame = compare(logs)
+    row = frame.iloc[0]
+    (found,) = findings(frame)
+    pair = "reference/random is worse than reference/bayesian on brier/brier_score"
+    assert found["sentences"][0].startswith(f"{pair}, by {row['lower']:.2g} to {row['upper']:.2g}. Of 4 other scores")
+    same = compare([logs[0], logs[0]])
+    assert "no difference shown on brier/brier_score; differences above " in next(findings(same))["sentences"][0]
+
+
+def test_by_a_field_of_the_questions(run: Run) -> None:
+    logs = [run(urns(n=80, paradigms="brier"), agent(name), epochs=1) for name in ("bayesian", "random")]
+    for log in logs:  # the second is as good as the first on the questions of one kind
+        for i, sample in enumerate(log.samples or []):
+            sample.metadata["kind"] = "odd" if i % 2 else "even"
+            if i % 2:
+                assert logs[0].samples
+                sample.scores = logs[0].samples[i].scores
+        write_eval_log(log, log.location)
+    paths = [log.location for log in logs]
+    frame = compare(paths, by="kind")
+    rows = frame[frame["score"] == "brier/brier_score"].set_index("category")
+    assert rows["verdict"].to_dict() == {
+        "": "worse",
+        "even": "worse",
+        "odd": NOT_COMPARED if rows.loc["odd", "note"] else NO_DIFFERENCE,
+    }
+    assert rows["n"].to_dict() == {"": 80, "even": 40, "odd": 40}
+    alone = compare(paths).set_index("score").loc["brier/brier_score"]
+    assert alone[["lower", "upper"]].tolist() == pytest.approx(rows.loc["", ["lower", "upper"]].tolist())
+    (found,) = findings(frame)
+    assert (
+        "By kind, reference/random and reference/bayesian, brier/brier_score: worse on even by" in found["sentences"][1]
+    )
+    assert [len(table) for table in found["tables"]] == [len(frame[frame["category"] == ""]), 2]
+    text = CliRunner().invoke(command, [*paths, "--by", "kind"]).output
+    assert re.search(r"even +0\.\d+ +0\.\d+", text)
+    with pytest.raises(BadInput, match="by='knd'.*did you mean 'kind'"):
+        compare(paths, by="knd")
 
 
 def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
