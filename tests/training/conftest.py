@@ -44,3 +44,18 @@ def base(tiny_model: Path) -> Iterator[Path]:
     gc.freeze()
     yield tiny_model
     gc.unfreeze()
+
+
+def plant_nan(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """One number of the gradient of this step, counted from 1, is NaN."""
+    from transformers import Trainer
+
+    usual = Trainer.training_step
+
+    def training_step(self: Any, model: Any, *arguments: Any, **options: Any) -> Any:
+        loss = usual(self, model, *arguments, **options)
+        if self.state.global_step == step - 1:
+            next(weight.grad for weight in model.parameters() if weight.grad is not None).view(-1)[0] = float("nan")
+        return loss
+
+    monkeypatch.setattr(Trainer, "training_step", training_step)

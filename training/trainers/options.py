@@ -58,6 +58,7 @@ SHARED: dict[str, Any] = {
     "save_total_limit": 2,
     "logging_steps": 0.05,
     "logging_first_step": True,
+    "logging_nan_inf_filter": False,
     "restore_callback_states_from_checkpoint": True,
     "max_length": 4096,
     "lora_target_modules": ["all-linear"],

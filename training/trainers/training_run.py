@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import shutil
 from argparse import Namespace
@@ -168,6 +169,7 @@ class Run:
         checkpoint = self.resume_from
         if checkpoint:
             log_main(f"Resuming from {checkpoint}")
+        trainer.add_callback(_stops_at_nan(self.checkpoints))
         with self.recorded():
             metrics = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None).metrics
         sentences = notes()
@@ -250,6 +252,36 @@ class Run:
             rewards=self.rewards,
             notes=[*notes, f"Trained with TRL {trl.__version__}."],
         )
+
+
+def _stops_at_nan(checkpoints: Path) -> "TrainerCallback":
+    """A callback that ends a run before a loss or gradient that is no finite number reaches the weights."""
+    import torch
+    from transformers import TrainerCallback
+
+    def refuse(step: int, what: str) -> None:
+        last = last_checkpoint(checkpoints)
+        go_on = f"The same command goes on from {last}" if last else "No checkpoint was saved yet"
+        raise bad_input(
+            f"truthgym train: the {what} of step {step} is no finite number, so training stopped before it reached "
+            f"the weights. {go_on}; first change what caused it: --attn_implementation eager, --dtype float32, a lower "
+            "--learning_rate, or a row of the data that is empty or cut off"
+        )
+
+    class StopsAtNan(TrainerCallback):  # type: ignore[misc]
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: object, **fields: Any) -> None:  # noqa: ANN401
+            gradients = [weight.grad for weight in fields["model"].parameters() if weight.grad is not None]
+            if args.fp16 or not gradients:  # fp16 skips such steps itself, ZeRO keeps gradients elsewhere
+                return
+            if not torch.stack([gradient.float().sum().cpu() for gradient in gradients]).isfinite().all():
+                refuse(state.global_step + 1, "gradient")
+
+        def on_log(self, args: object, state: Any, control: object, logs: Any = None, **_: object) -> None:  # noqa: ANN401
+            for name in ("loss", "grad_norm"):
+                if not math.isfinite((logs or {}).get(name) or 0):
+                    refuse(state.global_step, name)
+
+    return StopsAtNan()
 
 
 def prepare(method: str, raw: RawOptions) -> Run:

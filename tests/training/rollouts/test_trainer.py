@@ -15,7 +15,7 @@ import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
 from tests.fixtures import same_weights, write_rows
-from tests.training.conftest import forked
+from tests.training.conftest import forked, plant_nan
 from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.questions import load_questions
@@ -291,3 +291,10 @@ def test_what_shows_in_the_first_step_ends_the_run(
         train(**changes)
     assert part in str(error.value).replace("\\[", "[")
     assert not list((tmp_path / "trained").glob("*/README.md"))
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+def test_a_gradient_that_is_no_number_ends_the_run(train: Train, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_nan(monkeypatch, 2)
+    with pytest.raises(BadInput, match=r"gradient of step 2 .*checkpoint-1;"):
+        train(method, save_steps=1)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import same_weights, write_rows
+from tests.training.conftest import plant_nan
 from truthgym.datasets.errors import BadInput
 from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.lineage import Lineage
@@ -31,6 +32,7 @@ ROWS: dict[str, list[Row]] = {
     "sft": [{"prompt": query(n), "completion": YES, "score": 0.1, "split": "train"} for n in range(12)],
     "preference": [{"prompt": query(n), "chosen": YES, "rejected": NO, "margin": 0.5} for n in range(12)],
     "steps": [{"prompt": query(n), "completions": ["It is red.", "No."], "labels": [True, False]} for n in range(12)],
+    "labels": [{"prompt": query(n), "completion": YES, "label": n % 2 == 0} for n in range(12)],
     "messages": [{"messages": query(n) + YES} for n in range(8)],
     "against": [{"prompt": query(n), "completion": NO} for n in range(4)],
 }
@@ -247,3 +249,17 @@ def test_a_loss_over_whole_conversations_is_noted(train: Train, capsys: pytest.C
     assert note in capsys.readouterr().out
     assert note not in read_card(train("sft", "messages", max_steps=1, assistant_only_loss=True)).notes[0]
     assert note not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("method", "rows"),
+    [("sft", "sft"), ("dpo", "preference"), ("kto", "labels"), ("reward", "preference"), ("reward", "steps")],
+)
+def test_a_gradient_that_is_no_number_ends_the_run(
+    train: Train, method: str, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as fault:
+        plant_nan(fault, 2)
+        with pytest.raises(BadInput, match=r"gradient of step 2 .*checkpoint-1; .*--attn_implementation eager"):
+            train(method, rows, save_steps=1)
+    assert read_card(train(method, rows, save_steps=1)).method.endswith("reward" if method == "reward" else method)
