@@ -10,9 +10,11 @@ TRUTHGYM_SERVE_TOKEN is the token. The file needs no other file of Truthgym, so 
 
 import asyncio
 import json
+import math
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +29,8 @@ TOGETHER = 4
 TRIES = 8
 PATIENCE = 900.0
 """Seconds for which a server that is overloaded, or has not started, is asked again."""
+NAMED_EVERY = 30.0
+"""Seconds between two lines that say that the server is waited for."""
 TIMEOUT = 170.0
 """Seconds for one request; more than the server's deadline."""
 ANSWER_BYTES = 4_000_000
@@ -51,6 +55,8 @@ class RewardClient:
     """What must do the scoring: the server refuses if it has another one, and each answer is compared. Empty: any."""
     token: str = field(default_factory=lambda: os.environ.get("TRUTHGYM_SERVE_TOKEN", ""), repr=False)
     transport: httpx.AsyncBaseTransport | None = None
+    named: float = field(default=-math.inf, init=False, repr=False)
+    """When somebody was last told that the server is waited for, on the monotonic clock."""
 
     @property
     def place(self) -> str:
@@ -84,11 +90,12 @@ class RewardClient:
         """What `/healthz` says: the scorer, its digest, and the digests of what it is made of.
 
         Raises:
-            RuntimeError: The server cannot be reached.
+            RuntimeError: The server cannot be reached, or is not ready to score (`/readyz`).
         """
         async with httpx.AsyncClient(base_url=self.url, timeout=10, transport=self.transport) as http:
             try:
                 status, content = await _ask(http, "GET", "/healthz")
+                readiness, why = await _ask(http, "GET", "/readyz")
             except Overloaded as error:
                 raise RuntimeError(
                     f"The reward server at {self.place} cannot be reached: {_without_user(str(error))}"
@@ -101,6 +108,8 @@ class RewardClient:
         if status != 200 or not whole:
             raise RuntimeError(f"{self.place}/healthz does not say what scores (status {status}): {NO_SERVER}")
         self._check(health)
+        if readiness == 503:
+            raise RuntimeError(f"The reward server at {self.place} is not ready: {why.decode(errors='replace')[:300]}")
         return dict(health)
 
     def _check(self, answer: Mapping[str, Any]) -> None:
@@ -134,8 +143,21 @@ class RewardClient:
             waits = state.outcome is not None and isinstance(state.outcome.exception(), Overloaded)
             return (state.seconds_since_start or 0) > PATIENCE if waits else tries >= TRIES
 
+        def name(state: RetryCallState) -> None:
+            """Say now and then what is waited for: a trainer that waits in silence looks as if it hung."""
+            waited, error = state.seconds_since_start or 0, state.outcome.exception() if state.outcome else None
+            if isinstance(error, Overloaded) and time.monotonic() >= self.named + NAMED_EVERY:
+                self.named = time.monotonic()
+                print(
+                    f"Waiting for the reward server at {self.place} since {waited:.0f} s, at most {PATIENCE:.0f} s: "
+                    f"{_without_user(str(error))}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
         attempts = AsyncRetrying(
             retry=retry_if_exception_type(TryAgain),
+            before_sleep=name,
             stop=stop,
             wait=wait_random_exponential(multiplier=0.2, max=10),
             reraise=True,

@@ -137,3 +137,24 @@ def test_an_address_with_a_password_is_named_without_it() -> None:
     with pytest.raises(RuntimeError, match=r"server at http://127\.0\.0\.1:9 cannot be reached") as error:
         served("http://me:hush@127.0.0.1:9").sources()  # type: ignore[attr-defined]
     assert "hush" not in str(error.value)
+
+
+def test_a_server_that_is_not_ready_is_refused_before_the_first_step() -> None:
+    def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
+        if request.path == "/readyz":
+            return 503, {}, b'{"status": "not ready", "until": 7}'
+        return 200, {}, b'{"artifact": "d", "scorer": "brier", "made_of": {}}'
+
+    with serving(answer) as server, pytest.raises(RuntimeError, match=r"127\.0\.0\.1:\d+ is not ready: .*until.* 7"):
+        served(server.address).sources()  # type: ignore[attr-defined]
+
+
+def test_a_server_that_is_waited_for_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(served_rewards, "PATIENCE", 1.0)
+    with pytest.raises(RuntimeError, match="gave no rewards"):
+        compute_score("urns", "four", None, server="http://me:hush@127.0.0.1:9")
+    said = capsys.readouterr().err
+    assert said.count("Waiting for the reward server at http://127.0.0.1:9") == 1, "every 30 s"
+    assert "hush" not in said
