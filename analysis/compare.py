@@ -6,7 +6,7 @@ truthgym compare A.eval B.eval
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import LogFile, log_paths
 from truthgym.evallog.header import Results, ScorerResults
 from truthgym.evallog.reader import LogReader
+from truthgym.scorers.preference import NAME as PREFERENCE
 from truthgym.scorers.statistics.interval import decimals
 from truthgym.scorers.statistics.multiplicity import simultaneous
 from truthgym.scorers.statistics.paired import (
@@ -81,6 +82,10 @@ class Run:
     """By question, the value of the field that divides them."""
     fields: dict[str, Any] = field(default_factory=dict)
     """What can divide the questions, of one of them."""
+    replies: dict[str, str] = field(default_factory=dict)
+    """The question of each reply, by its uuid."""
+    labels: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of a log of `truthgym/preferences`, by pair and reply: 1 for the one that the judge preferred, 1/2 for a tie."""
 
     @property
     def model(self) -> str:
@@ -105,7 +110,8 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     not be read counts as the base rate. With several runs the intervals of a score hold at once (Bonferroni), and so do
     those of its categories in all runs. If a scorer was run again with the same options, its last pass counts; with
     other options its scores are named `martingale1`, and compared with those of that name. Beliefs about the
-    proposition are not compared with those about the model's own answer.
+    proposition are not compared with those about the model's own answer. A log of `truthgym/preferences` whose pairs
+    are of two of the runs gives their `win_rate`: of the pairs, judged in both orders, a tie counts half for each.
 
     Args:
         logs: Logs, folders of logs and patterns such as `logs/*.eval`, in any mix. The finished runs of a folder are in
@@ -134,7 +140,9 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     """
     found, left_out, notes = _found(logs, by)
     kinds = categories([kind for run in found for kind in run.kinds.values()], by, found[0].fields) if by else {}
-    groups, alone = _groups(found, against)
+    replies = {reply for run in found for reply in run.replies}
+    judged = [run for run in found if any(replies.issuperset(sides) for sides in run.labels.values())]
+    groups, alone = _groups([run for run in found if run not in judged], against)
     facts: list[dict[str, Any]] = []
     comparisons: list[Comparison] = []
     pages: list[dict[str, Any]] = []
@@ -146,7 +154,7 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
             for sentence in _differences(first, run, names[0], changed):
                 said.setdefault(sentence, []).append(name)
             who = {"task": first.task, "log": run.log.path, "model": run.model, "setup": name, "against": names[0]}
-            for row, comparison in _compared(first, run, shared, kinds):
+            for row, comparison in _compared(first, run, shared, kinds, judged):
                 texts = who | {"first_log": first.log.path} | row
                 facts.append(dict(zip(texts, _clean(texts.values()), strict=True)) | {"shared": len(shared)})
                 comparisons.append(comparison)
@@ -281,7 +289,7 @@ def _clean(texts: Iterable[Any]) -> list[Any]:
 
 
 def _compared(
-    first: Run, run: Run, shared: Sequence[str], kinds: Mapping[str, str]
+    first: Run, run: Run, shared: Sequence[str], kinds: Mapping[str, str], judged: Sequence[Run]
 ) -> Iterator[tuple[dict[str, Any], Comparison]]:
     """Compare two runs by all that they share, on all questions and then in each category."""
     parts: dict[str, list[str]] = {"": list(shared)} | {category: [] for category in kinds.values()}
@@ -297,6 +305,22 @@ def _compared(
             for score, better, comparison, note in compared:
                 row = {"category": category, "scorer": name, "score": score, "better": better, "note": note}
                 yield row, comparison
+        for judge in judged if questions else ():
+            if (wins := _wins(first, run, questions, judge)).n_after:
+                name = "win_rate" if len(judged) == 1 else f"win_rate of {judge.model}"
+                row = {"category": category, "scorer": "preference", "score": name, "better": "higher", "note": ""}
+                yield row, wins
+
+
+def _wins(first: Run, run: Run, questions: Collection[str], judge: Run) -> Comparison:
+    """Compare the shares of pairs of replies, one of each run, that a judge of both orders decides for each run."""
+    pairs: list[dict[str, list[float]]] = [{}, {}]
+    for pair, sides in judge.labels.items():
+        own = [[win for reply, win in sides.items() if each.replies.get(reply) in questions] for each in (run, first)]
+        if [len(wins) for wins in own] == [1, 1]:
+            for values, wins in zip(pairs, own, strict=True):
+                values[pair] = wins
+    return compare_means(*pairs, judge.values.events, (0, 1))
 
 
 def _verdict(comparison: Comparison, better: str) -> str:
@@ -424,14 +448,14 @@ def findings(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
             keys = {(row["setup"], row["score"]) for row in chosen}
             tables += [parts[[key in keys for key in zip(parts["setup"], parts["score"], strict=True)]]]
             own = [parts[(parts["setup"] == row["setup"]) & (parts["score"] == row["score"])] for row in mains]
-            sentences += [_by_category(rows.to_dict("records"), frame.attrs["by"]) for rows in own]
+            sentences += [_by_category(rows.to_dict("records"), frame.attrs["by"]) for rows in own if len(rows)]
         said = {"heading": page["heading"], "logs": page["logs"], "warnings": page["notes"], "sentences": sentences}
         yield said | {"notes": [*_notes(tables, frame.attrs["by"]), *page["verdicts"]], "tables": tables}
 
 
 def _main(rows: pd.DataFrame) -> Mapping[str, Any]:
-    """The row that stands for a pair of runs: of a score with a better end, the first with an interval."""
-    order = [rows["better"].isin(BETTER.values()) & rows["lower"].notna(), rows["lower"].notna(), rows["better"] != ""]
+    """The row that stands for a pair of runs: the first with a best end and an interval, or with an interval."""
+    order = [(rows["better"] != "") & rows["lower"].notna(), rows["lower"].notna()]
     chosen = next((rows[fits] for fits in order if fits.any()), rows)
     row: Mapping[str, Any] = chosen.iloc[0].to_dict()
     return row
@@ -450,18 +474,16 @@ def _sentence(rows: pd.DataFrame) -> str:
     if first["verdict"] == NOT_COMPARED:
         said += f" Not compared on {first['score']}: {first['note']}."
     others = rows[rows["score"] != row["score"]]
-    found = others[others["verdict"].isin(STYLES)]
-    listed = ", ".join(f"{other.score} ({other.verdict})" for other in found.itertuples())
-    return said + f" Of {counted(len(others), 'other score')} {len(found)} differ: {listed}." * bool(listed)
+    found = [f"{other.score} ({other.verdict})" for other in others.itertuples() if other.verdict in STYLES]
+    return said + f" Of {counted(len(others), 'other score')} {len(found)} differ: {', '.join(found)}." * bool(found)
 
 
 def _in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     """What several runs show against the first one, on one score each."""
-    score, said = rows[0]["score"], dict[str, list[str]]()
+    score, said = Counter(row["score"] for row in rows).most_common(1)[0][0], dict[str, list[str]]()
     for row in rows:
-        extent = {NOT_COMPARED: "", NO_DIFFERENCE: f" (above {_most(row)} excluded)"}.get(
-            row["verdict"], f" by {_by(row)}"
-        )
+        extent = f" (above {_most(row)} excluded)" if row["verdict"] == NO_DIFFERENCE else ""
+        extent = f" by {_by(row)}" if row["verdict"] in STYLES else extent
         on = f" on {row['score']}" * (row["score"] != score)
         said.setdefault(row["verdict"], []).append(f"{row['setup']}{on}{extent}")
     order = [*STYLES, NO_DIFFERENCE, NOT_COMPARED]
@@ -479,18 +501,14 @@ def _by_category(rows: Sequence[Mapping[str, Any]], by: str) -> str:
 
 def _by(row: Mapping[str, Any]) -> str:
     """The size of a difference, as its interval has it."""
-    return " to ".join(_size(end) for end in sorted([abs(row["lower"]), abs(row["upper"])]))
+    return " to ".join(f"{end:.2g}" for end in sorted([abs(row["lower"]), abs(row["upper"])]))
 
 
 def _most(row: Mapping[str, Any]) -> str:
     """The size above which an interval excludes a difference, rounded up."""
     most = max(abs(row["lower"]), abs(row["upper"]))
-    unit = 10.0 ** (math.floor(math.log10(most)) - 1) if most > 0 else math.nan
-    return _size(math.ceil(most / unit - 1e-9) * unit if unit > 0 else most)
-
-
-def _size(number: float) -> str:
-    return f"{number:.2g}"
+    unit = 10.0 ** (math.floor(math.log10(most)) - 1) if most else 1.0
+    return f"{math.ceil(most / unit - 1e-9) * unit:.2g}"
 
 
 def _notes(tables: Sequence[pd.DataFrame], by: str) -> Iterator[str]:
@@ -559,34 +577,30 @@ def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
-    setups = list(rows["setup"].unique())
-    one, wide, counts = len(setups) == 1, width >= WIDE, bool((rows["n"] != rows["shared"]).any())
+    ends = [rows["against"].iloc[0], *rows["setup"].unique()]
+    one, parts, wide = len(ends) == 2, bool((rows["category"] != "").any()), width >= WIDE
+    counts = bool((rows["n"] != rows["shared"]).any())
     keys = rows["score"].str.rpartition("/")[2]
     short = rows["score"].where(keys.map(rows.groupby(keys)["score"].nunique()) > 1, keys)
     rows = rows.assign(title=short + rows["better"].map(ARROWS).fillna(""), interval=intervals(rows, "difference"))
-    ends = [rows["against"].iloc[0], setups[0]]
-    named = one and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
-    first = "category" if (rows["category"] != "").any() else "score" if one else "set-up"
-    grid.add_column(first, overflow="fold")
+    grid.add_column("category" if parts else "score" if one else "set-up", overflow="fold")
+    named = one and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
     for name in ends if named else ["first", "this"]:
         grid.add_column(Text(name), justify="right", overflow="fold", min_width=6)
     for name in ["difference\n[95 % interval]", *["smallest\ndetectable"] * wide, *["n"] * counts]:
         grid.add_column(name, justify="right", no_wrap=True)
     grid.add_column("shown", no_wrap=True)
-    parts = bool((rows["category"] != "").any())
-    by = ["setup", "score"] if parts else ["first_log"] if one else ["score"]
-    for _, block in rows.groupby(by, sort=False):
-        title = [block["setup"].iloc[0]] * (parts and not one) + [block["title"].iloc[0]]
-        if parts or not one:
+    name = "category" if parts else "title" if one else "setup"
+    for _, block in rows.groupby(["setup", "score"] if parts else "first_log" if one else "score", sort=False):
+        if name != "title":
+            title = [block["setup"].iloc[0]] * (parts and not one) + [block["title"].iloc[0]]
             grid.add_row(Text(", ".join(title), style="bold"))
         for row in block.to_dict("records"):
-            name = "  " + row["category" if parts else "setup"] if parts or not one else row["title"]
             numbers = ["-" if math.isnan(row[x]) else decimals(row[x]) for x in ("before", "after", *["mde"] * wide)]
-            cells = [name, *numbers[:2], row["interval"], *numbers[2:]]
-            style = STYLES.get(row["verdict"])
-            shown = Text(row["verdict"] if style else "", style=style or "")
-            grid.add_row(*map(Text, cells), *[str(row["n"])] * counts, shown)
+            cells = ["  " * (name != "title") + row[name], *numbers[:2], row["interval"], *numbers[2:]]
+            shown = row["verdict"] if row["verdict"] in STYLES else ""
+            grid.add_row(*map(Text, cells), *[str(row["n"])] * counts, Text(shown, style=STYLES.get(shown, "")))
     return grid
 
 
@@ -597,7 +611,12 @@ def _read(path: str | Path, by: str) -> Run:
         log.omissions  # noqa: B018  # read before a remote log's copy is removed
         run.fields = fields_of(samples[0]) if by and samples else {}
         for sample in samples:
-            run.targets[str(sample.id)] = sample.target
+            run.targets[str(sample.id)], run.replies[str(sample.uuid)] = sample.target, str(sample.id)
+            if label := (sample.scores or {}).get(PREFERENCE):
+                pair, won = fields_of(sample).get("pair"), (label.value or {}).get("preferred")
+                if pair:
+                    side = math.nan if won is None else (1 + won) / 2
+                    run.labels[str(sample.id)] = {pair["first"]["uuid"]: side, pair["second"]["uuid"]: 1 - side}
             if by:
                 run.kinds[str(sample.id)] = value_of(sample, by)
             for name, score in (sample.scores or {}).items():

@@ -68,9 +68,8 @@ def _answers(evals: Runs, scorer: str, features: bool, by: str) -> "pd.DataFrame
         raise no_scores(evals, scorer)
     values = frame.pop("category")
     if by:
-        fields = {name: None for run in evals for _, sample in islice(run.log.reader.outcomes(), 1)
-                  for name in fields_of(sample)}  # fmt: skip
-        labels = categories(values, by, fields)
+        first = [sample for run in evals for _, sample in islice(run.log.reader.outcomes(), 1)]
+        labels = categories(values, by, {name: None for sample in first for name in fields_of(sample)})
         frame["category"] = values.map(labels)
         frame.attrs["categories"] = list(dict.fromkeys(labels.values()))
     results = [(run, score) for run in evals if run.log.header.results for score in run.log.header.results.scores]
@@ -111,46 +110,22 @@ def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[
     Raises:
         BadInput: No question has the field, or it has too many values to be one.
     """
-    given = [value for value in values if value]
-    named = sorted(set(given), key=_order)
-    known = ", ".join(fields)
-    if not named:
+    import pandas as pd
+
+    rows = pd.DataFrame({"value": [value for value in values if value]}, dtype=object)
+    rows["number"], rows["label"] = pd.to_numeric(rows["value"], errors="coerce"), rows["value"]
+    rows, known, found = rows.sort_values(["number", "value"]), ", ".join(fields), rows["value"].nunique()
+    if not found:
         raise BadInput(f"by={by!r}: no question has this field; {did_you_mean(by, list(fields))}they have: {known}")
-    labels = {value: value for value in named}
-    if len(named) > MOST_CATEGORIES:
-        labels = _quarters(given)
-    if len(labels) < len(named):
+    if found > MOST_CATEGORIES and rows["number"].isna().any():
         raise BadInput(
-            f"by={by!r} has {len(named)} values, too many for categories; give a field with at most {MOST_CATEGORIES}, "
-            f"or with numbers. The questions have: {known}"
+            f"by={by!r} has {found} values, too many for categories; give a field with at most {MOST_CATEGORIES}, or "
+            f"with numbers. The questions have: {known}"
         )
-    return labels | {"": NO_VALUE}
-
-
-def _number(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan
-
-
-def _order(value: str) -> tuple[bool, float, str]:
-    """Numbers by size, then texts by the alphabet."""
-    number = _number(value)
-    return (True, 0.0, value) if math.isnan(number) else (False, number, value)
-
-
-def _quarters(values: Sequence[str]) -> dict[str, str]:
-    """From each number to the least and the greatest of its quarter; nothing if one is a text."""
-    import numpy as np
-
-    numbers = np.array([_number(value) for value in values])
-    if np.isnan(numbers).any():
-        return {}
-    part = np.searchsorted(np.unique(np.quantile(numbers, (0.25, 0.5, 0.75))), numbers)
-    ends = {quarter: (numbers[part == quarter].min(), numbers[part == quarter].max()) for quarter in set(part.tolist())}
-    labels = {value: f"{ends[q][0]:.4g} to {ends[q][1]:.4g}" for value, q in zip(values, part.tolist(), strict=True)}
-    return dict(sorted(labels.items(), key=lambda item: _number(item[0])))
+    if found > MOST_CATEGORIES:
+        quarter = rows["number"].groupby(pd.qcut(rows["number"], 4, labels=False, duplicates="drop"))
+        rows["label"] = [f"{a:.4g} to {b:.4g}" for a, b in zip(*map(quarter.transform, ("min", "max")), strict=True)]
+    return dict(zip(rows["value"], rows["label"], strict=True)) | {"": NO_VALUE}
 
 
 def no_scores(evals: Runs, scorer: str) -> BadInput:

@@ -26,6 +26,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.agents import agent_bench_mini
+from truthgym.tasks.preferences import preferences
 from truthgym.tasks.worlds import urns
 
 
@@ -379,6 +380,25 @@ def test_by_a_field_of_the_questions(run: Run) -> None:
     assert re.search(r"even +0\.\d+ +0\.\d+", text)
     with pytest.raises(BadInput, match="by='knd'.*did you mean 'kind'"):
         compare(paths, by="knd")
+
+
+def test_a_judges_labels_of_two_runs_are_their_win_rate(run: Run) -> None:
+    logs = [run(urns(n=40, paradigms="brier"), agent(name), epochs=1).location for name in ("random", "bayesian")]
+    labels = run(preferences(answers=logs, gold="brier/brier_score"), agent("judge", accuracy=1.0))
+    frame = compare([*logs, labels.location]).set_index("score")
+    wins = frame.loc["win_rate"]
+    said = [sample for sample in labels.samples or [] if sample.scores]
+    shares = []
+    for sample in said:
+        own = [sample.metadata["pair"][side]["model"] for side in ("first", "second")]
+        won = cast(dict[str, float], (sample.scores or {})["preference"].value)["preferred"]
+        shares.append((1 + won * (1 if own[0] == "reference/bayesian" else -1)) / 2)
+    assert wins["after"] == pytest.approx(sum(shares) / len(shares))
+    assert wins["before"] + wins["after"] == pytest.approx(1)
+    assert (wins["n"], wins["better"]) == (len(said), "higher")
+    assert wins["lower"] < wins["after"] - wins["before"] < wins["upper"]
+    assert "win_rate" not in set(compare(logs)["score"])
+    assert frame.attrs["notes"] == []
 
 
 def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
