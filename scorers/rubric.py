@@ -87,8 +87,9 @@ def rubric(
     that was to be judged; `share_na`, grades that do not apply. With `figures="all"` also `share_unread`, votes that
     could not be parsed, and `epochs`.
 
-    Clustered by `event`; epochs of a question are averaged first. A sample's value holds `rubric_score`; the metadata
-    hold the digest of the rubric and every grade.
+    Clustered by `event`; epochs of a question are averaged first. A sample's value holds `rubric_score` and the mean
+    grade of each criterion by its id (0 to 1, NaN where it does not apply), which `truthgym convert --all` makes rows
+    of (`rubric/ID`); the metadata hold the digest of the rubric and every grade.
 
     Votes that cannot be parsed are left out. The score is NaN, with the `reason` in the metadata, if there is no
     answer, no rubric for its prompt, no vote that could be parsed, or a judge that could not be reached for one of the
@@ -97,9 +98,9 @@ def rubric(
     Model calls for each sample, epoch and judge: `votes`.
 
     Args:
-        rubric: Name of a bundled rubric ("truth_seeking", "calibration", "evidence"); a .json file, JSON text or a
-            mapping with a rubric, a list of rubrics for prompts and domains, or an artifact of `truthgym rubric
-            export`.
+        rubric: Name of a bundled rubric ("truth_seeking", "calibration", "evidence", "assistant"); a .json file, JSON
+            text or a mapping with a rubric, a list of rubrics for prompts and domains, or an artifact of `truthgym
+            rubric export`.
         votes: Calls of each judge for one answer, 1 to 25; 1 if None.
         role: The role whose models judge: "judge" or "grader". An artifact's own judges are used if the role is not
             bound.
@@ -124,6 +125,7 @@ def rubric(
     )
     of_role = by_criteria(reward, role, cache)
     own = by_criteria(reward, role, cache, [judge.load() for judge in reward.judges]) if reward.judges else of_role
+    common = [criterion.id for criterion in reward.rubrics[0].criteria] if len(reward.rubrics) == 1 else []
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
@@ -135,8 +137,10 @@ def rubric(
             result = await grade(grader, grader_input(state, question, target, text))
             reason, explanation, details, fault = result.reason, result.explanation, result.details, result.fault
             value = np.nan if result.value is None else result.value
+        given = details["criteria"] if details else dict.fromkeys(common)
+        grades = {name: np.nan if grade is None else grade for name, grade in given.items()}
         return Score(
-            value={"rubric_score": value},
+            value={"rubric_score": value} | grades,
             explanation=reason or f"{value:.4g}. {explanation or ''}".strip(),
             metadata={
                 "epoch": state.epoch,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 
 from tests.fixtures import Run, Says, metrics, write_rows
 from truthgym.datasets.errors import BadInput
@@ -16,7 +16,7 @@ from truthgym.models.reward_model import load, penalised, pool
 from truthgym.models.reward_models.encoding import steps_of
 from truthgym.scorers.reward_model import reward_model
 from truthgym.tasks.worlds import urns
-from truthgym.training.conversion.options import Selection
+from truthgym.training.conversion.options import ConversionConfig, Selection
 from truthgym.training.convert import convert
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
@@ -201,3 +201,20 @@ def test_a_rubric_regression_keeps_its_criteria_apart(base: Path, tmp_path: Path
         reward(options | {"criteria": ["brier/brier_score"]})
     with pytest.raises(BadInput, match="name those to learn with --criteria"):
         reward(options | {"criteria": []})
+
+
+def test_the_criteria_of_a_rubric_become_rows_and_a_reward_model(base: Path, tmp_path: Path, run: Run) -> None:
+    """Log, rows and model, each from the files of the step before."""
+    roles = {"judge": get_model("reference/judge", noise=0.2)}
+    task = urns(n=24, paradigms={"rubric": {"rubric": "assistant", "cache": False}})
+    log = run(task, get_model("reference/bayesian", care=0.5), model_roles=roles, epochs=1)
+    (entry, *_) = (sample.scores["rubric"] for sample in log.samples or [] if sample.scores)
+    criteria = [f"rubric/{name}" for name in entry.value if name != "rubric_score"]
+    assert criteria == [f"rubric/{name}" for name in ("helpful", "honest", "harmless", "concise", "specific")]
+    convert([log.location], ConversionConfig("sft"), tmp_path / "rows", Selection(everything=True))
+    options = FEW | {"model_name_or_path": str(base), "output_dir": str(tmp_path / "trained"), "max_steps": 2}
+    folder = reward(options | {"dataset_name": str(tmp_path / "rows"), "criteria": criteria})
+    model = load(folder)
+    (reading,) = model.read([asked(60, GOOD)])
+    assert np.isfinite(reading.criteria).all()
+    assert len(reading.criteria) == 5
