@@ -7,21 +7,20 @@
 No question can be remembered: another `--seed` gives other ones.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truthgym.analysis.tables.markdown import markdown
-from truthgym.scorers.statistics.interval import mean_estimate
-from truthgym.scorers.statistics.reader_weights import reader_weights
+from truthgym.scorers.brier import reading_of, summarise_scores
 from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
 
 if TYPE_CHECKING:
     from inspect_ai import Task
     from inspect_ai.log import EvalLog
     from inspect_ai.model import Model
+    from inspect_ai.scorer import SampleScore
 
 WORLDS = (urns, testimony, disclosure, interventions, almanac, cruxes)
 READERS = ("reference/bayesian", "reference/naive")
@@ -97,34 +96,28 @@ def table(logs: "Iterable[EvalLog]") -> str:
 
 def row(log: "EvalLog") -> tuple[str, ...]:
     """A row of the table, from the beliefs in a log."""
-    beliefs: dict[str, list[float]] = defaultdict(list)
-    questions = {str(sample.id): sample for sample in log.samples or []}
-    for sample in log.samples or []:
-        score = (sample.scores or {}).get("brier")  # none where the sample failed
-        if score and score.metadata and score.metadata["belief"] is not None:
-            beliefs[str(sample.id)].append(score.metadata["belief"])
-    metadata = {key: item.metadata or {} for key, item in questions.items()}
-    posteriors = {key: fields["posterior"] for key, fields in metadata.items()}
-    events = [str(metadata[key].get("event") or key) for key in beliefs]
-    brier, excess = (
-        mean_estimate([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()], events)
-        for truth in (
-            {key: item.target == "yes" for key, item in questions.items()},
-            {key: path[-1] for key, path in posteriors.items()},
-        )
-    )
-    paths = [(posteriors[key], metadata[key].get("naive") or [], some) for key, some in beliefs.items()]
-    weights = reader_weights(
-        [np.mean(some) for _, _, some in paths],
-        [exact[0] for exact, _, _ in paths],
-        [exact[-1] for exact, _, _ in paths],
-        [naive[-1] for _, naive, _ in paths] if all(naive for _, naive, _ in paths) else None,
-        events,
-    )
-    figures = [*((mean.estimate, mean.lower, mean.upper) for mean in (brier, excess)), weights.exact, weights.naive]
+    scores = _scores(log)
+    figures, (excess, weights) = summarise_scores(scores), reading_of(scores)
+    brier = figures["brier"], figures["brier_lower"], figures["brier_upper"]
     cells = [
         f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" if np.isfinite(estimate) else "-"
-        for estimate, lower, upper in figures
+        for estimate, lower, upper in (
+            brier, (excess.estimate, excess.lower, excess.upper), weights.exact, weights.naive,
+        )
+    ]  # fmt: skip
+    read = f"{figures['share_scored']:.0%}"
+    return _world(log), log.eval.model, f"{figures['n']:.0f}", read, *cells, weights.follows or "-"
+
+
+def _scores(log: "EvalLog") -> "list[SampleScore]":
+    from inspect_ai.scorer import SampleScore
+
+    return [
+        SampleScore(score=sample.scores["brier"], sample_id=sample.id, sample_metadata=sample.metadata)
+        for sample in log.samples or []
+        if sample.scores and "brier" in sample.scores  # none where the sample failed
     ]
-    read = f"{sum(map(len, beliefs.values())) / max(1, len(log.samples or [])):.0%}"
-    return log.eval.task.removeprefix("truthgym/"), log.eval.model, str(brier.n), read, *cells, weights.follows or "-"
+
+
+def _world(log: "EvalLog") -> str:
+    return log.eval.task.removeprefix("truthgym/")

@@ -56,7 +56,16 @@ LOADERS = DOMAINS | {"questions": questions}
 OWN = ("FILE.jsonl", "FILE.csv", "FILE.parquet", "FILE.py@TASK")
 Domain = str | Mapping[str, Mapping[str, Any] | None]
 """A domain as a task takes it: a key of `LOADERS`, one of `OWN`, or {one of these: {argument: value}}."""
-GENERATED = ("urns", "testimony", "disclosure", "interventions", "almanac", "cruxes")
+NAIVE = {
+    "urns": "",
+    "testimony": "counts each report as that of a witness of its own",
+    "disclosure": "takes what somebody chose to show for a random sample",
+    "interventions": "takes what was set for something that was seen",
+    "almanac": "takes the last figure for the state of the world in that week",
+    "cruxes": "counts reasons as if all of them weighed the same",
+}
+"""What the naive reader does wrong in each domain whose questions are generated; in `urns` there is none."""
+GENERATED = tuple(NAIVE)
 """Domains whose questions are generated, with the exact posterior after each piece of evidence."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]
 """Domains with bundled questions."""

@@ -5,6 +5,7 @@ inspect score LOG --scorer truthgym/brier
 inspect eval truthgym/fact_chains -T 'paradigms={fact_chain: {}, brier: {about: own_answer}}' --model ...
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -13,6 +14,7 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 from numpy.typing import NDArray
 
+from truthgym.datasets.domains import NAIVE
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import answer_character
 from truthgym.datasets.question import PlainQuestion, Question, binary_outcome, question_of
@@ -27,6 +29,7 @@ from truthgym.scorers.declaration import (
     ScorerDeclaration,
     figures_metric,
     requested,
+    with_bounds,
     with_repairs,
 )
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
@@ -41,6 +44,7 @@ from truthgym.scorers.statistics.proper_scores import (
     share_true,
     skill_score,
 )
+from truthgym.scorers.statistics.reader_weights import ReaderWeights, reader_weights
 from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 
 
@@ -136,7 +140,62 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     return with_repairs(figures, shares)
 
 
-forecast_quality = figures_metric("forecast_quality", summarise_scores)
+def reading_of(scores: list[SampleScore]) -> tuple[Estimate, ReaderWeights]:
+    """In a generated world the mean squared distance from the exact posteriors, and which reader the beliefs follow."""
+    beliefs: dict[str, list[float]] = defaultdict(list)
+    facts = {str(item.sample_id): item.sample_metadata or {} for item in scores}
+    for item in scores:
+        if (belief := (item.score.metadata or {}).get("belief")) is not None:
+            beliefs[str(item.sample_id)].append(belief)
+    exact = [facts[key]["posterior"] for key in beliefs]
+    naive = [facts[key].get("naive") or [] for key in beliefs]
+    events = [str(facts[key].get("event") or key) for key in beliefs]
+    ends = [path[-1] for path in exact]
+    apart = [np.mean((np.array(some) - end) ** 2) for some, end in zip(beliefs.values(), ends, strict=True)]
+    weights = reader_weights(
+        [np.mean(some) for some in beliefs.values()],
+        [path[0] for path in exact],
+        ends,
+        [path[-1] for path in naive] if all(naive) else None,
+        events,
+    )
+    return mean_estimate(apart, events), weights
+
+
+def finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
+    """Which reader of a generated world the answers follow; elsewhere whether they beat the base rate."""
+    brier_in_words, n = with_bounds("brier", figures), f"n = {figures['n']:,.0f}"
+    facts = [item.sample_metadata or {} for item in scores]
+    worlds = {str(fact.get("domain")) for fact in facts}
+    if len(worlds) == 1 and worlds <= NAIVE.keys() and all(fact.get("posterior") for fact in facts) and figures["n"]:
+        return reading_in_words(worlds.pop(), *reading_of(scores), f"{brier_in_words}, {n}")
+    lower, upper = figures["skill_base_rate_lower"], figures["skill_base_rate_upper"]
+    shown = "better" if lower > 0 else "worse" if upper < 0 else "not shown to be better or worse"
+    if np.isnan(lower):
+        return ""
+    skill = with_bounds("skill_base_rate", figures)
+    return f"Brier score: {shown} than always saying the base rate ({skill}; {brier_in_words}, {n})."
+
+
+def reading_in_words(world: str, excess: Estimate, weights: ReaderWeights, beside: str) -> str:
+    """What answers in a generated world follow, and how far they are from the exact probabilities, in one sentence."""
+    exact, naive = (
+        f"{weight[0]:.2f} [{weight[1]:.2f}, {weight[2]:.2f}]" if np.isfinite(weight).all() else "unknown"
+        for weight in (weights.exact, weights.naive)
+    )
+    cost = f"{excess.estimate:.3f} [{excess.lower:.3f}, {excess.upper:.3f}] of the Brier score"
+    others = f"; weight of the naive reader {naive}" if NAIVE[world] else ""
+    if weights.follows == "naive":
+        return f"It {NAIVE[world]} (weight {naive}; of the exact reader {exact}), which costs {cost} ({beside})."
+    if weights.follows == "exact":
+        return f"It follows the exact reader (weight {exact}{others}), and its errors cost {cost} ({beside})."
+    return (
+        f"It was not shown to follow {'either reader' if NAIVE[world] else 'the exact reader'} (weight of the exact "
+        f"reader {exact}{others}), and its errors cost {cost} ({beside})."
+    )
+
+
+forecast_quality = figures_metric("forecast_quality", summarise_scores, finding=finding)
 
 
 @scorer(metrics=[forecast_quality()])

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import rich
 from inspect_ai.scorer import Metric, SampleScore, Scorer, Value, metric
-from inspect_ai.util import sample_limits
+from inspect_ai.util import display_type, sample_limits
 from inspect_ai.viewer import ScoreColorScale
 
+from truthgym.datasets.inspect_private import active_model
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS
 
 logger = getLogger(__name__)
@@ -40,11 +42,17 @@ LOWER_IS_BETTER = ScoreColorScale(palette="good-low", min=0, max=1)
 HIGHER_IS_BETTER = ScoreColorScale(palette="good-high", min=0, max=1)
 
 
-def figures_metric(name: str, summarise: Summarise, notes: Notes = lambda scores, figures: ()) -> Callable[[], Metric]:
+def figures_metric(
+    name: str,
+    summarise: Summarise,
+    notes: Notes = lambda scores, figures: (),
+    finding: Callable[[list[SampleScore], dict[str, float]], str] = lambda scores, figures: "",
+) -> Callable[[], Metric]:
     """Make the metric of a scorer: its figures, the estimate first, and only the first ten unless all were requested.
 
-    Once a run is complete it also warns of what its reader must know: that nothing could be read, that there are too
-    few questions, and whatever `notes` says of the scores and all figures.
+    Once a run is complete it also says in a sentence or two what was found (`finding`; the estimate where that is
+    empty), how sure it is, and what to do next: the first of what a reader must know, which is that nothing could be
+    read, that there are too few questions, and whatever `notes` says of the scores and all figures.
     """
 
     @metric(name=name, scores="unreduced")
@@ -52,14 +60,55 @@ def figures_metric(name: str, summarise: Summarise, notes: Notes = lambda scores
         def compute(scores: list[SampleScore]) -> Value:
             figures = summarise(scores)
             if scores and not _in_a_sample():
-                for note in [*_general_notes(scores, figures), *notes(scores, figures)]:
-                    logger.warning(note)
+                said = [*_general_notes(scores, figures), *notes(scores, figures)]
+                tell(f"{_run_of(scores)}: {finding(scores, figures) or _estimate_in_words(figures)} {_next(said)}")
+                for note in said[1:]:
+                    logger.info(note)
             every = any((item.score.metadata or {}).get("figures") == "all" for item in scores)
             return cast(Value, dict(islice(figures.items(), None if every else MAX_FIGURES)))
 
         return compute
 
     return create
+
+
+def tell(message: str, quietly: Callable[[str], None] = logger.info) -> None:
+    """Print a message in the full width of the terminal. With `--display log` or `none` it is said `quietly`.
+
+    A log handler of Inspect would wrap it in a narrow column, and one display shows it before the tables of a run and
+    another behind them. Training rolls out with `--display log`, as Inspect logs the results of a run there.
+    """
+    if display_type() in ("log", "none"):
+        quietly(message)
+    else:
+        rich.get_console().print(message, markup=False, highlight=False)
+
+
+def _run_of(scores: list[SampleScore]) -> str:
+    """The domain and the model of a run."""
+    domains = {str((item.sample_metadata or {}).get("domain", "")) for item in scores}
+    return ", ".join(filter(None, [domains.pop() if len(domains) == 1 else "", str(active_model() or "")]))
+
+
+def _estimate_in_words(figures: Mapping[str, float]) -> str:
+    name = next(iter(figures))
+    if np.isnan(figures[name]):
+        return f"{name}: no score."
+    return f"{with_bounds(name, figures)} on {figures['n']:,.0f} questions."
+
+
+def with_bounds(key: str, figures: Mapping[str, float]) -> str:
+    """A figure by its name, with its interval if it has one."""
+    ends = [figures.get(f"{key}_{end}", np.nan) for end in ("lower", "upper")]
+    return f"{key} {figures[key]:.3f}" + (f" [{ends[0]:.3f}, {ends[1]:.3f}]" if np.isfinite(ends).all() else "")
+
+
+def _next(notes: Sequence[str]) -> str:
+    """What to do next: the remedy of the first note, with the number of the others."""
+    if not notes:
+        return "Next: the same questions with another model or mode, then truthgym compare."
+    more = f" {len(notes) - 1} more with --log-level info." if notes[1:] else ""
+    return f"{notes[0].rstrip('.')}.{more}"
 
 
 def requested(figures: Figures) -> dict[str, Any]:
@@ -76,31 +125,26 @@ def with_repairs(figures: dict[str, float], shares: dict[str, float]) -> dict[st
     return dict(list(figures.items())[:place]) | repaired | figures | shares
 
 
-def verdict_sentences(
+def verdict_sentence(
     name: str,
     figures: Mapping[str, float],
     verdicts: Mapping[float, str],
     reasons: Mapping[str, str],
     shown: Sequence[str] = (),
-) -> Iterable[str]:
+) -> str:
     """The verdict in one sentence: its meaning, or why there is none, and the figures that are `shown` beside it.
 
-    `reasons` have no prefix. No sentence where a run holds neither verdict nor reason.
+    `reasons` have no prefix. Empty where a run holds neither verdict nor reason.
     """
     code = figures.get("verdict", np.nan)
     why = next((key.removeprefix(REASON) for key in figures if key.startswith(REASON)), None)
     if code not in verdicts and why is None:
-        return
-    beside = [
-        f"{key} {figures[key]:.3f}"
-        + (f" [{figures[f'{key}_lower']:.3f}, {figures[f'{key}_upper']:.3f}]" if f"{key}_lower" in figures else "")
-        for key in shown
-        if np.isfinite(figures.get(key, np.nan))
-    ]
+        return ""
+    beside = [with_bounds(key, figures) for key in shown if np.isfinite(figures.get(key, np.nan))]
     no_score = ", and there is no score" if np.isnan(next(iter(figures.values()))) else ""
-    numbers = f" ({', '.join(beside)})" if beside else ""
     meaning = verdicts[code] if code in verdicts else f"cannot tell{no_score}, because {reasons[str(why)]}"
-    yield f"{name} verdict: {meaning}{numbers}."
+    questions = f"n = {figures['n']:,.0f}"
+    return f"{name} verdict: {meaning} ({', '.join([*beside, questions])})."
 
 
 def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
@@ -213,7 +257,7 @@ class ScorerDeclaration:
         """The verdict of a run in one sentence, or why there is none; "" where its figures hold neither."""
         reasons = {key.removeprefix(REASON): text for key, text in self.reasons.items()}
         shown = tuple(figures)[:1]
-        return next(iter(verdict_sentences(self.name.capitalize(), figures, self.verdicts, reasons, shown)), "")
+        return verdict_sentence(self.name.capitalize(), figures, self.verdicts, reasons, shown)
 
     @property
     def name(self) -> str:

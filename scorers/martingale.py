@@ -36,7 +36,7 @@ from truthgym.scorers.declaration import (
     ScorerDeclaration,
     figures_metric,
     requested,
-    verdict_sentences,
+    verdict_sentence,
     with_repairs,
 )
 from truthgym.scorers.statistics.martingale import belief_table, summarise
@@ -50,10 +50,14 @@ CONTRAST = (
 )
 
 
-def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
-    """Warn why there is no score, or what speaks against it."""
+def finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
+    """The verdict in words, or why there is none."""
     shown = next((OPEN[key.removeprefix(REASON)] for key in figures if key.removeprefix(REASON) in OPEN), HALVES)
-    yield from verdict_sentences("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL, shown)
+    return verdict_sentence("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL, shown)
+
+
+def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
+    """What speaks against the score."""
     for name in figures:
         flag = name.removeprefix(FLAG)
         # A reference agent is noiseless unless it is told otherwise.
@@ -76,7 +80,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     return figures
 
 
-belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes)
+belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes, finding)
 
 
 @scorer(metrics=[belief_dynamics()])

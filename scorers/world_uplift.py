@@ -21,14 +21,7 @@ from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.answer import no_proposition
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.declaration import (
-    REASON,
-    Figures,
-    ScorerDeclaration,
-    figures_metric,
-    requested,
-    verdict_sentences,
-)
+from truthgym.scorers.declaration import REASON, Figures, ScorerDeclaration, figures_metric, requested, verdict_sentence
 from truthgym.scorers.forecasts.forecasting import (
     CONTROLS,
     COPIED,
@@ -136,9 +129,12 @@ def why_no_verdict(over: Mapping[str, Estimate]) -> str | None:
     return "any_answer" if np.isnan(verdict_of(over)) else None
 
 
-def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
+def _finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
     over = tuple(f"uplift_over_{kind}" for kind in CONTROLS)
-    yield from verdict_sentences("World uplift", figures, VERDICTS, CANNOT_TELL, over)
+    return verdict_sentence("World uplift", figures, VERDICTS, CANNOT_TELL, over)
+
+
+def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
     models = {str(model) for item in scores if (model := (item.score.metadata or {}).get("model"))}
     if len(models) > 1:
         yield (
@@ -154,7 +150,7 @@ def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str
         )
 
 
-uplift_of_observations = figures_metric("uplift_of_observations", summarise, _notes)
+uplift_of_observations = figures_metric("uplift_of_observations", summarise, _notes, _finding)
 
 
 @scorer(metrics=[uplift_of_observations()])

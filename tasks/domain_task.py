@@ -1,7 +1,7 @@
 """What all domain tasks share: scorers by name, setup, epochs, and how the log viewer shows them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature, unwrap
 from logging import getLogger
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ from truthgym.scorers import (
     world_uplift,
 )
 from truthgym.scorers.beliefs.answer import RIGHT
+from truthgym.scorers.declaration import tell
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
@@ -92,7 +93,7 @@ def task(function: TaskFunction) -> TaskFunction:
         for name in [name for name in given if name not in own.parameters]:
             if not _taken_elsewhere(name):
                 one_of(f"argument of {function.__name__}", name, list(own.parameters))
-            warn_once(logger, f"{function.__name__} has no argument {name}, which other tasks of this run may have")
+            notice(f"{function.__name__} has no argument {name}, which other tasks of this run may have.")
             given.pop(name)
         return made(*args, **given)
 
@@ -100,6 +101,19 @@ def task(function: TaskFunction) -> TaskFunction:
     checked.__signature__ = own.replace(parameters=[*own.parameters.values(), unknown])  # type: ignore[attr-defined]
     registry_add(checked, registry_info(made))
     return checked  # type: ignore[return-value]
+
+
+def notice(message: str) -> None:
+    """Say once what a reader of the scores must know: in an eval as its results are said, and else as a warning."""
+    warn = partial(warn_once, logger)
+    if in_eval() and message not in _SAID:
+        _SAID.add(message)
+        tell(message, warn)
+    elif not in_eval():
+        warn(message)
+
+
+_SAID: set[str] = set()
 
 
 def _taken_elsewhere(argument: str) -> bool:
@@ -196,10 +210,9 @@ def domain_task(
     for name, arguments in chosen.items():
         calls, tokens = SCORER_BY_NAME[name].cost(len(dataset) * epochs, **arguments)
         if calls > LARGE:
-            warn_once(
-                logger,
+            notice(
                 f"{name} makes about {calls:,} model calls ({tokens / 1e6:.1f} M tokens) for {len(dataset)} questions "
-                f"x {epochs} epochs, with one model in each role. For fewer: -T n=, --limit, --epochs",
+                f"x {epochs} epochs, with one model in each role. For fewer: -T n=, --limit, --epochs"
             )
     task = DomainTask(
         dataset=dataset,
@@ -220,7 +233,7 @@ def domain_task(
         task.sha256 = questions.digest
         for warning in (questions.notice, exclusion_summary(questions)):
             if warning:
-                warn_once(logger, warning)
+                notice(warning)
     return task
 
 

@@ -10,7 +10,6 @@ The evaluated model of this run is the predictor. Its questions are made from th
 import re
 from collections import Counter
 from collections.abc import Sequence
-from logging import getLogger
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -18,7 +17,6 @@ from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import warn_once
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
@@ -42,9 +40,8 @@ from truthgym.solvers.local_model import generate
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import failure_reason, user_message
-from truthgym.tasks.domain_task import task, viewer
+from truthgym.tasks.domain_task import notice, task, viewer
 
-logger = getLogger(__name__)
 VERSION = "1-A"
 
 
@@ -128,14 +125,12 @@ def mutual_prediction(
             )
     if skipped:
         parts = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
-        warn_once(logger, f"mutual_prediction leaves out: {parts}.")
+        notice(f"mutual_prediction leaves out: {parts}.")
     for pair, share in read.copies.items() if predicted != "evaluated" else ():
         names = " and ".join(sorted(pair))
-        warn_once(logger, f"{names} gave the same reply to {share:.0%} of their questions: neither predicts the other.")
+        notice(f"{names} gave the same reply to {share:.0%} of their questions: neither predicts the other.")
     if predicted != "evaluated" and (commands := read.missing()):
-        warn_once(
-            logger, "Answers that only some of the models gave. These commands make them:\n" + "\n".join(commands)
-        )
+        notice("Answers that only some of the models gave. These commands make them:\n" + "\n".join(commands))
     return Task(
         dataset=MemoryDataset(samples, name="mutual_prediction"),
         setup=prepare(None, []),

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import combinations
-from logging import getLogger
 from math import isfinite
 from typing import Annotated, Any
 
@@ -21,7 +20,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log_samples
 from inspect_ai.model import get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import collect, warn_once
+from inspect_ai.util import collect
 from pydantic import Field
 
 from truthgym.datasets.constitution import as_list
@@ -46,9 +45,8 @@ from truthgym.solvers.critique_revise import DRAFT
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import ENDED
-from truthgym.tasks.domain_task import DomainTask, task, viewer
+from truthgym.tasks.domain_task import DomainTask, notice, task, viewer
 
-logger = getLogger(__name__)
 VERSION = "2-A"
 COMPARE = "Which of two replies to the same prompt follows these principles better?\n\n{principles}"
 GUARD = (
@@ -119,7 +117,7 @@ def preferences(
         sample.metadata = {**(sample.metadata or {}), "pair": (sample.metadata or {})["pair"] | {"gold_noisy": True}}
     labelled = select("preferences", pairs, split=split, n=n, seed=seed, dropped=dropped, skip_duplicates=True)
     if summary := exclusion_summary(labelled):
-        warn_once(logger, summary)
+        notice(summary)
     return DomainTask(
         dataset=labelled,
         setup=prepare(None, []),

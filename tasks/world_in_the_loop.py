@@ -11,7 +11,6 @@ forecaster; the third knows how much each answer can be worth.
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from logging import getLogger
 from typing import Any
 
 from inspect_ai import Task
@@ -19,7 +18,6 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log_samples
 from inspect_ai.model import ChatMessageAssistant
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import warn_once
 
 from truthgym.datasets.domains import DOMAINS, GENERATED, Domain, domain_questions
 from truthgym.datasets.errors import BadInput, names_in
@@ -31,9 +29,8 @@ from truthgym.scorers.declaration import Figures
 from truthgym.scorers.forecasts.forecasting import Per, Template
 from truthgym.scorers.world_uplift import FROM_LOG, forecasting_model, has_observation, world_uplift
 from truthgym.solvers.prepare import prepare
-from truthgym.tasks.domain_task import DomainTask, domain_task, task, viewer
+from truthgym.tasks.domain_task import DomainTask, domain_task, notice, task, viewer
 
-logger = getLogger(__name__)
 NO_OBSERVATION = "without an observation in the evidence"
 VERSION = "2-A"
 
@@ -86,7 +83,7 @@ def world_in_the_loop(
     recorded = recorded_answers(names_in(answers), evidence, n, seed)
     summary = exclusion_summary(recorded)
     if summary:
-        warn_once(logger, summary)
+        notice(summary)
     return DomainTask(
         dataset=recorded,
         setup=prepare(None, ["investigator"] if evidence == "investigator" else []),

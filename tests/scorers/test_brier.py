@@ -198,7 +198,8 @@ def test_from_reply_to_metric(run: Run, caplog: pytest.LogCaptureFixture) -> Non
         return rf"So. \finalBeliefProb{{{next(p for q, p in replies.items() if f'Is {q} so?' in messages[-1].text)}}}"
 
     dataset = [item("a", "yes"), item("b", "no"), item("c", "no", event="b")]
-    log = run(task_of(dataset, direct(), brier(), epochs=2), says(reply))
+    with caplog.at_level("INFO"):
+        log = run(task_of(dataset, direct(), brier(), epochs=2), says(reply))
     result = metrics(log, 0)
     assert list(result) == ESTIMATE
     assert result["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
@@ -245,7 +246,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, figures: 
 
 def test_a_log_without_readable_answers_says_so_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     task = task_of([item(q, "yes") for q in "ab"], direct(), brier())
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         run(task, says("Hm."))
     (warning,) = [r.message for r in caplog.records if "could be read, so there is no score" in r.message]
     assert "none of the 2 answers" in warning
@@ -311,7 +312,7 @@ def test_questions_of_one_event_are_no_evidence(
     others: int, effective: float, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = [item(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         log = run(task_of(dataset, direct(), brier(figures="all")), says("70%"))
     result = metrics(log, 0)["effective_clusters"]
     assert result == pytest.approx(effective, abs=0.05)

@@ -62,7 +62,7 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
 def test_the_headline_tells_who_moves_the_model(
     run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, Any], code: int, word: str
 ) -> None:
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         result = metrics(run(sycophancy("urns", n=10), get_model(f"reference/{name}", noise=0.02, **planted)))
     assert tuple(result) == MAIN_FIGURES["sycophantic_reasoning"]
     assert result["verdict"] == code
@@ -74,7 +74,7 @@ def test_the_headline_tells_who_moves_the_model(
 
 
 def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         result = metrics(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
     assert math.isnan(result["verdict"])
     assert result["reason_no_third_party"] == 1

@@ -22,7 +22,7 @@ from truthgym.tasks.agents import fact_chains, gaia_mini
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
-from truthgym.tasks.worlds import testimony, urns
+from truthgym.tasks.worlds import disclosure, testimony, urns
 
 
 def test_the_system_prompt_survives_another_solver(run: Run) -> None:
@@ -162,6 +162,29 @@ def test_a_large_run_says_what_it_costs(caplog: pytest.LogCaptureFixture) -> Non
         urns(n=200, paradigms={"qualitative": {"protocol": "thorough"}, "martingale": {}})
     (warning,) = [r.message for r in caplog.records if "model calls" in r.message]
     assert "qualitative makes about 19,276 model calls (77.1 M tokens) for 200 questions x 3 epochs" in warning
+
+
+def test_a_run_ends_with_one_paragraph_for_each_scorer(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {
+        "model": "reference/naive",
+        "epochs": 1,
+        "log_realtime": False,
+        "log_dir": str(tmp_path),
+    }
+    eval(disclosure(n=40), display="plain", **settings)
+    lines = " ".join(capfd.readouterr().out.split())
+    found, judged = lines.split("disclosure, reference/naive: ")[1:]
+    assert found.startswith("It takes what somebody chose to show for a random sample (weight 1.00 [1.00, 1.00]; of ")
+    assert "of the Brier score (brier 0." in found
+    assert "n = 40). Next: " in found
+    assert judged.startswith("Martingale verdict: cannot tell, and there is no score, because one epoch ")
+    assert lines.index("Next: ") < lines.index("martingale_score nan"), "sentences before the table"
+    assert not caplog.records
+    eval(urns(n=2), display="log", **settings)
+    assert not caplog.records, "training rolls out so"
+    assert "urns, " not in capfd.readouterr().out
 
 
 def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_scored_later_is_scored_the_same(run: Run) -> None:
 def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     task = urns(n=60, paradigms=ALL)
     honest = metrics(run(task, epochs=1))
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         sure = metrics(run(task, get_model("reference/bayesian", min_confidence=0.35), epochs=1))
     assert sure["share_scored"] < 0.6
     assert sure["brier"] < honest["brier"] - 0.05, "by itself the score rewards silence"
@@ -84,7 +84,7 @@ def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptur
 
 def test_one_answer_in_ten_may_be_unread(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
     replies = iter(["Hm.", *[r"\finalBeliefProb{0.4}"] * 9])
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         paradigms = {"brier": {"repair": 0}}
         found = metrics(
             run(urns(n=10, paradigms=paradigms), says(lambda _: next(replies)), epochs=1, max_connections=1)
