@@ -1,26 +1,31 @@
 """How far are a model's answers from the exact posteriors of the generated worlds, and which reader do they follow?
 
-    truthgym worlds logs/worlds
-    truthgym worlds logs/worlds openai/gpt-5.4-mini --n 200
-    truthgym worlds logs/worlds hf/smollm2:135m --model-path trained/smollm2 --read token
+    truthgym worlds logs/worlds --model reference/naive --n 20
+    truthgym worlds logs/worlds --model openai/gpt-5.4-mini --n 200 --out worlds.html
+    truthgym worlds logs/worlds --model hf/smollm2:135m --model-path trained/smollm2 --read token
 
 No question can be remembered: another `--seed` gives other ones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from truthgym.analysis.tables.markdown import markdown
-from truthgym.scorers.brier import reading_of, summarise_scores
+from truthgym.datasets.domains import GENERATED
+from truthgym.scorers.brier import reading_in_words, reading_of, summarise_scores
+from truthgym.scorers.declaration import with_bounds
+from truthgym.scorers.statistics.interval import interval_text
 from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
 
 if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
     from inspect_ai import Task
     from inspect_ai.log import EvalLog
     from inspect_ai.model import Model
-    from inspect_ai.scorer import SampleScore
+    from rich.console import RenderableType
 
 WORLDS = (urns, testimony, disclosure, interventions, almanac, cruxes)
 READERS = ("reference/bayesian", "reference/naive")
@@ -57,7 +62,7 @@ def ask(
     from inspect_ai.model import get_model
 
     place: dict[str, Any] = {"model_path": model_path} if model_path else {}
-    named = [get_model(name, **place) for name in models]
+    named = [get_model(name, **place) for name in models if name not in READERS]
     readers = [world(n=n, seed=seed, paradigms="brier") for world in WORLDS]
     done, logs = eval_set(
         readers, f"{log_dir}/readers", model=list(READERS), epochs=1, retry_attempts=1, display=display
@@ -80,8 +85,8 @@ def tasks_of(n: int, seed: int = 0, read: str = "stated") -> "list[Task]":
     return [task_with(world(n=n, seed=seed, paradigms={"brier": {"read": read}}), config=config) for world in WORLDS]
 
 
-def table(logs: "Iterable[EvalLog]") -> str:
-    """A Markdown table with a row for each finished log of a generated world.
+def readings(logs: "Iterable[EvalLog]") -> "pd.DataFrame":
+    """A row for each finished log of a generated world, with its `sentence`.
 
     `excess` is the mean squared distance of an answer from the exact posterior: the part of the expected Brier score
     that the reader could have avoided, without the chance in the outcomes. Lower is better, and 0 is exact. It rewards
@@ -89,35 +94,84 @@ def table(logs: "Iterable[EvalLog]") -> str:
     updates, and the reader that leads by the rule in `scorers/statistics/reader_weights.py`. In `urns` both readers are
     one.
     """
+    import pandas as pd
     from inspect_ai.log import read_eval_log
 
-    return markdown(HEAD, [row(read_eval_log(log.location)) for log in logs if log.status == "success"])
+    return pd.DataFrame([row(read_eval_log(log.location)) for log in logs if log.status == "success"])
 
 
-def row(log: "EvalLog") -> tuple[str, ...]:
+def row(log: "EvalLog") -> dict[str, Any]:
     """A row of the table, from the beliefs in a log."""
-    scores = _scores(log)
-    figures, (excess, weights) = summarise_scores(scores), reading_of(scores)
-    brier = figures["brier"], figures["brier_lower"], figures["brier_upper"]
-    cells = [
-        f"{estimate:.3f} [{lower:.3f}, {upper:.3f}]" if np.isfinite(estimate) else "-"
-        for estimate, lower, upper in (
-            brier, (excess.estimate, excess.lower, excess.upper), weights.exact, weights.naive,
-        )
-    ]  # fmt: skip
-    read = f"{figures['share_scored']:.0%}"
-    return _world(log), log.eval.model, f"{figures['n']:.0f}", read, *cells, weights.follows or "-"
-
-
-def _scores(log: "EvalLog") -> "list[SampleScore]":
     from inspect_ai.scorer import SampleScore
 
-    return [
+    scores = [
         SampleScore(score=sample.scores["brier"], sample_id=sample.id, sample_metadata=sample.metadata)
         for sample in log.samples or []
         if sample.scores and "brier" in sample.scores  # none where the sample failed
     ]
+    figures, (excess, weights) = summarise_scores(scores), reading_of(scores)
+    world = log.eval.task.removeprefix("truthgym/")
+    intervals = {
+        "brier": (figures["brier"], figures["brier_lower"], figures["brier_upper"]),
+        "excess": (excess.estimate, excess.lower, excess.upper),
+        "exact": weights.exact,
+        "naive": weights.naive,
+    }
+    said = reading_in_words(world, excess, weights, f"{with_bounds('brier', figures)}, n = {figures['n']:.0f}")
+    return {
+        "world": world,
+        "model": log.eval.model,
+        "n": int(figures["n"]),
+        "read": figures["share_scored"],
+        **{f"{name}{end}": value for name, ends in intervals.items()
+           for end, value in zip(("", "_lower", "_upper"), ends, strict=True)},
+        "follows": weights.follows or "-",
+        "sentence": f"{world}, {log.eval.model}: {said}",
+    }  # fmt: skip
 
 
-def _world(log: "EvalLog") -> str:
-    return log.eval.task.removeprefix("truthgym/")
+def cells(row: "Mapping[str, Any]") -> list[str]:
+    """A row of the table as texts, under `HEAD`."""
+    numbers = [
+        f"{row[name]:.2f} {interval_text(row[f'{name}_lower'], row[f'{name}_upper'], 2)}"
+        if np.isfinite(row[name])
+        else "-"
+        for name in ("brier", "excess", "exact", "naive")
+    ]
+    return [row["world"], row["model"], str(row["n"]), f"{row['read']:.0%}", *numbers, row["follows"]]
+
+
+def table(frame: "pd.DataFrame") -> str:
+    """The readings as a Markdown table."""
+    return markdown(HEAD, [cells(row) for row in frame.to_dict("records")])
+
+
+def printed(frame: "pd.DataFrame") -> "RenderableType":
+    """The same for a terminal, with the sentences of the models, or of the readers where no model was asked."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
+    for name in HEAD:
+        grid.add_column(name, justify="left" if name in ("world", "model", "follows") else "right")
+    for row in frame.to_dict("records"):
+        grid.add_row(*map(Text, cells(row)), style={"exact": "green", "naive": "yellow"}.get(row["follows"]))
+    models = frame[~frame["model"].isin(READERS)]
+    asked = models if len(models) else frame
+    return Group(grid, "", *map(Text, asked["sentence"]))
+
+
+def chart(frame: "pd.DataFrame") -> "alt.TopLevelMixin":
+    """The weight of the naive reader against that of the exact reader, with intervals, for each world and model."""
+    import altair as alt
+
+    long = frame.melt(["world", "model"], ["exact", "naive"], "reader", "weight")
+    for end in ("lower", "upper"):
+        long[end] = frame.melt(["world", "model"], [f"exact_{end}", f"naive_{end}"])["value"]
+    base = alt.Chart(long.dropna(subset="weight")).encode(
+        y=alt.Y("model:N", title=None), color=alt.Color("reader:N", title="reader"), yOffset="reader:N"
+    )
+    marks = base.mark_point(filled=True, size=60).encode(x=alt.X("weight:Q", title="weight in the answers"))
+    bars = base.mark_rule().encode(x="lower:Q", x2="upper:Q")
+    return (bars + marks).facet(row=alt.Row("world:N", title=None, sort=list(GENERATED)))

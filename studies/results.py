@@ -129,9 +129,9 @@ def page(out: Path, folder: Path, names: Sequence[str], n: int) -> None:
     save(frame, performance.chart, out, performance.report)
     logs = [read_eval_log(log) for log in list_eval_logs(str(folder), filter=lambda log: log.status == "success")]
     asked = [log for log in logs if Path(log.location).parent.name == "worlds"]
-    rows = sorted((worlds.row(log) for log in asked), key=lambda row: (WORLDS.index(row[0]), row[1]))
+    rows = sorted(map(worlds.row, asked), key=lambda row: (WORLDS.index(row["world"]), row["model"]))
     texts = {
-        "worlds": markdown(worlds.HEAD, rows),
+        "worlds": markdown(worlds.HEAD, map(worlds.cells, rows)),
         "found": "\n".join(found(frame, rows, name) for name in names),
         "n": str(n),
         "tokens": str(TOKENS),

@@ -20,7 +20,7 @@ def test_the_page_says_what_each_model_follows_and_what_cannot_be_told(tmp_path:
     results.page(page, tmp_path / "logs", ["reference/naive"], 30)
     text = page.read_text(encoding="utf-8")
     for log in logs:
-        assert "| " + " | ".join(worlds.row(log)) + " |" in text
+        assert "| " + " | ".join(worlds.cells(worlds.row(log))) + " |" in text
     assert "**reference/naive**" in text
     assert "- `brier` in interventions: **below 0.25**" in text
     assert "<!-- n -->30<!-- end -->" in text
