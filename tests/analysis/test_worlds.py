@@ -22,9 +22,7 @@ def test_a_row_of_each_reader(run: Run, tmp_path: Path) -> None:
         assert worlds.cells(rows[name])[:4] == ["testimony", f"reference/{name}", "20", "100%"]
     assert rows["bayesian"]["excess"] == pytest.approx(0, abs=1e-6)
     assert (rows["bayesian"]["follows"], rows["naive"]["follows"]) == ("exact", "naive")
-    said = (
-        "testimony, reference/naive: It counts each report as that of a witness of its own (weight 1.00 "
-    )
+    said = "testimony, reference/naive: It counts each report as that of a witness of its own (weight 1.00 "
     assert rows["naive"]["sentence"].startswith(said)
     frame = pd.DataFrame(rows.values())
     console = Console(width=200, file=StringIO())
