@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache, partial
 from inspect import Parameter, signature
 from itertools import chain
 from logging import getLogger
@@ -22,7 +22,15 @@ from pydantic import AliasChoices, BaseModel, Field, SkipValidation, ValidationE
 
 from truthgym.datasets.digests import file_digest
 from truthgym.datasets.errors import BadInput, bad_fields, one_of
-from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, RowFilter, read_rows, readable
+from truthgym.datasets.loading.row_files import (
+    FILE_SUFFIXES,
+    MAX_COLUMNS,
+    Row,
+    RowFilter,
+    check_columns,
+    read_rows,
+    readable,
+)
 from truthgym.datasets.loading.selection import Questions, check_selection, duplicate_id, select
 from truthgym.datasets.question import CSV, Day, Question, Text, sample, split_of
 
@@ -151,16 +159,19 @@ def other_columns(row: Mapping[str, Any], kind: type[DomainRow]) -> list[str]:
     """
     names = names_of_fields(kind)
     has = {names[name] for name in row if name in names}
-    lacking = {"".join(filter(str.isalnum, name)): own for name, own in names.items() if own not in has}
-    required = [name for name, own in lacking.items() if kind.model_fields[own].is_required()]
+    fields = {"".join(filter(str.isalnum, name)): own for name, own in names.items() if own not in has}
+    lacking, known = tuple(fields), tuple(names)
+    required = tuple(name for name, own in fields.items() if kind.model_fields[own].is_required())
+    return [name for name in row if name not in names and not _is_misspelled(name, known, lacking, required)]
 
-    def is_misspelled(name: str) -> bool:
-        if any(name.lower().startswith(f"{other}_") for other in names):  # such as event_type
-            return False
-        plain = "".join(filter(str.isalnum, name.lower()))
-        return bool(get_close_matches(plain, lacking, 1, NEAR) or get_close_matches(plain, required, 1))
 
-    return [name for name in row if name not in names and not is_misspelled(name)]
+@lru_cache(maxsize=2 * MAX_COLUMNS)
+def _is_misspelled(name: str, known: tuple[str, ...], lacking: tuple[str, ...], required: tuple[str, ...]) -> bool:
+    """Whether a column is probably a field that the row lacks."""
+    if any(name.lower().startswith(f"{other}_") for other in known):  # such as event_type
+        return False
+    plain = "".join(filter(str.isalnum, name.lower()))
+    return bool(get_close_matches(plain, lacking, 1, NEAR) or get_close_matches(plain, required, 1))
 
 
 def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)
@@ -266,12 +277,13 @@ class Domain:
                 f"{where}: a hash of `event` decides the split, and not a column `split`; rename it, such as to "
                 "`my_split`, and give the questions that you hold out in a file of their own"
             )
-        columns = other_columns(row, self.row)
+        columns = dict.fromkeys(other_columns(row, self.row))
         item = self.parse(where, {name: value for name, value in row.items() if name not in columns}, csv)
         metadata = dict(item.metadata or {})
         for name in (column for column in columns if row[column] is not None):
             key = f"file_{name}" if name in (item.metadata or {}) else name
             others[name], metadata[key] = key, row[name]
+        check_columns(where, len(others))  # of all rows so far
         item.metadata = metadata
         return item
 

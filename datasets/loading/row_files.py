@@ -24,6 +24,12 @@ RowFilter = Callable[[dict[str, Any]], str | None]
 FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")
 MAX_BYTES = 64 * 2**20
 """Most bytes that are parsed as one piece: a line, a JSON file, a member of an archive, an API's response."""
+MAX_COLUMNS = 1000
+"""Most columns of a file of questions."""
+MAX_GROUP = 256 * 2**20
+"""Most bytes of a column in a row group of a parquet file, 16 for a value: a file of some kilobytes may hold them."""
+MAX_TEXT = 2**28
+"""Most characters of all texts in a parquet file."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -34,7 +40,15 @@ def read_rows(path: Path) -> Iterator[Row]:
     header in lower case.
     """
     readable(path)
-    yield from {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path)
+    for place, row in {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path):
+        check_columns(place, len(row))
+        yield place, row
+
+
+def check_columns(place: str, count: int) -> None:
+    """Refuse more columns than any question has."""
+    if count > MAX_COLUMNS:
+        raise BadInput(f"{place}: {count:,} columns, at most {MAX_COLUMNS:,}; keep those that describe a question")
 
 
 def read_models(path: Path, kind: type[M]) -> Iterator[tuple[str, M]]:
@@ -122,6 +136,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             header = next(reader, [])
             names = [name.strip().lower() for name in header]
             where = f"{path.name} line 1"
+            check_columns(where, len(names))
             if problem := [
                 title for title, name in zip(header, names, strict=True) if not name or names.count(name) > 1
             ]:
@@ -164,11 +179,23 @@ def _parse(where: str, text: str) -> dict[str, Any]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    number = 0
+    number = characters = 0
     with open_parquet(path) as file:
+        check_columns(path.name, file.metadata.num_columns)
+        for group in range(file.metadata.num_row_groups):
+            rows = file.metadata.row_group(group)
+            columns = [rows.column(i) for i in range(rows.num_columns)]
+            if max((max(c.total_uncompressed_size, 16 * c.num_values) for c in columns), default=0) > MAX_GROUP:
+                raise BadInput(
+                    f"{path.name}: row group {group + 1} holds more than {MAX_GROUP:,} bytes in a column; "
+                    "write the file with row_group_size=10_000, and without what is no question"
+                )
         for batch in file.iter_batches(batch_size=1000):
             for row in batch.to_pylist():
                 number += 1
+                characters += sum(len(value) for value in row.values() if isinstance(value, str))
+                if characters > MAX_TEXT:
+                    raise BadInput(f"{path.name} row {number}: more than {MAX_TEXT:,} characters; divide the file")
                 yield f"{path.name} row {number}", {k: _to_json(v) for k, v in row.items() if v is not None}
 
 

@@ -5,13 +5,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading import row_files
-from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.loading.row_files import MAX_GROUP, read_rows
+from truthgym.datasets.questions import questions
 
 
 def test_rows_are_named_by_file_and_line(tmp_path: Path) -> None:
@@ -139,3 +141,44 @@ def test_midnight_in_parquet_is_a_day(tmp_path: Path) -> None:
     write([2**60])
     with pytest.raises(BadInput, match="mine.parquet cannot be read as parquet"):
         list(read_rows(path))
+
+
+def many(count: int) -> dict[str, Any]:
+    return {"id": "1", "question": "Is it?", "target": "yes"} | {f"c{i}": 0 for i in range(count)}
+
+
+def test_a_file_of_a_million_columns_is_refused(tmp_path: Path) -> None:
+    row = many(100_000)
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    (tmp_path / "a.csv").write_text(",".join(row) + "\n" + ",".join(map(str, row.values())))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([many(2000)]), tmp_path / "a.parquet")
+    for name, place in (("a.jsonl", " line 1"), ("a.csv", " line 1"), ("a.parquet", "")):
+        with pytest.raises(BadInput, match=rf"{name}{place}: [\d,]+ columns, at most 1,000; keep"):
+            list(read_rows(tmp_path / name))
+
+
+def test_columns_of_all_rows_together_are_bounded(tmp_path: Path) -> None:
+    rows = [{"question": f"Is it {i}?", "target": "yes", **{f"c{i}_{j}": 0 for j in range(300)}} for i in range(5)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(BadInput, match="line 4: 1,200 columns"):
+        questions(source=str(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"question": ["x" * (MAX_GROUP + 1)]}, {"question": ["x"], "l": [np.zeros(MAX_GROUP // 16 + 1, dtype=np.int8)]}],
+    ids=["cell", "list"],
+)
+def test_a_small_parquet_file_of_much_text_is_refused(columns: dict[str, Any], tmp_path: Path) -> None:
+    table = pyarrow.table({name: pyarrow.array(values) for name, values in columns.items()})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < 20_000
+    with pytest.raises(BadInput, match=r"a.parquet: row group 1 holds more .* row_group_size"):
+        list(read_rows(tmp_path / "a.parquet"))
+
+
+def test_a_parquet_file_that_repeats_one_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "MAX_TEXT", 10_000)
+    pyarrow.parquet.write_table(pyarrow.table({"question": ["x" * 1000] * 100}), tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match="row 11: more than 10,000 characters; divide"):
+        list(read_rows(tmp_path / "a.parquet"))
