@@ -22,7 +22,17 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import forecaster, interviewer, judge, listener, predictor, proposer, tool_users, values
+from truthgym.models.agents import (
+    forecaster,
+    interviewer,
+    investigator,
+    judge,
+    listener,
+    predictor,
+    proposer,
+    tool_users,
+    values,
+)
 from truthgym.models.agents.agent import Call, Conversation, Letters, SimulatedAgent
 from truthgym.models.agents.believer import Believer, Walker
 from truthgym.models.agents.lengths import count_tokens
@@ -32,6 +42,7 @@ REGISTRY: dict[str, tuple[type[SimulatedAgent] | type[values.ValueAgent], Collec
     **{name: (Believer, agent.takes) for name, agent in AGENTS.items()},
     judge.NAME: (judge.Judge, judge.PARAMETERS),
     interviewer.NAME: (interviewer.Interviewer, interviewer.PARAMETERS),
+    investigator.NAME: (investigator.Investigator, investigator.PARAMETERS),
     forecaster.NAME: (forecaster.Forecaster, forecaster.PARAMETERS),
     **{name: (values.ValueAgent, takes) for name, takes in values.TAKES.items()},
     predictor.NAME: (predictor.Predictor, predictor.PARAMETERS),

@@ -18,7 +18,7 @@ from inspect_ai.scorer import SampleScore, Score
 from tests.fixtures import Run, details, listens, metrics, rain, reason, samples, says, task_of, write_rows
 from tests.fixtures import values as values_of
 from tests.scorers.main_figures import MAIN_FIGURES
-from truthgym.datasets.evidence import evidence
+from truthgym.datasets.evidence import OUTCOMES, evidence
 from truthgym.datasets.evidence import evidence as read_evidence
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
@@ -278,6 +278,15 @@ def test_an_investigator_sees_the_question_and_not_the_answer(uplift: Run) -> No
         "opposite": None,
     }  # fmt: skip
     assert "Count the drops." in ASKED[0]
+
+
+def test_a_simulated_investigator_finds_the_outcome_out(uplift: Run) -> None:
+    roles = {"investigator": get_model("reference/investigator", accuracy=0.75)}
+    log = uplift(urns(n=24, paradigms={"world_uplift": {"evidence": "investigator"}}), roles=roles)
+    assert metrics(log)["share_scored"] == 1
+    observed = [details(sample, "world_uplift")["observation"] for sample in samples(log)]
+    right = [text == OUTCOMES[str(sample.target)] for text, sample in zip(observed, samples(log), strict=True)]
+    assert 12 <= sum(right) < 24, "one in four is wrong"
 
 
 @pytest.mark.parametrize(
