@@ -16,7 +16,6 @@ from truthgym.analysis.tables.markdown import markdown
 from truthgym.datasets.domains import GENERATED
 from truthgym.scorers.brier import reading_in_words, reading_of, summarise_scores
 from truthgym.scorers.declaration import with_bounds
-from truthgym.scorers.statistics.interval import interval_text
 from truthgym.tasks import almanac, cruxes, disclosure, interventions, testimony, urns
 
 if TYPE_CHECKING:
@@ -130,10 +129,10 @@ def row(log: "EvalLog") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def cells(row: "Mapping[str, Any]") -> list[str]:
+def cells(row: "Mapping[str, Any]", digits: int = 3) -> list[str]:
     """A row of the table as texts, under `HEAD`."""
     numbers = [
-        f"{row[name]:.2f} {interval_text(row[f'{name}_lower'], row[f'{name}_upper'], 2)}"
+        "{:.{d}f} [{:.{d}f}, {:.{d}f}]".format(*(row[name + end] for end in ("", "_lower", "_upper")), d=digits)
         if np.isfinite(row[name])
         else "-"
         for name in ("brier", "excess", "exact", "naive")
@@ -147,19 +146,18 @@ def table(frame: "pd.DataFrame") -> str:
 
 
 def printed(frame: "pd.DataFrame") -> "RenderableType":
-    """The same for a terminal, with the sentences of the models, or of the readers where no model was asked."""
+    """Which reader each model follows, for a terminal, and a sentence for each (of readers if none was asked)."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
-    for name in HEAD:
-        grid.add_column(name, justify="left" if name in ("world", "model", "follows") else "right")
+    shown = [HEAD.index(name) for name in ("world", "model", "weight of exact", "weight of naive", "follows")]
+    grid = Table(*(HEAD[i] for i in shown), box=None, pad_edge=False, header_style="bold underline")
     for row in frame.to_dict("records"):
-        grid.add_row(*map(Text, cells(row)), style={"exact": "green", "naive": "yellow"}.get(row["follows"]))
+        texts = [Text(cells(row, 2)[i].replace("-0.00", "0.00")) for i in shown]
+        grid.add_row(*texts, style={"exact": "green", "naive": "yellow"}.get(row["follows"]))
     models = frame[~frame["model"].isin(READERS)]
-    asked = models if len(models) else frame
-    return Group(grid, "", *map(Text, asked["sentence"]))
+    return Group(grid, "", *map(Text, (models if len(models) else frame)["sentence"]))
 
 
 def chart(frame: "pd.DataFrame") -> "alt.TopLevelMixin":

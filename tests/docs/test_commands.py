@@ -119,6 +119,15 @@ def test_wrong_command_is_found(command: str, fault: str) -> None:
 
 
 @pytest.mark.slow
+def test_the_readmes_first_run_says_what_the_readme_shows(tmp_path: Path, environment: dict[str, str]) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (words, *_) = (words for words in commands(ROOT / "README.md") if words[:2] == ["inspect", "eval"])
+    done = call(*words, "--display", "plain", environment=environment, folder=tmp_path)
+    said = " ".join(re.findall(r"```\n(disclosure, .*?)```", readme, re.DOTALL)[0].split())
+    assert said in " ".join(done.stdout.split()), done.stdout
+
+
+@pytest.mark.slow
 def test_commands_of_the_first_page_run(tmp_path: Path, environment: dict[str, str]) -> None:
     """As they stand, but that no page is opened."""
     ran = []
