@@ -531,7 +531,11 @@ def _notes(tables: Sequence[pd.DataFrame], by: str) -> Iterator[str]:
         if at_once > 1:
             those = f"of a score{f' by {by}' * (rows is not whole)}"
             yield f"The {at_once} intervals {those} hold at once, in 95 % of comparisons: one alone would be shorter."
-    yield from (said for rows in tables[1:] for said in few_events(rows.assign(few=rows["clusters"] < FEW)))
+    yield from (
+        said
+        for rows in tables[1:]
+        for said in few_events(rows[rows["lower"].notna()].assign(few=lambda own: own["clusters"] < FEW))
+    )
 
 
 def report(frame: pd.DataFrame) -> str:

@@ -415,7 +415,9 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
             before.estimate, after.estimate, Estimate(estimate, np.nan, np.nan, np.nan, n), "", before.n, after.n
         )
     error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
-    difference = replace(t_estimate(estimate, error, degrees, n), effective_clusters=degrees + 1)
+    difference = replace(
+        t_estimate(estimate, error, degrees, n), clusters=after.influence.size, effective_clusters=degrees + 1
+    )
     return Comparison(before.estimate, after.estimate, difference, "", before.n, after.n)
 
 
