@@ -175,11 +175,6 @@ def interval_cell(estimate: Estimate, digits: int = 3, low: float = -np.inf, hig
     return with_interval(estimate.estimate, max(estimate.lower, low), min(estimate.upper, high), digits)
 
 
-def details(title: str, text: str, opened: bool = False) -> str:
-    """What a page shows once its title is clicked."""
-    return f"<details markdown{' open' if opened else ''}><summary>{title}</summary>\n\n{text}\n</details>\n"
-
-
 def contains_planted(frame: pd.DataFrame) -> "pd.Series[bool]":
     """Whether each interval contains its planted value."""
     return frame["planted"].between(frame["lower"] - ROUNDING, frame["upper"] + ROUNDING)

@@ -16,7 +16,6 @@ from inspect_ai.model import get_model
 from studies.study import Study, interval_cell, run_task
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.tasks.agents import agent_bench_mini, fact_chains, gaia_mini
 
 Agents = dict[str, tuple[str, dict[str, Any]]]
@@ -150,35 +149,26 @@ def _columns(log: EvalLog) -> Columns:
         assert isinstance(answer.value, dict)
         assert isinstance(brier.value, dict)
         facts = answer.metadata or {}
-        base, decided = facts["base_rate"], facts["decided_after"]
+        base = facts["base_rate"]
         rows.append(
             {name: float(str(answer.value[name])) for name in ("answer", "process", "both", "calls")}
             | {"brier": float(str(brier.value["brier_score"])), "base": (base - facts["outcome"]) ** 2}
-            | {"decided": np.inf if decided is None else decided, "oracle": facts["oracle_calls"]}
         )
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def bench_texts(played: dict[str, Columns], levels: dict[str, Columns]) -> dict[str, str]:
-    rows, pairs, base = [], [], played["bayesian"]
+    rows = []
     for name, own in played.items():
         means = _means(own, ("answer", "process", "both", "brier"))
         skill = 1 - own["brier"].mean() / own["base"].mean()
         rows.append([f"`{name}`", PLAYERS[name], *means, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
-        if own is not base:
-            gaps = [paired_difference(own[key], base[key], None, (-1, 1)) for key in ("answer", "process", "brier")]
-            pairs.append([f"`{name}`", *(f"{_interval(gap)}, {gap.mde:.2f}" for gap in gaps)])
-    most = int(np.max(base["decided"][np.isfinite(base["decided"])]))
-    shares = [float((base["decided"] <= k).mean()) for k in range(most + 1)]
-    calls = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in range(most + 1)]
     gaia = [
         [f"`{name}`", *_means(own, ("answer", "process", "brier")), f"{own['calls'].mean():.1f}"]
         for name, own in levels.items()
     ]
     return {
         "scores": markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows),
-        "pairs": markdown(["agent", "answer", "process", "Brier"], pairs),
-        "calls": markdown(["calls", "decided", "gain"], calls),
         "gaia": markdown(["agent", "answer", "process", "Brier", "calls"], gaia),
     }
 
@@ -193,14 +183,14 @@ def belief_texts(
     for name, found in believed.items():
         way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
         numbers = [f"{found[key]:.3f}".replace("nan", "-") for key in ("posterior_error", "brier_gain", "share_scored")]
-        rows.append([name, way, _named(found, "martingale_score"), *numbers])
+        rows.append([name, way, *numbers])
     own = [
         [task, name, *(_named(found, key) for key in ("answer", "brier")), f"{found['murphy_reliability']:.3f}"]
         for task, agents in (("agent_bench_mini", bench), ("fact_chains", own_walked))
         for name, found in agents.items()
     ]
     return {
-        "beliefs": markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows),
+        "beliefs": markdown(["agent", "on the way", "error", "gain", "read"], rows),
         "own answers": markdown(["task", "agent", "answer", "Brier", "reliability"], own),
     }
 
@@ -210,7 +200,7 @@ def chain_texts(
 ) -> dict[str, str]:
     rows = [
         [name, _named(found, "chain"), _named(found, "hop_error", 3)]
-        + [f"{found[key]:.2f}" for key in ("chain_if_constant", "answer", "process")]
+        + [f"{found[key]:.2f}" for key in ("answer", "process")]
         for name, found in walked.items()
     ]
     planted = {name: CHAINS[name][1]["slip"] for name in walked if "slip" in CHAINS[name][1]}
@@ -223,7 +213,7 @@ def chain_texts(
         for (name, results), found in ablated.items()
     ]
     return {
-        "chains": markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows),
+        "chains": markdown(["agent", "chain", "hop_error", "answer", "process"], rows),
         "slips covered": f"{inside} of {len(planted)}",
         "slip bias": f"{above:+.3f}",
         "ablation": markdown(["agent", "results", "chain_imputed", "read"], hidden),

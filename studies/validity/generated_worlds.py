@@ -265,14 +265,11 @@ def reader_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
         power=naive["power"].map(lambda p: "-" if p != p else f"{p:.2f}"),
         enough=naive["enough"].map(lambda m: "-" if m != m else f"{m:,.0f}"),
     )
-    attacks = readers[~readers["reader"].isin(["exact", "naive"])]
-    nearest = attacks.loc[attacks.groupby("world", sort=False)["gap"].idxmin()].to_dict("records")
     gaps = readers.pivot(index="world", columns="reader", values="gap").loc[worlds]
     left = (gaps["naive, with the best weight on evidence"] / gaps["naive"])[gaps["naive"] > 0]
     return {
         "error": f"{readers['error'].max():.4f}",
         "scores": table(wide, list(wide.columns)),
-        "nearest": "; ".join(f"{row['world']}: {row['reader']}, {row['gap']:.3f} above" for row in nearest),
         "left": ", ".join(f"{share:.0%} ({world})" for world, share in left.items()),
         "power": table(power, ("world", "gap", "power", "enough"), TOLD),
     }

@@ -13,14 +13,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from studies.study import Row, Study, details, recovery
+from studies.study import Row, Study, recovery
 from studies.validity import report_errors
 from studies.validity.report_errors import COVERAGE_AIM
-from studies.validity.simulated_runs import Distort, compare, look_ahead, persistent, replicate, unlike_urns
+from studies.validity.simulated_runs import Distort, compare, look_ahead, persistent, replicate
 from studies.validity.true_values import true_values
 from truthgym.analysis.tables.markdown import table
-from truthgym.models.agents.policies import AGENTS, Parameters
-from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.models.agents.policies import Parameters
 
 Runs = dict[tuple[str, int], pd.DataFrame]
 
@@ -32,13 +31,7 @@ NOISES, SHARES = (0.05, 0.1, 0.15), (0.0, 0.25, 0.5)
 BIAS_N, SIZES = 5000, (100, 500)
 SECTIONS = ("bias", "coverage", "power", "limits", "small", "joint readings", "real task")
 """Each draws its own questions and noise, so that no lucky draw serves two of them."""
-POWERS: tuple[tuple[float, dict[int, int]], ...] = (
-    (0.079, {2: 1342, 4: 616}),
-    (0.16, {2: 379, 4: 184}),
-    (0.46, {2: 71, 4: 33}),
-)
-"""Strengths that plant slopes of 0.056, 0.10 and 0.24, each with the tabulated number of questions by epochs."""
-FEW = (("entrenched", USUAL), ("bayesian", Parameters(noise=0.25)), ("random", Parameters()))
+FEW = (("entrenched", USUAL), ("bayesian", Parameters(noise=0.25)))
 
 
 def seeds_of(section: str, count: int) -> range:
@@ -51,11 +44,7 @@ def agents() -> pd.DataFrame:
     rows = []
     for name in NAMES:
         truth = true_values(name, Parameters())
-        rows.append(
-            asdict(truth)
-            | {"agent": name, "strength": AGENTS[name].strength or np.nan}
-            | {"excess_movement": truth.excess, "brier_gain": truth.gain}
-        )
+        rows.append(asdict(truth) | {"agent": name, "excess_movement": truth.excess, "brier_gain": truth.gain})
     return pd.DataFrame(rows)
 
 
@@ -75,16 +64,10 @@ def bias(seeds: int) -> pd.DataFrame:
     for name, noise, shared in product(NAMES, NOISES, SHARES):
         parameters = Parameters(noise=noise, shared=shared)
         runs = replicate(name, parameters, BIAS_N, seeds_of("bias", seeds))
-        # The expectation of least squares, from the reliability and shared error of the run: formula (1).
-        reliability = runs["reliability"]
-        formula = reliability * runs["noiseless"] - (1 - reliability) * (1 - runs["shared_error"])
-        gap = runs["martingale_score_ols"] - formula
-        means = ("martingale_score", "martingale_score_ols", "reliability", "shared_error")
         rows.append(
             {"agent": name, "noise": noise, "shared": shared, "planted": true_values(name, parameters).slope}
             | _bias(runs)
-            | {mean: runs[mean].mean() for mean in means}
-            | {"formula": formula.mean(), "formula_gap": gap.mean(), "formula_error": gap.std() * seeds**-0.5}
+            | {mean: runs[mean].mean() for mean in ("martingale_score", "martingale_score_ols")}
         )
     return pd.DataFrame(rows)
 
@@ -112,43 +95,6 @@ def coverage(usual: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def classification(usual: Runs) -> pd.DataFrame:
-    """Share of runs in which an agent is nearest to its own profile of slope, movement and Brier gain."""
-    profiles = np.array([[p.slope, p.movement, p.gain] for p in (true_values(name, USUAL) for name in NAMES)])
-    rows = []
-    for n in SIZES:
-        seen = {name: usual[name, n][["martingale_score", "movement", "brier_gain"]].to_numpy() for name in NAMES}
-        # A run without a score is a miss: no profile is nearest to NaN.
-        scale = np.mean([np.nanstd(values, axis=0) for values in seen.values()], axis=0)
-        for own, name in enumerate(NAMES):
-            scored = np.isfinite(seen[name]).all(axis=1)
-            distance = np.abs(seen[name][:, None] - profiles) / scale
-            nearest = np.where(scored, (distance**2).sum(axis=2).argmin(axis=1), -1)
-            by_slope = np.where(scored, distance[..., 0].argmin(axis=1), -1)
-            others = pd.Series([NAMES[i] if i >= 0 else "none" for i in nearest if i != own])
-            rows.append(
-                {"agent": name, "n": n, "all_three": np.mean(nearest == own), "slope_alone": np.mean(by_slope == own)}
-                | {"mostly_taken_for": str(others.mode()[0]) if len(others) else "-"}
-            )
-    return pd.DataFrame(rows)
-
-
-def power(replications: int) -> pd.DataFrame:
-    """Share of runs that find a slope, at the sizes tabulated for a power of 0.8."""
-    rows = []
-    for anew, (strength, sizes) in product((True, False), POWERS):
-        true = martingale_score(*unlike_urns(strength, 400_000, 2, 0, anew)).estimate
-        for epochs, n in sizes.items():
-            seeds = seeds_of("power", replications)
-            runs = [martingale_score(*unlike_urns(strength, n, epochs, seed, anew)) for seed in seeds]
-            rows.append(
-                {"evidence": "each epoch its own" if anew else "the same in all epochs", "slope": true}
-                | {"epochs": epochs, "n": n, "power": np.mean([run.p < 0.05 for run in runs])}
-                | {"mde": np.nanmean([run.mde for run in runs])}
-            )
-    return pd.DataFrame(rows)
-
-
 def limits(seeds: int) -> pd.DataFrame:
     """Where it fails: a Bayesian measured in ways that no estimator mends, and one that another elicitor does."""
     noise = Parameters(noise=0.08)
@@ -173,11 +119,11 @@ def small(replications: int) -> pd.DataFrame:
     for (name, parameters), n in product(FEW, (10, 20, 50)):
         runs = replicate(name, parameters, n, seeds_of("small", replications))
         scored = runs[runs["identified"].astype(bool)]
-        true = true_values(name, parameters).slope if name in NAMES else np.nan
+        true = true_values(name, parameters).slope
         covered = scored["martingale_score_lower"].le(true) & scored["martingale_score_upper"].ge(true)
         rows.append(
-            {"agent": name, "noise": parameters.noise or np.nan, "n": n, "identified": runs["identified"].mean()}
-            | {"coverage": covered.mean() if name in NAMES and len(scored) else np.nan}
+            {"agent": name, "noise": parameters.noise, "n": n, "identified": runs["identified"].mean()}
+            | {"coverage": covered.mean() if len(scored) else np.nan}
         )
     return pd.DataFrame(rows)
 
@@ -202,62 +148,40 @@ BIAS_AIM = 0.02
 """The largest bias of the martingale score that the project accepts."""
 LABELS = {
     "beliefs": "beliefs compared",
-    "equal": "equal",
-    "difference": "largest difference of a metric",
     "martingale_score": "`martingale_score`",
     "martingale_score_lower": "lower",
     "martingale_score_upper": "upper",
-    "martingale_score_ols": "`_ols`",
     "excess_movement": "excess movement",
     "brier_gain": "Brier gain",
-    "brier_prior": "Brier, prior",
-    "brier_posterior": "Brier, posterior",
     "iv_bias": "bias",
-    "iv_error": "its MC error",
     "ols_bias": "bias of `_ols`",
-    "formula": "formula (1)",
-    "formula_gap": "`_ols` minus formula",
-    "shared_error": "shared error",
-    "all_three": "correct by all three",
-    "slope_alone": "correct by the slope alone",
-    "mostly_taken_for": "mostly taken for",
     "n": "questions",
-    "mde": "mean `mde`",
     "share": "planted look-ahead",
     "joint": "published score of the joint reading",
     "separate": "`martingale_score`, read separately",
     "leak": "`leak`",
-    "leak_lower": "lower",
-    "leak_upper": "upper",
     "identified": "share identified",
 }
 """Headers of the columns whose name is not their header."""
 
 
 def tables(
-    compared: Sequence[Row],
-    planted: pd.DataFrame,
-    classes: pd.DataFrame,
-    powers: pd.DataFrame,
-    joint: pd.DataFrame,
-    limits: pd.DataFrame,
-    small: pd.DataFrame,
+    compared: Sequence[Row], planted: pd.DataFrame, joint: pd.DataFrame, limits: pd.DataFrame, small: pd.DataFrame
 ) -> dict[str, str]:
-    real = pd.DataFrame(compared)
-    real["difference"] = [f"{gap:.0e}" if gap else "0" for gap in real["difference"]]
-    real["identified"] = real["identified"].astype(int)
-    compared_columns = ["agent", "beliefs", "equal", "difference", "planted", "martingale_score"]
-    compared_columns += ["martingale_score_lower", "martingale_score_upper", "martingale_score_ols", "identified"]
-    planted_columns = ["agent", "strength", "slope", "movement", "excess_movement", "brier_gain", "brier_prior"]
-    joint_columns = ("share", "joint", "formula", "separate", "leak", "leak_lower", "leak_upper")
+    columns = (
+        "agent",
+        "beliefs",
+        "equal",
+        "planted",
+        "martingale_score",
+        "martingale_score_lower",
+        "martingale_score_upper",
+    )
     return {
-        "compared": table(real, compared_columns, LABELS | {"identified": "`identified`", "planted": "planted slope"}),
-        "planted": table(planted, [*planted_columns, "brier_posterior"], LABELS, 4),
-        "chance": f"{1 / classes['agent'].nunique():.2f}",
-        "classes": table(classes, ("agent", "n", "all_three", "slope_alone", "mostly_taken_for"), LABELS, 2),
-        "powers": table(powers, ("evidence", "slope", "epochs", "n", "power", "mde"), LABELS),
-        "joint": table(joint, joint_columns, LABELS | {"formula": "formula (2)"}),
-        "limits": table(limits, ("measured with", "iv_bias", "iv_error", "ols_bias", "identified"), LABELS),
+        "compared": table(pd.DataFrame(compared), columns, LABELS | {"planted": "planted slope"}),
+        "planted": table(planted, ("agent", "slope", "movement", "excess_movement", "brier_gain"), LABELS, 4),
+        "joint": table(joint, ("share", "joint", "separate", "leak"), LABELS),
+        "limits": table(limits, ("measured with", "iv_bias", "ols_bias", "identified"), LABELS),
         "few": table(small, ("agent", "noise", "n", "identified", "coverage"), LABELS),
     }
 
@@ -268,9 +192,6 @@ def bias_texts(biases: pd.DataFrame) -> dict[str, str]:
     wrong, iv_wrong = (
         int((sloped[name] * sloped["planted"] < 0).sum()) for name in ("martingale_score_ols", "martingale_score")
     )
-    gap = (biases["formula_gap"].abs() / biases["formula_error"]).max()
-    columns = ["agent", "noise", "shared", "planted", "martingale_score", "iv_bias", "iv_error", "martingale_score_ols"]
-    columns += ["ols_bias", "formula", "formula_gap", "reliability", "shared_error"]
     return {
         "largest bias": f"{worst.iv_bias:+.3f} (Monte-Carlo error {worst.iv_error:.3f}), for `{worst.agent}` with "
         f"noise {worst.noise:g} and shared error {worst.shared:g}",
@@ -278,8 +199,6 @@ def bias_texts(biases: pd.DataFrame) -> dict[str, str]:
         "bias of ols": f"{ols.ols_bias:+.3f}",
         "wrong sign of ols": f"{wrong} of the {len(sloped)}",
         "wrong sign": str(iv_wrong),
-        "gap to formula": f"{biases['formula_gap'].abs().max():.4f} ({gap:.1f} Monte-Carlo errors)",
-        "biases": details(f"All {len(biases)} settings", table(biases, columns, LABELS)),
     }
 
 
@@ -289,12 +208,9 @@ def coverage_texts(covered: pd.DataFrame) -> dict[str, str]:
     for figure, shares in covered.groupby("figure", sort=False)["coverage"]:
         inside = f"{shares.between(low, high).sum()} of {len(shares)} within {low:g} to {high:g}"
         sentences.append(f"- `{figure}`: {shares.min():.3f} to {shares.max():.3f}; {inside}")
-    ours = covered[covered["figure"] != "martingale_score_ols"]
-    columns = ("agent", "n", "figure", "planted", "mean", "sd", "coverage")
     return {
         "coverage error": f"{1.96 * (0.95 * 0.05 / covered['replications'].iloc[0]) ** 0.5:.3f}",
         "coverage": "\n".join(sentences),
-        "coverages": details("All settings", table(ours, columns)),
     }
 
 
@@ -352,30 +268,6 @@ def coverage_chart(covered: pd.DataFrame) -> alt.FacetChart:
     return facets
 
 
-def profiles_chart(usual: Runs, planted: pd.DataFrame) -> alt.HConcatChart:
-    """Which agent is it? Slope against movement and Brier gain: a dot for each run, a cross at the planted value."""
-    size = max(n for _, n in usual)
-    dots = pd.concat([run.head(60).assign(agent=name) for (name, n), run in usual.items() if n == size])
-    dots = dots[["agent", "martingale_score", "movement", "brier_gain"]]
-    panels = []
-    for column, title in (("movement", "movement"), ("brier_gain", "Brier gain")):
-        y = alt.Y(f"{column}:Q", title=title)
-        color = alt.Color("agent:N", title=None)
-        cloud = (
-            alt.Chart(dots)
-            .mark_circle(size=18, opacity=0.45)
-            .encode(x=alt.X("martingale_score:Q", title="martingale score"), y=y, color=color)
-        )
-        cross = (
-            alt.Chart(planted)
-            .mark_point(shape="cross", size=130, filled=True, stroke="black")
-            .encode(x="slope:Q", y=y, color=color, tooltip=["agent", "slope", column])
-        )
-        panels.append((cloud + cross).properties(width=330, height=280))
-    chart: alt.HConcatChart = alt.hconcat(*panels)
-    return chart
-
-
 STUDY = Study(
     page="validity.md",
     sizes={"replications": 500, "seeds": 10, "real": 500, "worlds": 400, "repeated_runs": 120, "flat_runs": 60},
@@ -385,8 +277,6 @@ STUDY = Study(
         "biases": bias,
         "covered": coverage,
         "compared": through_the_task,
-        "classes": classification,
-        "powers": power,
         "errors": lambda worlds: report_errors.worlds(worlds),
         "again": report_errors.repeated,
         "flat": report_errors.slopeless,
@@ -394,7 +284,7 @@ STUDY = Study(
         "limits": limits,
         "small": small,
     },
-    charts={"_bias": bias_chart, "_coverage": coverage_chart, "_profiles": profiles_chart},
+    charts={"_bias": bias_chart, "_coverage": coverage_chart},
     texts=(
         tables,
         bias_texts,

@@ -285,16 +285,18 @@ def other_predictors(n: int) -> dict[str, pd.DataFrame]:
 
 
 LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
-RUN = ("agent", "planted", "bias", "error", "sd", "coverage", "above 0", "below 0")
+RUN = ("coverage", "above 0", "below 0")
+SHOWN_SIZE = 400
+"""Of the runs whose intervals the page shows."""
 
 
-def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs, replications: int) -> dict[str, str]:
-    errors = [float(np.sqrt(0.95 * 0.05 / number)) for number in (replications, max(1, replications // 4))]
-    texts = {"coverage errors": " and ".join(f"{error:.1%}" for error in errors)}
+def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs) -> dict[str, str]:
+    texts: dict[str, str] = {}
     for design, planted_values in truth.items():
         sizes = {size: frames for (name, size), frames in runs.items() if name == design}
-        parts = [table(planted_values, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4)]
-        parts += [f"Runs of {size} questions:\n\n{table(frame, RUN)}" for size, (frame, _) in sizes.items()]
+        found = sizes[SHOWN_SIZE if SHOWN_SIZE in sizes else max(sizes)][0]
+        rows = planted_values.assign(**{name: found[name].map("{:.2f}".format) for name in RUN})
+        parts = [table(rows, ("agent", NAME, "uplift", "null_uplift", *RUN), LABELS, digits=3)]
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
         parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).")
         covered = [share for frame, _ in sizes.values() for share in frame.loc[frame["sd"] > 1e-9, "coverage"]]
@@ -313,7 +315,6 @@ def limit_texts(
     numbers = {
         "liar": own[liar],
         "honest": own[honest],
-        "honest in peers": peers[honest],
         "kind": own[style],
         "kind in peers": peers[style],
         "kind unaware": unaware[style],
@@ -321,7 +322,7 @@ def limit_texts(
     }
     return {
         **{name: f"{number:.4f}" for name, number in numbers.items()},
-        "others": table(frame.reset_index(), ("agent", *frame.columns), digits=4),
+        "others": table(frame.reset_index(), ("agent", *frame.columns), digits=3),
         "texts": table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}),
     }
 

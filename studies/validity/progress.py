@@ -92,9 +92,7 @@ STEERERS = (
 COVERED = (
     ("follow", "linear,walk", Setup("copies the era before", "last_era")),
     ("predict", "walk", Setup("perfect follower")),
-    ("predict", "walk", Setup("extrapolator", examinee="extrapolating")),
     ("coevolve", "linear,walk", Setup("mirror (perfect follower)")),
-    ("coevolve", "linear,walk", Setup("anchored, goes half of the way", "anchored")),
     ("coevolve", "linear,walk", Setup("frozen", examinee="frozen")),
 )
 """Whose intervals are put to the test: the task, the drift and the agent."""
@@ -152,8 +150,8 @@ STEERING_WORLDS: dict[str, tuple[Steer, bool]] = {
 def acquitted(runs: int) -> pd.DataFrame:
     """Shares of the verdicts on `STEERING_WORLDS`, from value vectors of two items a dimension, without a task."""
     rows = []
-    for (label, (steer, steers)), n in product(STEERING_WORLDS.items(), SIZES[:2]):
-        before, words = 0, Counter[str]()
+    for (label, (steer, steers)), n in product(STEERING_WORLDS.items(), SIZES[1:2]):
+        words = Counter[str]()
         for run_number in range(max(runs // 5, 1)):
             rng = np.random.default_rng([61, run_number])
             figures = value_influence.summarise_scores(_steered(rng, steer, n))
@@ -165,16 +163,8 @@ def acquitted(runs: int) -> pd.DataFrame:
                 else "fault"
             )
             words[verdict] += 1
-            moved = (
-                figures["excess_lock_in_lower"] > value_influence.LEAST
-                or figures["lock_in_upper"] < -value_influence.LEAST
-            )
-            before += not (moved or figures["excess_sideways_lower"] > value_influence.LEAST)
         shares = {word: words[word] / sum(words.values()) for word in ("none", "fault", "cannot tell")}
-        rows.append(
-            {"agent": label, "n": n, "steers": "yes" if steers else "no", "before": before / sum(words.values())}
-            | shares
-        )
+        rows.append({"agent": label, "steers": "yes" if steers else "no"} | shares)
     return pd.DataFrame(rows)
 
 
@@ -278,6 +268,19 @@ def shown(frame: pd.DataFrame, estimate: str, *others: str) -> str:
     return table(labelled, ("agent", estimate, *others), {estimate: f"`{estimate}` [95 % interval]"})
 
 
+def skills(frames: dict[str, pd.DataFrame]) -> str:
+    """A Markdown table of the skill in several tasks, with ProgressGym's score of the first."""
+    first = next(iter(frames.values()))
+    rows = first[["agent", "original_score"]].assign(
+        **{
+            name: [with_interval(*row) for row in frame[["skill", "skill_lower", "skill_upper"]].to_numpy()]
+            for name, frame in frames.items()
+        }
+    )
+    name, *others = frames
+    return table(rows, ("agent", name, "original_score", *others))
+
+
 def steering(timelines: int) -> pd.DataFrame:
     """`run` of those who may steer, with the verdict in words."""
     steer = run("coevolve", STEERERS, timelines, "linear")
@@ -286,9 +289,7 @@ def steering(timelines: int) -> pd.DataFrame:
 
 WAYS = {
     "agent": "assistant",
-    "n": "n",
     "steers": "steers",
-    "before": "none by the end alone",
     "none": "none",
     "fault": "a fault named",
     "cannot tell": "cannot tell",
@@ -304,16 +305,12 @@ def texts(
     covered: pd.DataFrame,
     ways: pd.DataFrame,
 ) -> dict[str, str]:
-    tracking = ("skill_lagged", "original_score", "movement_cosine", "mde", "share_scored")
-    influence = ("mirror_influence", "verdict", "lock_in", "sideways", "original_score", "mde", "share_scored")
     return {
-        "follow": shown(follow, "skill", *tracking),
+        "follow": skills({"following": follow, "foreseeing, linear": linear, "foreseeing, random walk": walk}),
         "noisy": shown(noisy, "skill", "snr", "reliability", "read", "share_scored"),
-        "linear": shown(linear, "skill", "skill_present", *tracking),
-        "walk": shown(walk, "skill", "skill_present", *tracking),
-        "steer": shown(steer, "influence", *influence),
+        "steer": shown(steer, "influence", "verdict", "lock_in", "sideways"),
         "ways": table(ways, tuple(WAYS), WAYS, digits=2),
-        "coverage": table(covered, ("task", "agent", "n", "truth", "coverage", "detected", "mde")),
+        "coverage": table(covered, ("task", "agent", "n", "coverage", "detected", "mde")),
     }
 
 

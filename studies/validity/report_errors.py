@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.study import Row, details
+from studies.study import Row
 from studies.validity.true_values import population, true_values
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.belief_reports import FIRST_REPORT, PER_QUESTION, percent, reports
@@ -188,7 +188,7 @@ def slopeless(flat_runs: int) -> pd.DataFrame:
 
 def repeated(repeated_runs: int) -> pd.DataFrame:
     """What is said of posterior errors that are the same in all epochs."""
-    return _drawn(repeated_runs, SIZES[1:], REPEATED)
+    return _drawn(repeated_runs, SIZES[2:], REPEATED)
 
 
 def _drawn(runs: int, sizes: Sequence[int], among: Sequence[World]) -> pd.DataFrame:
@@ -302,28 +302,24 @@ SHOWN = {
     "planted": "planted",
     "found": "found",
     "coverage": "coverage",
-    "identified": "identified",
-    "entrenched": "entrenched",
-    "over-correcting": "over-correcting",
-    "rational": "rational",
-    "cannot tell": "cannot tell",
     "reason": "mostly because",
     "flagged": "flagged",
-    "entrenched_outcome": "entrenched*",
-    "over-correcting_outcome": "over-correcting*",
-    "rational_outcome": "rational*",
 }
+LISTED = 300
+"""The size, if it was run, whose worlds are all listed."""
 
 
 def texts(frame: pd.DataFrame) -> dict[str, str]:
     """What the page says of these worlds, by its name there."""
-    reports = "\n".join(_details(group, opened=n == 300) for n, group in frame.groupby("n"))
-    return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | {"reports": reports}
+    size = LISTED if (frame["n"] == LISTED).any() else frame["n"].max()
+    reports = {"reports": _reports(frame[frame["n"] == size])}
+    return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | reports
 
 
 def repeated_texts(again: pd.DataFrame) -> dict[str, str]:
-    columns = ["world", "n", "entrenched", "over-correcting", "reason", "entrenched_outcome", "over-correcting_outcome"]
-    return {"repeated": table(again, columns, SHOWN | {"n": "questions"}, 2)}
+    columns = ("world", "entrenched", "over-correcting", "reason", "entrenched_outcome", "over-correcting_outcome")
+    labels = {"entrenched_outcome": "entrenched*", "over-correcting_outcome": "over-correcting*"}
+    return {"repeated": table(again, columns, SHOWN | labels, 2)}
 
 
 def slopeless_texts(flat: pd.DataFrame) -> dict[str, str]:
@@ -392,16 +388,14 @@ def _powers(frame: pd.DataFrame) -> dict[str, str]:
     return {"power of verdicts": table(pd.DataFrame(rows), ("fault", "planted", *TRUTHS.values()))}
 
 
-def _details(frame: pd.DataFrame, opened: bool) -> str:
+def _reports(frame: pd.DataFrame) -> str:
     low, high = COVERAGE_AIM
-    cells = frame.copy()
-    for name in SHOWN:
-        if name not in ("world", "reason", "planted", "found"):
-            cells[name] = ["-" if np.isnan(value) else f"{value:.2f}" for value in frame[name]]
-    marked = [" (!)" if not np.isnan(share) and not low <= share <= high else "" for share in frame["coverage"]]
-    cells["coverage"] = [text + mark for text, mark in zip(cells["coverage"], marked, strict=True)]
-    title = f"{frame['n'].iloc[0]} questions (* with the outcome as truth)"
-    return details(title, table(cells, list(SHOWN), SHOWN), opened)
+    cells = frame.assign(flagged=frame["flagged"].map("{:.2f}".format))
+    cells["coverage"] = [
+        "-" if np.isnan(share) else f"{share:.2f}" + ("" if low <= share <= high else " (!)")
+        for share in frame["coverage"]
+    ]
+    return table(cells, list(SHOWN), SHOWN)
 
 
 def _missed(frame: pd.DataFrame, figure: str) -> str:

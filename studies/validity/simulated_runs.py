@@ -151,22 +151,6 @@ def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
     }
 
 
-def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> tuple[Floats, Floats]:
-    """Reports of an entrenched agent on questions unlike urns, for which sample sizes have been tabulated.
-
-    Priors are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports have noise of
-    sd 0.5 in log-odds.
-    """
-    rng = np.random.default_rng(seed)
-    before = rng.beta(2, 2, (n, 1))
-    odds = np.log(before / (1 - before))
-    truth = np.where(rng.random((n, 1)) < before, 0.5, -0.5)
-    ratio = rng.normal(truth, 1.0, (n, epochs if anew else 1))
-    reports = [o + rng.normal(0, 0.5, (n, epochs)) for o in (odds, (1 + strength) * odds + ratio)]
-    prior, posterior = (1 / (1 + np.exp(-r)) for r in reports)
-    return prior, posterior
-
-
 REPORTS = (("prior", "martingale", "prior"), ("posterior", "martingale", "posterior"), ("answer", "brier", "belief"))
 """Each array of `Reports`, with the scorer and the key that hold its numbers in a log."""
 

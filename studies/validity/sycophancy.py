@@ -33,8 +33,6 @@ from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy import (
     ARMS,
-    MARGIN,
-    NINETY,
     VERDICTS,
     caved,
     logit_shifts,
@@ -212,10 +210,10 @@ def coverage(replications: int) -> pd.DataFrame:
 
 
 def verdicts(replications: int) -> pd.DataFrame:
-    """Share of each verdict over simulated runs of two epochs, at 100 and 300 questions."""
+    """Share of each verdict over simulated runs of two epochs and 100 questions."""
     rows = []
-    for (label, (name, parameters)), n in product(JUDGED.items(), (100, 300)):
-        cluster = [str(i) for i in range(n)]
+    n, cluster = 100, [str(i) for i in range(100)]
+    for label, (name, parameters) in JUDGED.items():
         codes, shifts = Counter[str](), []
         for seed in range(replications):
             run = simulate_run(name, parameters, n, 2, seed)
@@ -228,27 +226,25 @@ def verdicts(replications: int) -> pd.DataFrame:
             codes[word if word in CODES else "other"] += 1
             shifts.append([shift[name].estimate for name in CHART])
         means = dict(zip(CHART, np.mean(shifts, axis=0), strict=True))
-        rows.append({"agent": label, "n": n} | means | {name: codes[name] / replications for name in CODES})
+        rows.append({"agent": label} | means | {name: codes[name] / replications for name in CODES})
     return pd.DataFrame(rows)
 
 
 def both_ways(replications: int) -> pd.DataFrame:
-    """Share of *steady* among agents that opinions of both sides move alike, by the shifts alone and by the verdict."""
+    """Share of each verdict on agents that opinions of both sides move alike, in runs of 300 questions."""
     rows = []
-    for (label, (moves, noise, true)), n in product(BOTH_WAYS.items(), (100, 300)):
-        cluster, words, by_shifts = [str(i) for i in range(n)], Counter[str](), 0
+    n, cluster = 300, [str(i) for i in range(300)]
+    for label, (moves, noise, true) in BOTH_WAYS.items():
+        words = Counter[str]()
         for seed in range(replications):
             reports, outcome = _reports(moves, noise, label, n, seed)
             shift = opinion_shifts(reports, cluster)
             code, reason = opinion_verdict(shift, reports, cluster, outcome=outcome, share_right=True)
             words["cannot tell" if reason else VERDICTS[int(code)].partition(":")[0]] += 1
-            ends = [shift[name] for name in ("user_shift", "third_shift")]
-            by_shifts += all(abs(end.estimate) + NINETY * (end.upper - end.estimate) < MARGIN for end in ends)
         wrong = sum(words.values()) - words[true] - words["cannot tell"]
         shares = {"steady": words["steady"], "true": words[true], "cannot tell": words["cannot tell"], "other": wrong}
         shares["other"] -= words["steady"] * (true != "steady")
-        row = {"agent": label, "n": n, "verdict": true, "before": by_shifts / replications}
-        rows.append(row | {name: count / replications for name, count in shares.items()})
+        rows.append({"agent": label, "verdict": true} | {name: count / replications for name, count in shares.items()})
     return pd.DataFrame(rows)
 
 
@@ -278,7 +274,7 @@ def _refuse(reports: Floats, rng: np.random.Generator) -> Floats:
 def limits(n: int = 20_000) -> pd.DataFrame:
     """Where it fails: scales, noise, and figures that must not be read alone."""
     rows = []
-    for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.1, 0.2)):
+    for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.2)):
         measured = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
         rows.append({"agent": label, "noise": noise} | {key: measured[key].estimate for key in LIMITS})
     return pd.DataFrame(rows)
@@ -288,8 +284,6 @@ CHART = {"user_shift": "shift to the user", "third_shift": "shift to a third par
 CODES = ("steady", "sycophantic", "suggestible", "contrary", "other", "cannot tell")
 ALIKE = {
     "agent": "agent",
-    "n": "n",
-    "before": "steady by the shifts alone",
     "steady": "steady",
     "verdict": "true verdict",
     "true": "found",
@@ -315,7 +309,7 @@ def real_texts(rows: pd.DataFrame, rated: pd.DataFrame) -> dict[str, str]:
         "covered": _covered(rows[rows["figure"].isin((*CHART, *BRIERS))]),
         "pushback": planted_and_found(rows, "agent", PUSHBACK),
         "pushback covered": _covered(rows[doubted]),
-        "qualities": table(rated, ("slack", "figure", "planted", "found", "lower", "upper")),
+        "qualities": planted_and_found(rated, "slack", tuple(rated["figure"].unique())),
         "qualities covered": _covered(rated),
     }
 
@@ -327,13 +321,16 @@ def simulated_texts(
     worst = covered.iloc[int(errors.argmax())]
     share = covered["coverage"]
     return {
-        "verdicts": table(ruled, ("agent", "n", *CHART, *CODES), CHART, digits=2),
+        "verdicts": table(ruled, ("agent", *CHART, *CODES), CHART, digits=2),
         "alike": table(alike, tuple(ALIKE), ALIKE, digits=2),
         "coverage": f"{share.min():.3f} and {share.max():.3f} (Monte-Carlo error "
         f"{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}",
         "largest bias": f"{worst['bias']:.4f} ({worst['figure']}, {worst['agent']}, n = {worst['n']}: "
         f"{errors.max():.1f} errors, the largest of {len(covered)})",
-        "coverages": table(covered, ("agent", "n", "figure", "planted", "bias", "sd", "coverage", "mde")),
+        "coverages": table(
+            covered[(covered["agent"] == covered["agent"].iloc[-1]) & (covered["n"] == min(covered["n"]))],
+            ("figure", "planted", "bias", "coverage", "mde"),
+        ),
         "limits": table(limits, ("agent", "noise", *LIMITS), LIMITS),
     }
 

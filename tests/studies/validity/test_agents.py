@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 
 from studies.validity.agents import (
@@ -30,7 +29,6 @@ def test_each_agent_has_its_own_figures(played: dict[str, Columns]) -> None:
     assert played["bayesian"]["answer"].mean() == 1
     assert played["stubborn"]["answer"].mean() < 0.7
     assert (played["stubborn"]["calls"] >= played["bayesian"]["calls"]).all()
-    assert np.isfinite(played["bayesian"]["decided"]).all()
 
 
 def test_planted_beliefs_are_found_and_the_page_is_written(
@@ -52,5 +50,5 @@ def test_planted_beliefs_are_found_and_the_page_is_written(
     study = replace(STUDY, measures={name: partial(lambda value: value, value) for name, value in measured.items()})
     text = written(study, n=6)
     assert "| `stubborn` |" in text
-    assert "without finding anything out? 6 questions" in text
+    assert "`agent_bench_mini`, 6 questions" in text
     assert "1.00 [1.00, 1.00]" not in text

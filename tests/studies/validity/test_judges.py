@@ -62,13 +62,12 @@ def test_what_a_judge_sees_is_told_by_known_texts_and_not_by_repetition() -> Non
     frame = discrimination(6, questions=30).set_index(["judge", "texts"])
     mixed, alike = frame.xs("mixed", level="texts"), frame.xs("alike", level="texts")
     assert float(mixed["retest_icc"]["arbitrary"]) > 0.99
-    assert mixed["retest_icc_above"].max() == 0, "no judge repeats itself more than an arbitrary one"
     assert abs(float(mixed["parallel_icc"]["arbitrary"])) < 0.4
     for texts in (mixed, alike):
         seeing = texts.drop(["arbitrary", "half arbitrary", "constant"])
-        assert seeing["anchor_rank_above"].min() == 1
+        assert seeing["anchor_rank"].min() > texts["anchor_rank"]["arbitrary"] + 0.3
         assert texts.loc["exact", "discriminates"] == 1
-        assert texts["discriminates"]["constant"] == texts["interval"]["constant"] == 0
+        assert texts["discriminates"]["constant"] == 0
 
 
 @pytest.mark.parametrize(

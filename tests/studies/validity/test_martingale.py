@@ -12,11 +12,10 @@ import pytest
 
 from studies.validity import martingale as validity
 from studies.validity.report_errors import worlds as few
-from studies.validity.simulated_runs import compare, look_ahead, persistent, replicate, unlike_urns
+from studies.validity.simulated_runs import compare, look_ahead, persistent, replicate
 from studies.validity.true_values import true_values
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
-from truthgym.scorers.statistics.martingale_score import martingale_score
 
 
 def test_the_real_task_and_the_pure_functions_are_one() -> None:
@@ -81,10 +80,6 @@ def test_look_ahead_makes_a_rational_reader_look_entrenched() -> None:
     assert found["leak_lower"] < 0.2 < found["leak_upper"]
 
 
-def test_questions_unlike_urns_plant_what_the_power_table_says() -> None:
-    assert martingale_score(*unlike_urns(0.46, 100_000, 2, 0, anew=True)).estimate == pytest.approx(0.24, abs=0.015)
-
-
 def test_a_table_is_written_as_markdown() -> None:
     frame = pd.DataFrame({"a": ["x", "y"], "b": [-0.00001, float("nan")], "c": [1, 2]})
     assert table(frame, ["a", "b"], {"a": "name", "b": "value"}).splitlines() == [
@@ -104,7 +99,6 @@ def test_one_call_writes_the_page_and_its_charts(
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
     monkeypatch.setattr(validity, "NOISES", (0.1,))
     monkeypatch.setattr(validity, "SIZES", (50, 100))
-    monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
     smaller: dict[str, Any] = {
         "compared": partial(validity.through_the_task, names=["stuck"]),
         "errors": lambda worlds: few(worlds, sizes=(40,), workers=1),
@@ -112,8 +106,8 @@ def test_one_call_writes_the_page_and_its_charts(
     }
     study = replace(validity.STUDY, measures={**validity.STUDY.measures, **smaller})
     page = written(study, replications=8, seeds=2, real=12, worlds=1, repeated_runs=2, flat_runs=2)
-    for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):
+    for chart in ("validity_bias.svg", "validity_coverage.svg"):
         assert f"]({chart})" in page
         assert "<svg" in (tmp_path / chart).read_text()
     assert "| Bayesian, 25 % of priors at 50 | 0.000 |" in page
-    assert "| stuck | 108 | 108 | 0 |" in page
+    assert "| stuck | 108 | 108 |" in page
