@@ -13,25 +13,20 @@ PAGE = Path(__file__).with_suffix(".md")
 LOGS = PAGE.parent.parent / "examples" / "logs"
 HEAD = """# Gallery
 
-`truthgym report examples/logs --out report`, of logs of simulated agents and of SmolLM2 (135 million
-parameters): one picture for each question. The pages themselves are interactive and have the tables. No model was
-trained between these logs: the options of `training_effect` compare two agents as if one had become the other. Tasks of
-agents, preferences, reward models and co-evolution are not in these logs. Written by `make gallery`.
+What `truthgym report examples/logs --out report` draws: one picture for each question, here of simulated agents and
+of SmolLM2 (135 million parameters). The report's pages are interactive, and have the tables and what cannot be
+concluded. No model was trained between these logs: the options of `training_effect` compare two agents as if one had
+become the other. Written by `make gallery`.
 """
-NOTES = 3
 OPTIONS = {"training_effect": {"before": "reference/entrenched", "after": "reference/overreacting"}}
 
 
 def section(finding: Finding) -> str:
-    """The picture of an analysis, with what cannot be concluded before it."""
+    """The picture of an analysis."""
     options = "".join(f" `-A {finding.name}.{name}={value}`" for name, value in OPTIONS.get(finding.name, {}).items())
     parts = [f"## {finding.question}", f"`{finding.name}`{options}"]
     if finding.refusal:
         parts.append(f"Nothing can be shown of these logs: {finding.refusal}")
-    if finding.notes:
-        more = len(finding.notes) - NOTES
-        listed = [f"- {note}" for note in finding.notes[:NOTES]] + [f"- And {more} more."] * (more > 0)
-        parts += ["What cannot be concluded:", "\n".join(listed)]
     if finding.spec:
         parts.append(f"![{finding.question}](gallery/{finding.figure})")
     return "\n\n".join(parts)
