@@ -20,6 +20,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.calibration import (
+    PER_BIN,
+    bins_carried,
     expected_calibration_error,
     murphy_decomposition,
     recalibration,
@@ -84,7 +86,7 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
             refused[reason].append(name)
             continue
         figures = run | {"n": len(y), "epochs": p.shape[1], "share_read": share} | _figures(p, y, events)
-        for point in reliability_diagram(p, y, events=events):
+        for point in reliability_diagram(p, y, bins_carried(events), events):
             band = INSIDE if point.lower <= point.frequency <= point.upper else OUTSIDE
             rows.append(point._asdict() | {"questions": point.n, "band": band} | figures)
         if len(set(event)) < len(event):
@@ -145,8 +147,9 @@ LEGEND = (
     "its value for a calibrated forecaster of the same questions. One bin of twenty is outside its band by chance.\n"
 )
 CAPTION = (
-    "Share of events that happened, by forecast, of {n} questions in each panel. Gray: where 95 % of a calibrated "
-    "forecaster's points would be (consistency resampling; a question counts once, whatever its epochs)."
+    "Share of events that happened, by forecast, of {n} questions in each panel, in as many bins as leave about "
+    f"{PER_BIN} independent events in each. Gray: where 95 % of a calibrated forecaster's points would be (consistency "
+    "resampling; a question counts once, whatever its epochs)."
 )
 
 

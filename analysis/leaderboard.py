@@ -1,11 +1,12 @@
-"""Which model is better, and which differences are real? Paired differences of all models, and ranks with ties.
+"""Which model or solver is better, and which differences are real? Paired differences of all, and ranks with ties.
 
 python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg and .png)
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough, share_read
+from truthgym.analysis.tables.categories import FEW, few_events
 from truthgym.analysis.tables.markdown import (
     Caveat,
     chart_section,
@@ -28,13 +30,15 @@ from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_ti
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.direction import Best, span
 from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, cluster_codes
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges, simultaneous
 from truthgym.scorers.statistics.paired import FEW_EVENTS, mean, paired_difference, unequally_read, without_interval
 
-QUESTION = "Which model is better, and which differences are real?"
+QUESTION = "Which model or solver is better, and which differences are real?"
+OF = ("models", "solvers")
+"""What is compared: the models of a setup, and the solvers of a model."""
 NOT_TESTED = "not tested"
 ALL_EQUAL = "all their differences are equal, of a score without a range, so that nothing shows how they vary"
 FEWEST_QUESTIONS = 10
@@ -44,7 +48,13 @@ WITHOUT_DIRECTION = (
     "questions, as of martingale"
 )
 OTHER_KEY = "key={key} names none of its numbers that has a better end"
-TOOLTIP = ["model", "rank", "gap", "lower", "upper", "n"]
+TOOLTIP = ["model", "rank", "tied", "gap", "lower", "upper", "n"]
+BOARD = ["of", "by", "score", "setup"]
+"""Columns that name a leaderboard."""
+FAMILY = BOARD[:3]
+"""Columns of what is corrected together, once in the setups and once across them."""
+NAMED = 3
+"""Names in a sentence; of more only their number is said."""
 LABELS = {
     "p_adjusted": "p (Holm)",
     "n": "questions",
@@ -52,11 +62,16 @@ LABELS = {
     "other_value": "mean of the other",
     "difference": "difference [95 % interval]",
     "gap": "difference from the first [95 % interval]",
+    "tied": "not told apart from",
 }
 
 
-def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", exclude: Names = "") -> pd.DataFrame:
+def load(
+    logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", exclude: Names = "", of: str = "", by: str = ""
+) -> pd.DataFrame:
     """Compare all pairs of models on shared questions, in each setup and across the setups that all models have.
+
+    The solvers of a model are compared in the same way, in each task that it answered with several.
 
     Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
     event that ends at the range of the score. p values are corrected by Holm's method over all pairs (and setups) of a
@@ -68,9 +83,13 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
         key: Compare by this key of the scores. "": of each scorer by its first, such as `brier_score`.
         labels: Names to show: a part of a model's name and the text, as in "qwen=Qwen,llama=Llama".
         exclude: Models and setups to leave out: parts of their names. The chart says which.
+        of: Compare "models" or "solvers". "": both, where there are two or more.
+        by: Compare in each category of this field of the questions too; p values are corrected for their number.
 
     Returns:
-        A row for each setup, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
+        A row for each setup, score and pair of models: `of` (what is compared; a solver stands in the column `model`,
+        and its setup is the task and the model), `by` ("", or the field, and then the setup ends in a category),
+        `setup`, `score` (scorer and key), `best` ("lowest" or
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
         (model minus other), `lower`, `upper` (95 %, of this pair alone), `mde`, `p`, `p_adjusted`, `n` (shared
         questions), `clusters`, `effective_clusters`, `stderr`, `reach` (the greatest possible difference), `uneven`
@@ -83,14 +102,58 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
         BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
             with one label; an `exclude` that is in no name.
     """
-    frame, excluded = without(answers(logs, scorer=scorer), exclude)
-    compared = differences(relabelled(frame, labels), key)
-    compared.attrs["excluded"] = excluded
+    one_of("of", of, ("", *OF))
+    frame, excluded = without(answers(logs, scorer=scorer, by=by), exclude)
+    frame = relabelled(frame, labels)
+    found, notes, refused = list[pd.DataFrame](), dict[str, None](), list[BadInput]()
+    for kind in (of,) if of else OF:
+        try:
+            entrants = frame if kind == "models" else _of_solvers(frame)
+            found.append(differences(entrants, key, kind))
+        except BadInput as error:
+            refused.append(error)
+            continue
+        try:
+            found += [_by_category(entrants, by, key, kind)] if by else []
+        except BadInput as error:
+            notes[f"By {by}: {error.args[0]}"] = None
+    if not found:
+        raise refused[0]
+    for compared in found:
+        notes |= dict.fromkeys(compared.attrs["notes"])
+        compared.attrs = {}
+    every = pd.concat(found, ignore_index=True)
+    every.attrs |= {"notes": list(notes), "ranks": SharedRows(leaderboard(every).to_dict("records"))}
+    every.attrs["excluded"] = excluded
+    return every
+
+
+def _of_solvers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Answers whose entrants are solvers, of each model that answered a task with several."""
+    tasks = frame["domain"] + (" " + frame["task"]).where(frame["task"] != "", "")
+    swapped = frame.assign(model=frame["mode"], setup=tasks + ", " + frame["model"])
+    several = swapped[swapped.groupby("setup")["model"].transform("nunique") > 1]
+    if several.empty:
+        raise BadInput(
+            "of='solvers': no model answered the questions of a task with two solvers; run it again, as with: "
+            "inspect eval truthgym/urns --solver truthgym/chain_of_thought"
+        )
+    return several
+
+
+def _by_category(frame: pd.DataFrame, by: str, key: str, of: str) -> pd.DataFrame:
+    """The comparisons in each category of a field, with a warning of those with few events."""
+    setups = frame["setup"] + f", {by} " + frame["category"]
+    categories = dict(zip(setups, frame["category"], strict=True))
+    every = differences(frame.assign(setup=setups), key, of)
+    compared = every[every["setup"] != ACROSS].assign(by=by)
+    cells = compared.assign(category=compared["setup"].map(categories), few=compared["clusters"] < FEW)
+    compared.attrs["notes"] = few_events(cells)
     return compared
 
 
-def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
-    """The same from a table of answers."""
+def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.DataFrame:
+    """The same from a table of answers whose column `model` has what is compared."""
     caveats: list[Caveat] = []
     rows: list[dict[str, Any]] = []
     compared_by = set()
@@ -111,12 +174,11 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         if len(setups) > 1 and len(in_all) > 1:
             setups = {ACROSS: pd.concat([means[sorted(in_all)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            caveats.append(Caveat("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
+            caveats.append(Caveat("Not compared across setups", name, f"no two {of} have all {len(setups)} setups"))
         for setup, means in setups.items():
             bounds = span(bare_name(str(scores["scorer"].iloc[0])), str(scores["key"].iloc[0]), {})
-            rows += [
-                {"setup": setup, "score": name, "best": best, **row} for row in _pairs(means, best, bounds, read[setup])
-            ]
+            board = {"of": of, "by": "", "setup": setup, "score": name, "best": best}
+            rows += [board | row for row in _pairs(means, best, bounds, read[setup])]
     why = OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION
     caveats += [Caveat("Not compared", str(scorer), why) for scorer in sorted(set(frame["scorer"]) - compared_by)]
     why = f"{FEWEST_QUESTIONS} that both have a score of are needed"
@@ -128,11 +190,11 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
     if compared.empty:
         causes = grouped(caveat for caveat in caveats if caveat.consequence.startswith("Not compared"))
         raise BadInput(
-            f"No two models can be compared. {' '.join(causes) or 'No two have a score of one setup.'} Two or more "
-            f"models need {FEWEST_QUESTIONS} questions in common, in one setup and with a score that has a better end."
+            f"No two {of} can be compared. {' '.join(causes) or 'No two have a score of one setup.'} Two or more "
+            f"{of} need {FEWEST_QUESTIONS} questions in common, in one setup and with a score that has a better end."
         )
     compared["p_adjusted"] = float("nan")
-    for _, family in compared.groupby(["score", compared["setup"] == ACROSS]):
+    for _, family in compared.groupby([*FAMILY, compared["setup"] == ACROSS]):
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
@@ -147,7 +209,6 @@ def differences(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
         ].itertuples()
     ]
     compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(caveats)]
-    compared.attrs["ranks"] = SharedRows(leaderboard(compared).to_dict("records"))
     return compared
 
 
@@ -158,14 +219,16 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
         frame: From `load`.
 
     Returns:
-        `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie; "" and NaN for a
-        model of which no difference was tested), `gap`, `lower` and `upper` (the difference from the first model of
-        the list, with its interval; 0 without one for that model itself) and `n`, the fewest questions of its
+        `of`, `by`, `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie; ""
+        and NaN for a model of which no difference was tested), `tied` (the models that it is not told apart from),
+        `gap`, `lower` and `upper` (the difference from the first model of the list, with its interval; 0 without one
+        for that model itself) and `n`, the fewest questions of its
         comparisons. The intervals are simultaneous over all pairs that `p_adjusted`
         is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in 95 % of tables.
     """
     rows = []
-    for (score, setup), pairs in with_simultaneous(frame).groupby(["score", "setup"], sort=False):
+    for names, pairs in with_simultaneous(frame).groupby([*BOARD], sort=False):
+        best = pairs["best"].iloc[0]
         wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
         for pair in pairs.itertuples():
             wins[pair.model] += 1
@@ -182,19 +245,43 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
             ranks: tuple[Any, ...] = (low, high, str(low) if low == high else f"{low}-{high}")
             if (own["better"] == NOT_TESTED).all():
                 ranks = (math.nan, math.nan, "")
+            alike = own[own["better"].isin(["", NOT_TESTED])]
+            tied = [other for other in order if other != name and (alike[["model", "other"]] == other).any(axis=None)]
             rows.append(
-                {"score": score, "setup": setup, "model": name}
+                dict(zip(BOARD, names, strict=True))
+                | {"model": name, "tied": named(tied)}
                 | dict(zip(("best_rank", "worst_rank", "rank"), ranks, strict=True))
                 | dict(zip(("gap", "lower", "upper"), gap, strict=True))
-                | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
+                | {"best": best, "n": own["n"].min()}
             )
     return pd.DataFrame(rows)
+
+
+def named(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    if len(names) > NAMED:
+        return f"{', '.join(names[: NAMED - 1])} and {len(names) - NAMED + 1} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def in_words(board: pd.DataFrame) -> str:
+    """Who leads a leaderboard, the rows of `leaderboard` for one, and who is not told apart: a clause of a sentence."""
+    tested = board.dropna(subset="best_rank")
+    of, number = board["of"].iloc[0], len(tested)
+    top = tested[tested["best_rank"] == 1]
+    if not number:
+        return f"no two {of} could be tested"
+    if len(top) == number:
+        return f"no difference between {named(list(top['model']))} is shown"
+    if len(top) == 1:
+        return f"{top['model'].iloc[0]} is the best of {number} {of}"
+    return f"{named(list(top['model']))} share the first place of {number} {of} and are not told apart"
 
 
 def with_simultaneous(frame: pd.DataFrame) -> pd.DataFrame:
     """The pairs with intervals that hold at once over all setups, or all across them, of a score (`simultaneous`)."""
     ends = frame[["lower", "upper"]].copy()
-    for _, family in frame.groupby(["score", frame["setup"] == ACROSS]):
+    for _, family in frame.groupby([*FAMILY, frame["setup"] == ACROSS]):
         tests = int(family["p"].notna().sum())
         fields = ["difference", "lower", "upper", "mde", "n", "stderr", "clusters", "effective_clusters"]
         for place, pair in family[family["lower"].notna()].iterrows():
@@ -207,7 +294,7 @@ def with_simultaneous(frame: pd.DataFrame) -> pd.DataFrame:
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw the ranks that each model can have: a panel for each score and setup. Bars that overlap are ties."""
     board = leaderboard(frame).dropna(subset="best_rank")
-    panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
+    panels = [_panel(rows) for _, rows in board.groupby(BOARD, sort=False)]
     nothing = "No two models share three independent events, so no rank can be drawn; ask about more events"
     return stack(panels, nothing, 500, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
 
@@ -225,7 +312,7 @@ def _panel(rows: pd.DataFrame) -> alt.HConcatChart:
     names = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
     bars = alt.Chart(bounds).mark_bar(height=10, cornerRadius=3, color=BLUE)
     ranks = bars.encode(y=names, x=rank, x2="right:Q", tooltip=TOOLTIP).properties(width=240, height={"step": 18})
-    title = f"difference from {order[0]} ({'lower' if best == 'lowest' else 'higher'} is better)"
+    title = f"difference from {order[0][:40]} ({'lower' if best == 'lowest' else 'higher'} is better)"
     gaps = interval_panel(
         rows.dropna(subset="lower"),
         alt.X("gap:Q", title=title),
@@ -234,7 +321,7 @@ def _panel(rows: pd.DataFrame) -> alt.HConcatChart:
         y=alt.Y("model:N", sort=order, title=None, axis=None),
         tooltip=TOOLTIP,
     ).properties(width=300, height={"step": 18})
-    subtitle = f"{number_range(rows['n'])} shared questions"
+    subtitle = wrap(f"{number_range(rows['n'])} shared questions: {in_words(rows)}", 110)
     return alt.hconcat(ranks, gaps, title=alt.Title(f"{score}, {setup}", subtitle=subtitle, anchor="start"))
 
 
@@ -244,16 +331,18 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
     at_once = with_simultaneous(frame)
     differences = frame.assign(difference=intervals(at_once, "difference"), better=frame["better"].replace("", "tie"))
-    for score, pairs in differences.groupby("score", sort=False):
+    for (of, by, score), pairs in differences.groupby(FAMILY, sort=False):
+        own = board[(board[FAMILY] == [of, by, score]).all(axis=1)]
+        labels = LABELS | {"model": of[:-1]}
         better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"
         columns = ("setup", "model", "other", "value", "other_value", "difference", "p_adjusted", "n", "better")
         sections.append(
             section(
-                str(score),
-                f"{better} is better. Models with ranks in common are tied.",
-                table(board[board["score"] == score], ("setup", "rank", "model", "gap", "n"), LABELS),
-                "All pairs, each model with the mean of its pair's shared questions:",
-                table(pairs, columns, LABELS),
+                f"{score}, {of}{f' by {by}' * bool(by)}",
+                f"{better} is better. Bars that overlap, ranks in common: not told apart.",
+                table(own, ("setup", "rank", "model", "gap", "tied", "n"), labels),
+                f"All pairs, with the means of the questions that both {of} have:",
+                table(pairs, columns, labels),
             )
         )
     caption = (

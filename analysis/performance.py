@@ -278,12 +278,6 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     return page([*sections, _totals(frame)], frame)
 
 
-def scores(frame: pd.DataFrame, most: int = 20) -> str:
-    """Each model's estimates with their verdicts, in one Markdown table of at most so many rows."""
-    columns = ("scorer", "setup", "model", "score", "n", "verdict")
-    return table(_in_words(frame).head(most), columns, {"score": "estimate [95 % interval]"})
-
-
 def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(
         model=frame["label"],
@@ -291,8 +285,8 @@ def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=["-" if math.isnan(share) else f"{100 * share:.0f} %" for share in frame["share_read"]],
         verdict=[
-            verdict or f"cannot tell: {_short(reason)}" * bool(reason)
-            for verdict, reason in frame[["verdict", "reason"]].to_numpy()
+            verdict or (_why(reason, scorer) if reason else "")
+            for verdict, reason, scorer in frame[["verdict", "reason", "scorer"]].to_numpy()
         ],
         flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
         tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
@@ -465,15 +459,23 @@ def _legend(rows: pd.DataFrame, scorer: ScorerDeclaration | None) -> str:
     """What the verdicts, reasons and flags of one scorer's rows mean."""
     named = dict(text.split(": ", 1) for text in (scorer.verdicts.values() if scorer else ()))
     meanings = {f"`{name}`": named[name] for name in sorted(set(rows["verdict"])) if name in named}
-    keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
+    texts = (*rows["reason"].replace("spans_reference", ""), *rows["flags"])
+    keys = sorted({key for text in texts for key in text.split(", ") if key})
     meanings |= {f"`{_short(key)}`": meaning(key, scorer) for key in keys}
     return "\n" * bool(meanings) + "".join(f"- {name}: {meaning}.\n" for name, meaning in meanings.items())
 
 
 def _short(key: str) -> str:
-    """A reason or flag without its prefix, unless it would then read like another one of `REASONS`."""
+    """A reason or flag in words without its prefix, unless it would then read like another one of `REASONS`."""
     short = key.removeprefix(FLAG).removeprefix(REASON)
-    return key if short in REASONS else short
+    return (key if short in REASONS else short).replace("_", " ")
+
+
+def _why(reason: str, scorer: str) -> str:
+    """Why there is no verdict, as a table says it."""
+    if reason == "spans_reference":
+        return f"either side of {SCORER_BY_NAME[bare_name(scorer)].reference:g}"
+    return f"cannot tell: {_short(reason)}"
 
 
 def _totals(frame: pd.DataFrame) -> str:

@@ -18,6 +18,11 @@ from truthgym.analysis.tables.setups import unreadable
 @click.option("-A", "options", multiple=True, metavar="ANALYSIS.NAME=VALUE",
               help="Option of an analysis, as in -A performance.x=size; may be repeated.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="Also write Inspect's log viewer with the logs, and link runs to it.")
+@click.option(
+    "--by", default="", metavar="FIELD", help="A field of the questions, such as form: scores and ranks by it."
+)
+@click.option("--viewer", default="", metavar="URL",
+              help="Where `inspect view` shows LOGS, as in http://127.0.0.1:7575: link samples to it.")  # fmt: skip
 @click.option("--unfinished", is_flag=True, help="Also read logs of runs that never finished.")
 @click.option("--strict", is_flag=True, help="End with status 1 if a file cannot be read.")
 def command(
@@ -26,6 +31,8 @@ def command(
     only: tuple[str, ...],
     options: tuple[str, ...],
     bundle: bool,
+    by: str,
+    viewer: str,
     unfinished: bool,
     strict: bool,
 ) -> None:
@@ -36,7 +43,7 @@ def command(
     """
     from truthgym.analysis.site.build import build
 
-    findings = build(logs, out, only, bundle, click.echo, parse_options(options), unfinished)
+    findings = build(logs, out, only, bundle, click.echo, parse_options(options), unfinished, by, viewer)
     click.echo(f"Open {out / 'index.html'}")
     bad = say_unreadable(unreadable(logs))
     if (bad and strict) or any(finding.failed for finding in findings):

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANALYSES = (
-    "performance", "leaderboard", "relationship", "tokens", "frontier", "attribution", "agreement", "calibration",
-    "belief_paths", "trajectories", "training_effect", "over_optimisation", "reward_calibration", "power", "cost",
-    "catalog", "health",
+    "performance", "leaderboard", "categories", "calibration", "relationship", "tokens", "frontier", "attribution",
+    "agreement", "belief_paths", "trajectories", "training_effect", "over_optimisation", "reward_calibration", "power",
+    "cost", "catalog", "health",
 )  # fmt: skip
 """Modules of `truthgym.analysis`."""
 BATCHES = "batches"
 """The analysis of two or more folders of logs, each a batch."""
+BY = ("leaderboard", "categories")
+"""Analyses that can divide the questions by a field, as `by`."""
 Options = Mapping[str, Mapping[str, Any]]
 """Options by analysis and name."""
 

@@ -1,10 +1,11 @@
 """Writes the site: an overview, and a page, the numbers and the chart of each analysis."""
 
 import json
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +15,10 @@ from urllib.parse import quote
 import altair as alt
 import pandas as pd
 
-from truthgym.analysis import leaderboard, performance
-from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis, check_options
+from truthgym.analysis.site.analyses import ANALYSES, BATCHES, BY, Options, analysis, check_options
+from truthgym.analysis.site.overview import overview
 from truthgym.analysis.site.page import Page, html_of
-from truthgym.analysis.tables.markdown import counted, table
+from truthgym.analysis.tables.markdown import counted
 from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, omissions, places_of, runs
 from truthgym.datasets.errors import BadInput, one_of
@@ -27,8 +28,6 @@ SCRIPT = "charts.js"
 CDN = "https://cdn.jsdelivr.net/npm"
 VIEWER = "viewer"
 """Folder of Inspect's log viewer."""
-NOTES_SHOWN = 2
-"""Notes of an analysis on the overview."""
 INK, SIZE = "#1a1a1a", 12
 TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": SIZE, "titleFontSize": SIZE}
 CONFIG = {"background": "white", "axis": TEXT, "legend": TEXT, "header": TEXT, "title": {"color": INK, "fontSize": 13}}
@@ -57,6 +56,11 @@ class Finding:
         return bool(self.refusal) and not self.failed
 
     @property
+    def remark(self) -> str:
+        """What the overview says of its page: why it failed, or how many caveats it has."""
+        return self.refusal or counted(len(self.notes), "caveat") * bool(self.notes)
+
+    @property
     def figure(self) -> str:
         return f"{self.name}.svg"
 
@@ -83,17 +87,24 @@ def build(
     say: Callable[[str], None] = print,
     options: Options | None = None,
     unfinished: bool = False,
+    by: str = "",
+    viewer: str = "",
 ) -> list[Finding]:
     """Write the site to a folder. It opens from disk at index.html.
+
+    With `by` the analyses in `BY` also divide the questions by that field. Conversations link to the log viewer at the
+    address `viewer`, whose log folder is that of `logs`, or else to the one in `out`.
 
     With `unfinished` the samples of runs that never finished count too; each page says of which runs they are.
 
     An analysis that has nothing to say of these logs gets a page with the reason. One that fails gets a page with the
     error, and the others are written.
     """
-    options = options or {}
+    options = dict(options or {})
     for name in only:
         one_of("analysis", name, ANALYSES)
+    for name in set(only or ANALYSES).intersection(BY if by else ()):
+        options[name] = {"by": by, **options.get(name, {})}
     check_options(options)
     for name in options:
         one_of("analysis with options", name, only or ANALYSES)
@@ -106,18 +117,27 @@ def build(
         finding = _find(name, batches if name == BATCHES else evals, out, options.get(name, {}))
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
-    links = _bundled(evals, out) if bundle else {}
+    links = _bundled(evals, out) if bundle else _served(evals, viewer)
     entries = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
     menu = [("Overview", "index.html"), *entries]
     footer = f"Written by truthgym report from {evals.place}."
-    overview = Page(
+    frames = {finding.name: finding.frame for finding in findings}
+    first = Page(
         "What do these logs say?",
         "index.html",
-        _overview(evals, findings, bundle),
+        html=overview(
+            evals,
+            frames.get("performance"),
+            frames.get("leaderboard"),
+            [(f"{one.name}.html", one.question, one.remark) for one in findings if not one.empty],
+            [f"{one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty],
+            links,
+            local=any(link.startswith(VIEWER) for link in links.values()),
+        ),
         footer=footer,
         folded=evals.long_options,
     )
-    for page in [overview, *(finding.page(footer, scripts) for finding in findings)]:
+    for page in [first, *(finding.page(footer, scripts) for finding in findings)]:
         (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
     return findings
 
@@ -193,6 +213,16 @@ def _scripts(out: Path) -> list[str]:
     return [SCRIPT]
 
 
+def _served(evals: Runs, viewer: str) -> dict[str, str]:
+    """The address of each log in the viewer of the folder that holds all of them."""
+    folders = [path if path.is_dir() else path.parent for path in map(Path, evals.places)]
+    if not viewer or any("://" in place for place in evals.places):
+        return {}
+    base = Path(os.path.commonpath([folder.resolve() for folder in folders]))
+    paths = {run.log.path: Path(run.log.path).resolve().relative_to(base).as_posix() for run in evals}
+    return {path: f"{viewer.partition('#')[0].rstrip('/')}/#/logs/{quote(name)}" for path, name in paths.items()}
+
+
 def _bundled(evals: Runs, out: Path) -> dict[str, str]:
     """Write Inspect's log viewer with the logs that are on this machine. Returns the address of each log in it."""
     from inspect_ai.log import bundle_log_dir
@@ -207,66 +237,3 @@ def _bundled(evals: Runs, out: Path) -> dict[str, str]:
                 links[run.log.path] = f"{VIEWER}/index.html#/logs/{quote(name)}"
         bundle_log_dir(folder, str(out / VIEWER), overwrite=True)
     return links
-
-
-def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
-    models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
-    results = [run.log.header.results for run in evals]
-    answers = sum(result.completed_samples for result in results if result)
-    parts = [
-        f"{counted(len(evals), 'run')} of {counted(len(models), 'model')} in {counted(len(setups), 'setup')}, "
-        f"with {counted(answers, 'answer')}.\n",
-        "".join(f"- {omission}\n" for omission in evals.omissions),
-        *_leaders(findings),
-        *_scores(findings),
-        "## All questions\n",
-    ]
-    rows = [
-        f"| [{finding.question}]({finding.name}.html) | {_state(finding)} |"
-        for finding in findings
-        if not finding.empty
-    ]
-    parts.append("\n".join(["| question | shown |", "|---|---|", *rows, ""]))
-    if empty := [f"- {finding.question} {' '.join(finding.refusal.split())}" for finding in findings if finding.empty]:
-        parts.append("\n".join(["Nothing can be shown of:\n", *empty, ""]))
-    parts.append("## What cannot be concluded\n")
-    for finding in findings:
-        notes = [note for note in finding.notes if note not in evals.omissions]
-        if notes:
-            more = len(notes) - NOTES_SHOWN
-            first = [f"- {note}" for note in notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
-            parts.append("\n".join([f"[{finding.question}]({finding.name}.html)\n", *first, ""]))
-    if bundle:
-        parts.append(
-            f"The logs open in [Inspect's viewer]({VIEWER}/index.html) when this folder is served, as browsers do not "
-            "load it from disk: `python -m http.server --directory` and the folder's name.\n"
-        )
-    return "\n".join(parts)
-
-
-def _state(finding: Finding) -> str:
-    if finding.refusal:
-        return finding.refusal.replace("|", "\\|").replace("\n", " ")
-    number = len(finding.notes)
-    return f"yes, with {number} caveat{'s' * (number > 1)}" if number else "yes"
-
-
-def _frame_of(findings: Sequence[Finding], name: str) -> pd.DataFrame | None:
-    return next((finding.frame for finding in findings if finding.name == name), None)
-
-
-def _scores(findings: Sequence[Finding]) -> Iterator[str]:
-    """The estimates with their verdicts, if they were among the analyses."""
-    frame = _frame_of(findings, "performance")
-    if frame is not None:
-        yield "## Scores\n\nThe first of them; [all, with what the verdicts mean](performance.html).\n"
-        yield performance.scores(frame)
-
-
-def _leaders(findings: Sequence[Finding]) -> Iterator[str]:
-    """The leaderboard, if it was among the analyses and has something to say."""
-    frame = _frame_of(findings, "leaderboard")
-    if frame is not None:
-        caveats = "Read first [what cannot be concluded](leaderboard.html) from it. " * bool(frame.attrs["notes"])
-        yield f"## Leaderboard\n\n{caveats}Models with ranks in common are tied.\n"
-        yield table(leaderboard.leaderboard(frame), ("score", "setup", "rank", "model", "n"))

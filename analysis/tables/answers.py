@@ -68,8 +68,7 @@ def _answers(evals: Runs, scorer: str, features: bool, by: str) -> "pd.DataFrame
         raise no_scores(evals, scorer)
     values = frame.pop("category")
     if by:
-        first = [sample for run in evals for _, sample in islice(run.log.reader.outcomes(), 1)]
-        labels = categories(values, by, {name: None for sample in first for name in fields_of(sample)})
+        labels = categories(values, by, all_fields(evals))
         frame["category"] = values.map(labels)
         frame.attrs["categories"] = list(dict.fromkeys(labels.values()))
     results = [(run, score) for run in evals if run.log.header.results for score in run.log.header.results.scores]
@@ -87,6 +86,12 @@ def fields_of(sample: Outcome) -> dict[str, Any]:
     return {"target": sample.target, "event": facts.event if facts else str(sample.id)} | (
         msgspec.json.decode(sample.metadata) or {}
     )
+
+
+def all_fields(evals: Runs) -> list[str]:
+    """What the questions of some logs can be divided by, each log's first sample asked."""
+    samples = (sample for run in evals for _, sample in islice(run.log.reader.outcomes(), 1))
+    return list(dict.fromkeys(name for sample in samples for name in fields_of(sample)))
 
 
 def value_of(sample: Outcome, by: str) -> str:

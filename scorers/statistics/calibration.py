@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from truthgym.scorers.statistics.interval import LEVEL, cluster_codes, quantile, satterthwaite_degrees
 
 BINS = 10
+PER_BIN, MOST_BINS = 10, 20
+"""Of a diagram: independent events for each bin, and the most bins."""
 BAND_DRAWS = 2000
 """Number of simulations for a consistency band: its ends are exact to about 3 % of its width."""
 NULL_DRAWS = 400
@@ -70,6 +72,11 @@ class ReliabilityBin(NamedTuple):
     upper: float
     n: int
     """Questions with a forecast in the bin."""
+
+
+def bins_carried(events: Sequence[Hashable]) -> int:
+    """How many bins the questions of these events carry in a diagram: with fewer events each, bands say nothing."""
+    return min(max(_effective(len(events), np.arange(len(events)), events) // PER_BIN, 2), MOST_BINS)
 
 
 def reliability_diagram(

@@ -11,6 +11,7 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import match
 
 from tests.analysis.answer_tables import Values, rows_of
+from tests.analysis.conftest import Tables
 from tests.fixtures import Run, Says, evaluate
 from truthgym.analysis import agreement, attribution, leaderboard
 from truthgym.analysis.leaderboard import differences
@@ -138,6 +139,39 @@ def test_reworded_questions_are_other_questions(run: Run, says: Says, tmp_path: 
     assert any("behind 0, 1, 2 and 2 more differ" in note for note in frame.attrs["notes"])
 
 
+def test_the_solvers_of_one_model_are_ranked_and_ties_are_named(table: Tables) -> None:
+    rows = rows_of({("m", mode): 0.3 + noise(i, 40) + (mode == "debate") for i, mode in enumerate("abc")})
+    better = rows_of({("m", "debate"): noise(3, 40)})
+    table(rows, better)
+    board = leaderboard.leaderboard(leaderboard.load("logs"))
+    equal = list(board["model"].iloc[1:])
+    assert board[["setup", "model", "rank", "tied"]].to_numpy().tolist() == [
+        ["urns, m", "debate", "1", ""],
+        *(["urns, m", o, "2-4", " and ".join(p for p in equal if p != o)] for o in equal),
+    ]
+    assert leaderboard.in_words(board) == "debate is the best of 4 solvers"
+    assert leaderboard.in_words(board.iloc[1:].assign(best_rank=1)).startswith("no difference between ")
+    with pytest.raises(BadInput, match="No two models can be compared"):
+        leaderboard.load("logs", of="models")
+    table(better)
+    with pytest.raises(BadInput, match="of='solvers': no model answered .* with two solvers"):
+        leaderboard.load("logs", of="solvers")
+
+
+def test_ranks_by_category_are_corrected_for_the_number_of_categories(table: Tables) -> None:
+    values = {(name, "direct"): 0.2 * (name == "b") + noise(i, 40) for i, name in enumerate("ab")}
+    kinds = {run: np.array([["odd"] * 2, ["even"] * 2] * 20) for run in values}
+    table(rows_of(values, category=kinds))
+    frame = leaderboard.load("logs", by="kind")
+    parts = frame[frame["by"] == "kind"].set_index("setup")
+    assert sorted(parts.index) == ["urns, direct, kind even", "urns, direct, kind odd"]
+    assert parts["n"].tolist() == [20, 20]
+    assert parts["p_adjusted"].min() == pytest.approx(2 * parts["p"].min())
+    assert set(parts["better"]) == {"a"}
+    assert "Fewer than 30 independent events: even (20), odd (20)" in " ".join(frame.attrs["notes"])
+    assert set(frame.loc[frame["by"] == "", "setup"]) == {"urns, direct"}
+
+
 def test_the_user_leaves_models_out_and_names_others(folder: Path) -> None:
     frame = leaderboard.load(folder, "brier", exclude="chain_of_thought", labels="bayesian=Bayes,contrarian=Contra")
     assert set(frame["setup"]) == {"urns, direct"}
@@ -176,13 +210,14 @@ def test_the_chart_has_a_panel_for_each_setup_with_a_baseline() -> None:
     assert [panel["title"]["text"] for panel in panels] == [
         f"brier/brier_score, {setup}" for setup in (ACROSS, "urns, direct", "urns, self_debate")
     ]
-    assert panels[1]["title"]["subtitle"] == "120 shared questions"
+    tied = "120 shared questions: first and same as first share the first place of 4 models and are not told apart"
+    assert panels[1]["title"]["subtitle"] == [tied]
     ranks, gaps = panels[1]["hconcat"]
     assert ranks["encoding"]["y"]["sort"] == ["first", "same as first", "second", "third"]
     assert gaps["layer"][0]["encoding"]["x"]["datum"] == 0
     assert "lower is better" in gaps["layer"][1]["encoding"]["x"]["title"]
     page = leaderboard.report(frame, "x.svg")
-    assert "| all setups | 1-2 | first | 0.000 | 240 |" in page
+    assert "| all setups | 1-2 | first | 0.000 | same as first | 240 |" in page
     assert "240 shared questions" in page
 
 
@@ -203,7 +238,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_logs_are_read(folder: Path) -> None:
-    board = leaderboard.leaderboard(leaderboard.load(folder, scorer="brier"))
+    both = leaderboard.leaderboard(leaderboard.load(folder, scorer="brier"))
+    solvers = both[both["of"] == "solvers"]
+    models = ["reference/bayesian noise=0.05 care=0.5", "reference/contrarian noise=0.05 care=0.5"]
+    assert set(solvers["setup"]) == {ACROSS, *(f"urns, {model}" for model in models)}
+    assert set(solvers["model"]) == {"direct", "chain_of_thought steps=1"}
+    board = both[both["of"] == "models"]
     assert set(board["setup"]) == {ACROSS, "urns, direct", "urns, chain_of_thought steps=1"}
     assert set(board["model"].iloc[[1, 3, 5]]) == {"reference/contrarian noise=0.05 care=0.5"}
     frame = agreement.load(folder)

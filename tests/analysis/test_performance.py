@@ -163,11 +163,11 @@ def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says,
     assert rows["brier", "reference/bayesian"]["reason"] == "few_questions"
     assert rows["martingale", "mockllm/model"]["reason"] == "reason_one_epoch"
     page = report(frame, "x.svg")
-    row = "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | cannot tell: unread | unread, few_questions | 3 / 3 |"
+    row = "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | cannot tell: unread | unread, few questions | 3 / 3 |"
     assert row in page
     assert "Not drawn: 3 rows" in page
     assert "Left out" not in page
-    assert "- `one_epoch`: one epoch cannot separate" in page
+    assert "- `one epoch`: one epoch cannot separate" in page
     with pytest.raises(BadInput, match="None of 1 scores has 30"):
         chart(frame.query("scorer == 'martingale'"))
 

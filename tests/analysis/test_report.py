@@ -3,26 +3,31 @@ import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from inspect_ai import score
 from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
-from inspect_ai.model import ModelUsage
+from inspect_ai.model import ChatMessage, ModelUsage
 from markupsafe import escape
 
-from tests.fixtures import score_of
-from truthgym.analysis import catalog, health, performance
+from tests.fixtures import Run, Says, score_of
+from truthgym.analysis import catalog, categories, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
+from truthgym.analysis.site.overview import sample_link
 from truthgym.analysis.site.page import Page, html_of, inline
 from truthgym.analysis.tables.answers import answers
 from truthgym.cli.report import command
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.schema import Outcome
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.worlds import urns
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +67,72 @@ def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path
         assert start < 0 or html.index(inline(note)) < start, "notes come before the figure"
 
 
-def test_the_overview_has_each_estimate_with_its_verdict(site: Path, mixed_logs: Path) -> None:
-    overview = unescape((site / "index.html").read_text())
-    start = overview.index("<h2>Scores</h2>")
-    rows = re.findall(r"<tr>.*?</tr>", overview[start : overview.index("<h2>All questions")], re.DOTALL)[1:]
-    frame = performance.load(mixed_logs).head(20)
-    assert len(rows) == len(frame)
-    for row, facts in zip(rows, frame.to_dict("records"), strict=True):
-        assert facts["model"] in row
-        assert ("-" if pd.isna(facts["score"]) else f"{facts['score']:.3f}") in row
-        assert facts["verdict"] in row
+def test_the_first_page_has_each_estimate_with_the_models_own_words(site: Path, mixed_logs: Path) -> None:
+    html = (site / "index.html").read_text()
+    frame = performance.load(mixed_logs)
+    for row in frame[frame["scorer"].str.startswith("brier")].to_dict("records"):
+        if pd.notna(row["score"]):
+            assert f"{row['score']:.3f}" in html
+    assert html.count('<section class="domain"') == frame["domain"].nunique()
+    assert "Nothing can be concluded: fewer than 30 questions have a score." in html
+    assert "Perhaps 12.5 or 3, likely: right" in html
+    assert "spans_reference" not in html + (site / "performance.html").read_text()
+
+
+def confident(messages: list[ChatMessage]) -> str:
+    """A model that is as sure as the number of letters of the question says, and writes HTML."""
+    return f"<b>I know\u202e</b> it. {'x' * 400}\n\\finalBeliefProb{{{0.5 + len(messages[-1].text) % 50 / 100:.2f}}}"
+
+
+def test_a_domain_has_a_sentence_a_plot_and_three_conversations(run: Run, says: Says, tmp_path: Path) -> None:
+    for model in ("reference/random", says(confident)):
+        run(urns(n=40, paradigms="brier"), model, epochs=1)
+    run(urns(n=40, paradigms="brier"), solver=chain_of_thought(steps=1), epochs=1)
+    only, out = ["performance", "leaderboard"], tmp_path / "site"
+    viewer = "http://127.0.0.1:7575/"
+    build(tmp_path / "logs", out, only, say=lambda line: None, viewer=viewer)
+    html = (out / "index.html").read_text()
+    assert (
+        "No difference between reference/random and mockllm/model is shown; 1 of 3 is better than always one half"
+        in html
+    )
+    cards = re.findall(r"<article.*?</article>", html, re.DOTALL)
+    assert len(cards) == 12  # three of each run, and three of all
+    worst = next(card for card in cards[:9] if "Worst confident error" in card and "I know" in card)
+    assert "<b>" not in worst
+    assert "\u202e" not in worst
+    words = re.search("<summary><q>(.*?)</q>", worst, re.DOTALL)
+    assert words
+    assert words[1].startswith("&lt;b&gt;I know &lt;/b&gt; it. xxx")
+    assert len(unescape(words[1])) == 240
+    log = read_eval_log(str(next(path for path in (tmp_path / "logs").glob("*") if path.name in worst)))
+    scores = {str(sample.id): score_of(sample, "brier").value["brier_score"] for sample in log.samples or []}  # type: ignore[index]
+    sample_id = max(scores, key=scores.__getitem__)
+    assert f"sample {sample_id}, epoch 1" in worst
+    address = f"{viewer}#/logs/{Path(log.location).name}/samples/sample/{sample_id}/1"
+    assert f'<a href="{address}">' in worst
+    build(tmp_path / "logs", out, only, say=lambda line: None, viewer="../elsewhere")
+    assert f'href="../elsewhere/#/logs/{Path(log.location).name}' in (out / "index.html").read_text()
+
+
+def test_by_divides_the_questions_and_ranks(run: Run, tmp_path: Path) -> None:
+    for model in ("reference/random", "reference/bayesian"):
+        run(urns(n=40, paradigms="brier"), model, epochs=1)
+    arguments = [str(tmp_path / "logs"), "--out", str(tmp_path), "--by", "target"]
+    only = [word for name in ("leaderboard", "categories", "catalog") for word in ("--only", name)]
+    assert CliRunner().invoke(command, [*arguments, *only]).exit_code == 0
+    assert set(pd.read_csv(tmp_path / "categories.csv")["category"]) == {"yes", "no"}
+    assert "urns, direct, target yes" in (tmp_path / "leaderboard.html").read_text()
+    assert re.search("[Ww]orst on ", (tmp_path / "categories.html").read_text())
+    with pytest.raises(BadInput, match="Give one, as in: truthgym report LOGS --out DIR --by FIELD. .*have: .*target"):
+        categories.load(tmp_path / "logs")
+
+
+@pytest.mark.parametrize("sample_id", ["a b", "one/two", "50%", "ü#?"])
+def test_a_sample_id_is_quoted_in_its_address(sample_id: str) -> None:
+    link = sample_link("v/#/logs/x.eval", Outcome(id=sample_id, epoch=2))
+    assert unquote(link.removeprefix("v/#/logs/x.eval/samples/sample/").removesuffix("/2")) == sample_id
+    assert link.count("/") == 7
 
 
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
