@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from truthgym.datasets.errors import BadInput, not_on_windows
+from truthgym.datasets.errors import BadInput, not_on_windows, shown
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.guard import Limits, is_loopback
 from truthgym.ui.jobs import AT_ONCE
@@ -46,6 +46,11 @@ def app(
     @page_app.exception_handler(PrerequisiteError)
     async def bad_input(request: Request, error: PrerequisiteError) -> HTMLResponse:
         return page(request, "problem.html", status=400, problem=results.plain(error))
+
+    @page_app.exception_handler(OSError)
+    async def no_file(request: Request, error: OSError) -> HTMLResponse:
+        problem = f"{shown(error.filename)} cannot be read or written: {error.strerror}."
+        return page(request, "problem.html", status=400 if error.errno == errno.ENAMETOOLONG else 500, problem=problem)
 
     @page_app.exception_handler(404)
     async def not_found(request: Request, error: Exception) -> HTMLResponse:

@@ -119,16 +119,19 @@ def read_job(folder: Path) -> Job:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
         commands = [list(map(str, attempt["command"])) for attempt in attempts]
         created = _time(attempts[0]["at"])
+        started, ended = (_time(entry["at"]) if (entry := read(folder / file)) else None for file in (STARTED, EXIT))
+        place = folder.parent.parent
+        if not all(commands) or not (place / log_dir).resolve().is_relative_to(place):
+            raise ValueError(log_dir)
     except (KeyError, TypeError, IndexError, ValueError, OverflowError, OSError):
         raise BadInput(
             f"There is no run {folder.name} in {folder.parent}: its folder was deleted or damaged. Its logs are where "
             "they were; if it was in progress, it goes on, and `ps` shows it"
         ) from None
-    ended, started = read(folder / EXIT), read(folder / STARTED)
+    code = read(folder / EXIT).get("code")
     return Job(
-        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created,
-        _time(started["at"]) if started else None, _time(ended["at"]) if ended else None, ended.get("code"),
-    )  # fmt: skip
+        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created, started, ended, code
+    )
 
 
 def output(job: Job, lines: int = 200) -> str:

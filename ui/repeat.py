@@ -54,7 +54,11 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
     if not Path(log).is_file():
         raise BadInput(f"There is no log {log}; choose one in the list of results")
     LogReader(log).close()  # says what is wrong with a file that is no log
-    spec = read_eval_log(str(log), header_only=True).eval
+    try:
+        spec = read_eval_log(str(log), header_only=True).eval
+    except ValueError as error:
+        reason = str(error).partition("\n")[0]
+        raise BadInput(f"{Path(log).name} cannot be read as a log ({reason}); give an .eval or .json log") from None
     if not spec.task_file and not spec.task_registry_name:
         raise BadInput(
             f"{Path(log).name}: its task {spec.task} was made in Python, and the log names no file of it; put it into "

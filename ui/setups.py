@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.training.files import write_atomically
 from truthgym.ui.forms.commands import FOLDERS, Fields, commands_of, model_names, script_of, short, verb_of
 from truthgym.ui.jobs import jobs
@@ -76,7 +77,7 @@ def path_of(folder: Path, name: str) -> Path:
 
 def names(folder: Path) -> list[str]:
     """The names of all set-ups, the newest first."""
-    files = [path for path in (folder / "setups").glob("*.py") if NAME.fullmatch(path.stem)]
+    files = [path for path in (folder / "setups").glob("*.py") if NAME.fullmatch(path.stem) and path.is_file()]
     return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
@@ -89,7 +90,7 @@ def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") 
     for number in count(2):
         path, place = path_of(folder, setup.name), folder / FOLDERS.get(setup.verb, "") / setup.name
         there, made = path.is_file(), setup.verb in FOLDERS and any(file.is_file() for file in place.rglob("[!.]*"))
-        if setup.name == replaces or (there and path.read_text(encoding="utf-8") == setup.script()):
+        if setup.name == replaces or (there and path.read_bytes() == setup.script().encode()):
             break
         ended = there and any(setup.name in (job.name, job.name.rpartition("-")[0]) for job in jobs(folder))
         if not made and (not there or opened == setup.name or ended):
@@ -111,8 +112,8 @@ def read(folder: Path, name: str) -> tuple[Setup, str]:
     path = path_of(folder, name)
     if not path.is_file():
         raise BadInput(f"There is no set-up {name!r} in {path.parent}")
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         head, _, header = (ast.get_docstring(ast.parse(text), clean=False) or "").partition("\n\n")
         fields = yaml.safe_load(header)
         if not head.startswith(HEAD) or not isinstance(fields, dict):
@@ -120,8 +121,12 @@ def read(folder: Path, name: str) -> tuple[Setup, str]:
         form = {str(key): [str(value) for value in (values if isinstance(values, list) else [values])]
                 for key, values in fields.items()}  # fmt: skip
         setup = Setup(name, form)
-        changed = setup.script() != text
-    except (SyntaxError, ValueError, yaml.YAMLError):
+        verb_of(form)
+    except (SyntaxError, ValueError, RecursionError, PrerequisiteError, yaml.YAMLError):
         raise BadInput(f"{path} is no set-up of this page; run it with `python {path}`") from None
+    try:
+        changed = setup.script() != text
+    except Exception:  # as each parser refuses a value: the form says it
+        changed = True
     note = f"setups/{name}.py was changed by hand: this form shows what it was composed of, not what it does now."
     return setup, note * changed

@@ -85,6 +85,8 @@ VALUES = [
     ({"--temperature": "nan"}, "--temperature nan cannot be used; give a number of 0 to 2"),
     ({"--limit": "7-3"}, "--limit '7-3' cannot be used"),
     ({"--limit": "0"}, "--limit '0' cannot be used"),
+    ({"T n": "[" * 200}, "has more than 100 brackets"),
+    ({"verb": "report", "logs": "a" * 300}, "File name too long"),
     ({"verb": "report", "logs": "none"}, "There is no none in"),
     ({"verb": "score", "log_file": "logs/x.eval", "--scorer": "truthgym/brier"}, "There is no logs/x.eval in"),
     ({"verb": "score", "log_file": ".", "--scorer": "truthgym/martingale", "A per": "x"}, "per='x' cannot be used"),

@@ -1,6 +1,7 @@
 """Runs as processes: they go on without the page, wait for their turn, and are found again."""
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -257,11 +258,23 @@ def test_a_deleted_folder_is_one_line_and_the_run_goes_on(place: Path) -> None:
     wait(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
-@pytest.mark.parametrize("record", ["{", '{"name": "a", "log_dir": "", "attempts": [{"command": [], "at": 1e20}]}'])
-def test_a_record_that_cannot_be_read_hides_no_other_run(place: Path, record: str) -> None:
+def test_a_record_that_cannot_be_read_hides_no_other_run(place: Path) -> None:
     first, second = (ended(start(place, [sys.executable, "-c", ""], name)) for name in "ab")
-    (first.folder / RECORD).write_text(record)
-    assert [job.id for job in jobs.jobs(place)] == [second.id]
+    good = {"name": "a", "log_dir": "", "attempts": [{"command": ["ls"], "at": 1.0}]}
+    for file, content in (
+        (RECORD, "{"),
+        (RECORD, "[" * 100_000),
+        (RECORD, json.dumps(good | {"attempts": [{"command": [], "at": 1.0}]})),
+        (RECORD, json.dumps(good | {"attempts": [{"command": ["ls"], "at": 1e20}]})),
+        (RECORD, json.dumps(good | {"log_dir": "/etc"})),
+        (RECORD, json.dumps(good | {"log_dir": "a\x00b"})),
+        (STARTED, '{"pid": 1, "at": "noon"}'),
+        (EXIT, '{"code": 0, "at": []}'),
+    ):
+        kept = (first.folder / file).read_bytes()
+        (first.folder / file).write_text(content)
+        assert [job.id for job in jobs.jobs(place)] == [second.id], content
+        (first.folder / file).write_bytes(kept)
 
 
 @pytest.mark.parametrize("run", ["../..", "20260101-000000-a-12345", "/etc", "20260101-000000-../a-123456"])

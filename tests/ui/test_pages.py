@@ -123,6 +123,10 @@ def test_no_path_leaves_the_folder(browser: TestClient, path: str) -> None:
     ("address", "status"),
     [
         ("/reports/none/index.html", 404),
+        (f"/results/script?log={'a' * 300}.eval", 400),
+        ("/?setup=not_a_text", 400),
+        ("/", 200),  # with a link to nothing among the logs
+        ("/results", 200),
         ("/reports/a%00b", 400),
         ("/results/script?log=a%00b", 400),
         ("/results/script?log=2026-11-22T17-00-00_urns_x.json", 400),
@@ -134,6 +138,10 @@ def test_an_address_of_nothing_and_a_file_that_is_no_log_are_no_fault_of_the_ser
 ) -> None:
     (tmp_path / "2026-11-22T17-00-00_urns_x.json").write_text('{"not": "a log"}')
     (tmp_path / "2026-11-22T17-00-01_urns_y.json").write_text("not JSON")
+    for folder in ("logs", "setups"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "logs" / "gone.eval").symlink_to("nowhere")
+    (tmp_path / "setups" / "not_a_text.py").write_bytes(b"\xff")
     assert browser.get(address).status_code == status
 
 

@@ -12,7 +12,7 @@ from inspect_ai.model import get_model
 
 from truthgym import tasks as registered_tasks
 from truthgym.datasets.domains import DOMAINS
-from truthgym.datasets.errors import BadInput, did_you_mean, validate_call
+from truthgym.datasets.errors import BadInput, did_you_mean, shown, validate_call
 from truthgym.datasets.inspect_private import PrerequisiteError, parse_cli_args, parse_decorators
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.commands import (
@@ -38,6 +38,8 @@ from truthgym.ui.jobs import refuse_keys
 
 FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""
+MOST_BRACKETS = 100
+"""Brackets in a value, since the time to read YAML grows with the square of its depth."""
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("--epochs", "--max-tokens", "--max-connections", "--max-samples", "--max-tasks", "--log-buffer",
                      "--message-limit", "--turn-limit", "--time-limit", "--working-limit", "--num-choices"), (1, inf)),
@@ -50,13 +52,16 @@ ADDRESS = re.compile(r"https?://[^\s,;\[\]{}\"']*")
 
 def problems(fields: Fields, name: str, folder: Path) -> list[str]:
     """What keeps a set-up from being started. Empty if nothing does."""
+    if nested := next((line for line in typed(fields) if re.subn(r"[\[{]", "", line)[1] > MOST_BRACKETS), ""):
+        return [f"{shown(nested)} has more than {MOST_BRACKETS} brackets; give a list or mapping that is less deep."]
     try:
         refuse_keys([*typed(fields)], folder)
     except BadInput as error:
         return [str(error)]
-    problems_found = [*(eval_problems if verb_of(fields) == "eval" else missing)(fields, folder)]
-    problems_found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
+    problems_found: list[str] = []
     try:
+        problems_found += (eval_problems if verb_of(fields) == "eval" else missing)(fields, folder)
+        problems_found += scorer_problems(fields) if verb_of(fields) == "score" else ()
         commands = commands_of(fields, name)
         for words in commands.values():
             problems_found += outside(words, folder)

@@ -304,5 +304,6 @@ def places(folder: Path) -> Mapping[str, list[str]]:
     """What is in the folder, as suggestions: logs and their folders, datasets, models and set-ups."""
     by_kind = {kind: sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
              for kind, pattern in PLACES.items()}  # fmt: skip
-    logs = sorted((folder / "logs").rglob("*.eval"), key=lambda path: path.stat().st_mtime, reverse=True)
+    files = (path for path in (folder / "logs").rglob("*.eval") if path.is_file())  # no link to nothing
+    logs = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
     return by_kind | {"log files": [str(path.relative_to(folder)) for path in logs[:SHOWN_LOGS]]}

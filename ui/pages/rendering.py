@@ -34,7 +34,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         "problem": "",
         **values,
     }
-    return HTMLResponse(TEMPLATES.get_template(template).render(context), status)
+    return HTMLResponse(TEMPLATES.get_template(template).render(context).encode(errors="replace"), status)
 
 
 def folder_of(request: Request) -> Path:

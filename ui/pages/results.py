@@ -21,6 +21,7 @@ from truthgym.analysis.tables.setups import Run, bare_name, with_setups
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
+from truthgym.evallog.errors import MALFORMED
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs
 from truthgym.ui.forms.commands import options_of, value_of
@@ -83,6 +84,8 @@ def mount_viewer(app: FastAPI, folder: Path) -> None:
     api = inspect_private.view_server_app(default_dir=place, access_policy=LogsOnly(place), allow_direct_urls=False)
     unused = [route for route in api.routes if getattr(route, "path", "") in ("/docs", "/redoc", "/openapi.json")]
     api.router.routes = [route for route in api.routes if route not in unused]
+    for kind in (*MALFORMED, OSError):  # of a damaged sample
+        api.add_exception_handler(kind, lambda request, error: PlainTextResponse("This log is damaged.\n", 400))
     policy = inspect_private.read_content_security_policy(dist) or "default-src 'self'"
     headers = {"content-security-policy": f"{policy}; frame-ancestors 'self'"}
     app.mount("/api", api)
@@ -96,10 +99,12 @@ def local(file: str) -> Path:
 
 
 def is_log(folder: Path, file: str) -> bool:
-    """Whether a file is a log in the folder, and not in the folder of runs, whose records are JSON too."""
+    """Whether a file is a log in the folder that can be read, and not in that of runs, whose records are JSON too."""
     path, root = local(file), folder.resolve()
     inside = path.is_relative_to(root) and not path.is_relative_to(root / RUNS)
-    return inside and path.suffix in (".eval", ".json") and not path.name.startswith(".")
+    if not inside or path.suffix not in (".eval", ".json") or path.name.startswith(".") or not path.is_file():
+        return False
+    return isinstance(_log(str(path), path.stat().st_size, path.stat().st_mtime), LogFile)
 
 
 def viewer_address(folder: Path, log: str) -> str:
@@ -234,7 +239,11 @@ def _found(run: Run) -> Iterator[dict[str, Any]]:
 
     for row in estimates(run):
         declaration = SCORER_BY_NAME.get(bare_name(row["scorer"]))
-        doubts = [meaning(key, declaration) for key in row["flags"].split(", ") if key and key != row["reason"]]
+        doubts = [
+            meaning(key, declaration).partition(". ")[0]
+            for key in row["flags"].split(", ")
+            if key and key != row["reason"]
+        ]
         if row["share_read"] < 1:
             doubts.insert(0, f"{1 - row['share_read']:.0%} of the answers could not be read, and are left out")
         yield {

@@ -48,7 +48,8 @@ def state(request: Request, run: str) -> HTMLResponse:
 
 @router.get("/runs/{run}/output")
 def output(request: Request, run: str) -> PlainTextResponse:
-    return PlainTextResponse(jobs.output(jobs.find(folder_of(request), run), ALL_LINES) + "\n")
+    text = jobs.output(jobs.find(folder_of(request), run), ALL_LINES) + "\n"
+    return PlainTextResponse(text.encode(errors="replace"))
 
 
 @router.post("/runs/{run}/cancel")

@@ -46,7 +46,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """A JSON file of `write`; {} if it is not there or is damaged."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
         return content if isinstance(content, dict) else {}
     return {}
@@ -72,7 +72,7 @@ def lives(path: Path) -> bool:
     try:
         running = psutil.Process(entry["pid"])
         return bool(begin(running.pid) == entry["created"] and running.status() != psutil.STATUS_ZOMBIE)
-    except (KeyError, TypeError, ValueError, psutil.Error):
+    except (KeyError, TypeError, ValueError, OverflowError, psutil.Error):
         return False
 
 
