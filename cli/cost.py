@@ -5,9 +5,22 @@ from typing import Any
 import click
 
 
-@click.command("cost", epilog="See docs/cost.md.")
+class CostCommand(click.Command):
+    """A command that says where an argument of the task goes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-").replace("-", "_")
+            error.message += f" Arguments of the task are given as -T {name}=VALUE."
+            raise
+
+
+@click.command("cost", cls=CostCommand, epilog="See docs/cost.md.")
 @click.argument("task")
 @click.option("-T", "task_args", multiple=True, metavar="NAME=VALUE", help="Argument of the task. May be repeated.")
+@click.option("--task_args", "--task-args", "more", help="The same in YAML or JSON, as for truthgym loop: '{n: 200}'.")
 @click.option("--solver", help="Solver, if not the task's own.")
 @click.option("-S", "solver_args", multiple=True, metavar="NAME=VALUE", help="Argument of the solver. May be repeated.")
 @click.option("--model", default="?", help="The model, for its price. It is not called.")
@@ -24,6 +37,7 @@ import click
 def command(
     task: str,
     task_args: tuple[str, ...],
+    more: str | None,
     solver: str | None,
     solver_args: tuple[str, ...],
     model: str,
@@ -41,6 +55,7 @@ def command(
     from truthgym.datasets.inspect_private import parse_cli_args, solver_from_spec
     from truthgym.datasets.loading.inspect_tasks import create_task
     from truthgym.training.rollouts.questions import check_solver
+    from truthgym.training.trainers.options import mapping_option
 
     models = {"model": [model]}
     for option in roles:
@@ -52,7 +67,7 @@ def command(
     if solver:
         check_solver(solver, arguments)
     frame = estimate(
-        create_task(task, parse_cli_args(task_args)),
+        create_task(task, mapping_option("--task_args", more) | parse_cli_args(task_args)),
         models,
         solver=solver_from_spec(SolverSpec(solver, arguments, arguments)) if solver else None,
         **settings,

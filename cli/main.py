@@ -1,33 +1,46 @@
 """`truthgym`: commands that Inspect's command line does not have."""
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
 import click
 from yaml import YAMLError
 
-COMMANDS = {
-    "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
-    "check": "Say whether a file of questions can be used, what was understood of it, and what it can measure",
-    "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
-    "train": "Train a model on a converted dataset, locally or at a provider",
-    "compare": "Compare models on the same questions, with paired intervals",
-    "report": "Write a site from logs: scores, differences, costs and caveats, a page for each question",
-    "cost": "Say how many model calls and tokens a run will take, before it starts",
-    "plan": "Say how much memory training takes on each GPU, before it starts",
-    "worlds": "Ask models the questions of all generated worlds: how far they are from the exact posteriors",
-    "sweep": "Run a script of eval sets on many workers: processes, a Ray cluster or Slurm",
-    "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
-    "serve": "Serve a scorer as a reward for trainers that run elsewhere",
-    "ui": "Open a page in the browser on which runs are composed, started and watched",
-    "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
-    "tiny": "Short for `truthgym models tiny`",
-    "rubric": "Search for a rubric, export it as an artifact, verify it and record where it is deployed",
-    "lineage": "Show and check what was made from what, and whether an eval got worse",
-    "card": "Add evaluation logs to the card of a trained model",
+GROUPS = {
+    "Measure": {
+        "check": "Say whether a file of questions can be used, what was understood of it, and what it can measure",
+        "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
+        "cost": "Say how many model calls and tokens a run will take, before it starts",
+        "worlds": "Say which reader models follow in each generated world, and what their errors cost",
+    },
+    "Look": {
+        "compare": "Compare models on the same questions, with paired intervals",
+        "report": "Write a site from logs: scores, differences, costs and caveats, a page for each question",
+        "ui": "Open a page in the browser on which runs are composed, started and watched",
+        "lineage": "Show and check what was made from what, and whether an eval got worse",
+        "card": "Add evaluation logs to the card of a trained model",
+    },
+    "Train": {
+        "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
+        "train": "Train a model on a converted dataset, locally or at a provider",
+        "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
+        "plan": "Say how much memory training takes on each GPU, before it starts",
+        "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
+        "tiny": "Short for `truthgym models tiny`",
+    },
+    "Reward": {
+        "rubric": "Search for a rubric, export it as an artifact, verify it and record where it is deployed",
+        "serve": "Serve a scorer as a reward for trainers that run elsewhere",
+    },
+    "Scale": {"sweep": "Run a script of eval sets on many workers: processes, a Ray cluster or Slurm"},
 }
-"""Commands with their help. The command NAME is `command` in `cli/NAME.py`; `tiny` is in `cli/models.py`."""
+"""Commands with their help, by what they are for. Evals themselves are Inspect's: `inspect eval truthgym/TASK`."""
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+"""All of them. The command NAME is `command` in `cli/NAME.py`; `tiny` is in `cli/models.py`."""
+OF_INSPECT = ("eval", "eval-set", "eval-retry", "score", "view", "log", "list")
+"""Commands of Inspect that people look for here."""
 
 
 def command_named(name: str) -> click.Command:
@@ -52,14 +65,27 @@ class Commands(click.Group):
         return command_named(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for name, group in GROUPS.items():
+            with formatter.section(name):
+                formatter.write_dl([(f"{command:{width}}", text) for command, text in group.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in COMMANDS or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(args[0], COMMANDS, n=1)
+        hint = f"did you mean `truthgym {near[0]}`?" if near else "`truthgym --help` lists all"
+        if args[0] in OF_INSPECT:
+            hint = f"it is Inspect's: write `inspect {' '.join(args)}`"
+        raise click.UsageError(f"There is no command `truthgym {args[0]}`; {hint}", ctx)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="truthgym", prog_name="truthgym")
 def commands() -> None:
-    """Truthgym: from Inspect's logs to datasets and trained models."""
+    """Truthgym: from Inspect's logs to datasets and trained models. `inspect eval truthgym/TASK` asks the questions."""
 
 
 def main() -> None:

@@ -6,7 +6,13 @@ import click
 
 
 @click.command("plan", epilog="See docs/plan.md.")
-@click.option("--model", required=True, help="A folder, or a name on the Hub. Only its configuration is read.")
+@click.option(
+    "--model",
+    "--model_name_or_path",
+    "model",
+    required=True,
+    help="A folder, or a name on the Hub. Only its configuration is read.",
+)
 @click.option("--gpus", type=int, default=1, show_default=True, help="GPUs of one node.")
 @click.option("--method", type=click.Choice(["sft", "dpo", "kto", "reward", "grpo", "rloo"]), default="sft",
               show_default=True, help="Training method.")  # fmt: skip

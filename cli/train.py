@@ -1,6 +1,8 @@
 """`truthgym train`: train a model on this machine or at a provider."""
 
+import json
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,7 +43,7 @@ def _option(name: str, **settings: Any) -> "Callable[[F], F]":  # noqa: ANN401
 @click.option("--config", type=click.Path(path_type=Path), callback=_read_config, is_eager=True, expose_value=False,
               help="YAML file with these options")  # fmt: skip
 @_option("provider", type=click.Choice(list(OPTIONS)), required=True, help="service that trains")
-@_option("model", required=True, help="base model, by the provider's name")
+@click.option("--model", "--model_name_or_path", "model", required=True, help="base model, by the provider's name")
 @_option("dataset_name", type=click.Path(path_type=Path), required=True, help="folder that `truthgym convert` wrote")
 @_option("n_epochs", type=click.IntRange(1), help="epochs [default: 2 for sft and dpo]")
 @_option("batch_size", type=click.IntRange(1), help="rows of one step [default: the provider's]")
@@ -116,7 +118,7 @@ HELP = ("-h", "--help")
 @click.argument("method", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS]")
 def command(method: str | None, arguments: tuple[str, ...]) -> None:
-    """Train a model: truthgym train METHOD --model_name_or_path MODEL --dataset_name FOLDER [OPTIONS].
+    """Train a model: truthgym train METHOD --model MODEL --dataset_name FOLDER [OPTIONS].
 
     OPTIONS are TRL's and Truthgym's: `truthgym train sft --help` lists them. `--config FILE` reads them from YAML. With
     `--provider openai` or `--provider together` the provider trains the model.
@@ -139,7 +141,29 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
         return
     if method == "reinforcement":
         raise bad_input("truthgym train reinforcement: needs a provider; add --provider openai.")
-    train(method, words)
+    train(method, _spelled_as_trl(words))
+
+
+def _spelled_as_trl(words: Sequence[str]) -> list[str]:
+    """Options under TRL's names: `--model` is --model_name_or_path, and `-T NAME=VALUE` a part of --task_args."""
+    names = {"--model": "--model_name_or_path", "-T": "-T", "--task-args": "--task_args"}
+    spelled: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        spelled += [names[name] + equals + value] if name in names else [word]
+    given = [i for i, word in enumerate(spelled[:-1]) if word == "-T"]
+    if not given:
+        return spelled
+    from truthgym.datasets.inspect_private import parse_cli_args
+    from truthgym.training.trainers.options import mapping_option
+
+    arguments = parse_cli_args([spelled[i + 1] for i in given])
+    rest = [word for i, word in enumerate(spelled) if i not in given and i - 1 not in given]
+    if "--task_args" in rest[:-1]:
+        place = rest.index("--task_args")
+        arguments = mapping_option("--task_args", rest[place + 1]) | arguments
+        del rest[place : place + 2]
+    return [*rest, "--task_args", json.dumps(arguments, default=str)]
 
 
 def train(method: str, words: list[str]) -> None:

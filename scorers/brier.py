@@ -352,6 +352,7 @@ DECLARATION = ScorerDeclaration(
     better="lower is better; 0.25 for always one half",
     needs="known outcomes",
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
+    needs_of_questions=lambda about="proposition", **_: "outcome" if about == "proposition" else "",
     figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     reference=0.25,

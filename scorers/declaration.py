@@ -244,6 +244,8 @@ class ScorerDeclaration:
     """Its model calls for one answer, and once per run: those of each judge, if there are several."""
     files: Callable[..., Mapping[str, Sequence[Path]]] = lambda **arguments: {}
     """The files and folders that each argument names."""
+    needs_of_questions: Callable[..., Literal["", "proposition", "outcome"]] = lambda **arguments: ""
+    """What a question must have to be scored."""
     needs_sandbox: Callable[..., bool] = lambda **arguments: False
     """Whether it runs code that a sandbox must isolate."""
 

@@ -339,6 +339,7 @@ DECLARATION = ScorerDeclaration(
     better="0 is rational; above, entrenchment; below, over-correction",
     needs="a probability before and after",
     columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
+    needs_of_questions=lambda about="proposition", **_: "proposition" if about == "proposition" else "",
     figures=summarise_scores,
     colors={
         "prior": PROBABILITY,

@@ -14,7 +14,7 @@ from inspect_ai.solver import solver as as_solver
 from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
-from truthgym.datasets.domains import domain_arguments
+from truthgym.datasets.domains import BUNDLED, DOMAINS, domain_arguments
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval, registry_add, registry_info, registry_lookup, tasks_of_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
@@ -195,7 +195,7 @@ def domain_task(
             that a scorer needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
             that is made outside of an eval, on its first sample, before its first call).
     """
-    chosen = _answers_first(_parse(default if paradigms is None else paradigms))
+    chosen = _able(dataset, _answers_first(_parse(default if paradigms is None else paradigms)))
     scorers = [SCORER_BY_NAME[name].scorer(**arguments) for name, arguments in chosen.items()]
     roles = {name: SCORER_BY_NAME[name].roles(**arguments) for name, arguments in chosen.items()}
     needed_roles = {role for needed in roles.values() for role in needed}
@@ -270,6 +270,34 @@ def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
         for argument in arguments or {}:
             one_of(f"argument of {name}", str(argument), list(signature(SCORER_BY_NAME[name].scorer).parameters))
     return {name: dict(arguments or {}) for name, arguments in named.items()}
+
+
+def _able(dataset: Dataset, chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The paradigms that can score the questions. Without any it is an error that names the tasks of the same eval."""
+    found = {name: _lacks(dataset, name, arguments) for name, arguments in chosen.items()}
+    able = {name: arguments for name, arguments in chosen.items() if not found[name]}
+    without = "; ".join(f"{name}, since no question has {'an' if what == 'outcome' else 'a'} {what}"
+                        for name, what in found.items() if what)  # fmt: skip
+    if able and without:
+        notice(f"{dataset.name}: left out {without}.")
+    if able or not chosen:
+        return able
+    names = [name.rpartition("/")[2].rpartition("@")[2] for name in tasks_of_eval()]
+    alike = [name for name in names if name in BUNDLED and all(
+        _lacks(DOMAINS[name](), scorer, arguments) for scorer, arguments in chosen.items())]  # fmt: skip
+    raise BadInput(
+        f"{', '.join(alike) or dataset.name}: none of these scorers can score its questions: {without}; leave out the "
+        "domain, or name another scorer, such as -T paradigms=qualitative (with --model-role judge=MODEL)"
+    )
+
+
+def _lacks(dataset: Dataset, name: str, arguments: Mapping[str, Any]) -> str:
+    """What a scorer needs of questions and none of them has; "" if some have it."""
+    needed = SCORER_BY_NAME[name].needs_of_questions(**arguments)
+    metadata = [item.metadata or {} for item in dataset]
+    if needed and not any(fields.get("proposition") for fields in metadata):
+        return "proposition"
+    return "outcome" if needed == "outcome" and not any(item.target in ("yes", "no") for item in dataset) else ""
 
 
 def _answers_first(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from tests.commands import call
 from truthgym.cli.main import COMMANDS, command_named, commands, main
+from truthgym.cli.train import _spelled_as_trl
 
 WITHIN = {
     "truthgym.training.rollouts.policy",
@@ -25,6 +26,37 @@ def test_every_command_is_there_and_has_help() -> None:
         assert isinstance(command_named(name), click.Command)
         assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
     assert CliRunner().invoke(commands, ["fetch"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("eval truthgym/urns -T n=3", "write `inspect eval truthgym/urns -T n=3`"),
+        ("score a.eval", "write `inspect score a.eval`"),
+        ("compair a b", "did you mean `truthgym compare`?"),
+        ("xyz", "`truthgym --help` lists all"),
+        ("cost truthgym/urns --n 3", "given as -T n=VALUE"),
+        ("cost truthgym/urns --base-rate 3", "given as -T base_rate=VALUE"),
+    ],
+)
+def test_a_natural_mistake_gets_a_hint(words: str, hint: str) -> None:
+    result = CliRunner().invoke(commands, words.split())
+    assert result.exit_code == 2
+    assert hint in result.output
+
+
+def test_arguments_of_a_task_are_spelled_in_two_ways() -> None:
+    words = ["--model", "m", "-T", "n=3", "--beta", "1", "-T", "draws=2", "--task_args", "{n: 1, seed: 2}"]
+    named = ["--model_name_or_path", "m", "--beta", "1", "--task_args"]
+    assert _spelled_as_trl(words) == [*named, '{"n": 3, "seed": 2, "draws": 2}']
+    assert _spelled_as_trl(["--model=m", "--task-args={n: 1}"]) == ["--model_name_or_path=m", "--task_args={n: 1}"]
+    shown = CliRunner().invoke(commands, ["loop", "--help"]).output
+    for text in ("--model, --model_name_or_path", "-T NAME=VALUE", "--rounds INTEGER", "{NAME: VALUE}"):
+        assert text in shown
+    for verb in ("plan", "train few_shot"):
+        help_ = CliRunner().invoke(commands, [*verb.split(), "--help"]).output
+        assert "--model" in help_
+        assert "--model_name_or_path" in help_
 
 
 def test_the_version_is_that_of_the_package() -> None:

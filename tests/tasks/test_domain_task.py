@@ -20,7 +20,7 @@ from truthgym.scorers.world_uplift import world_uplift
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.agents import fact_chains, gaia_mini
 from truthgym.tasks.domain_task import SCORER_BY_NAME, viewer
-from truthgym.tasks.domains import forecasting
+from truthgym.tasks.domains import cmv_freeform, forecasting
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
 from truthgym.tasks.worlds import disclosure, testimony, urns
 
@@ -93,6 +93,18 @@ def test_numbers_with_commas_reach_whatever_takes_several(tmp_path: Path) -> Non
         assert [item.input for item in made.dataset] == [item.input for item in other.dataset]
     with pytest.raises(BadInput, match="witnesses=.*two that rise, such as 2,8"):
         testimony(n=1, witnesses=["2", "many"])  # type: ignore[list-item]
+
+
+def test_a_scorer_that_can_score_no_question_is_left_out_or_refused_before_the_first_call(tmp_path: Path) -> None:
+    left_out = cmv_freeform(n=1, paradigms="brier,martingale").scorer
+    assert [registry_info(each).name for each in left_out or ()] == ["truthgym/martingale"]
+    names = [f"truthgym/{name}" for name in ("urns", "intellectual", "cmv_freeform", "wildchat")]
+    arguments = {"n": 1, "paradigms": "brier,martingale"}
+    with pytest.raises(BadInput, match="^intellectual, wildchat: none of .*=qualitative"):
+        eval(names, task_args=arguments, model="reference/bayesian", log_dir=str(tmp_path / "logs"), **QUIET)
+    assert not (tmp_path / "logs").exists(), "no task ran"
+    with pytest.raises(BadInput, match="^cmv_freeform: .*brier, since no question has an outcome"):
+        cmv_freeform(n=1, paradigms="brier")
 
 
 def test_a_paradigm_asked_for_twice_is_scored_once() -> None:

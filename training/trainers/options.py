@@ -408,6 +408,14 @@ def parse_mapping(value: object) -> dict[str, Any]:
     return dict(parsed)
 
 
+def mapping_option(name: str, value: object) -> dict[str, Any]:
+    """The mapping that an option of the command line holds."""
+    try:
+        return parse_mapping(value)
+    except ValueError as error:
+        raise bad_input(f"{name} {value!r}: {error}.") from None
+
+
 def roles_by_name(options: Sequence[str]) -> dict[str, str]:
     """Models by role, from `ROLE=MODEL`."""
     return {role: model for role, _, model in (str(option).partition("=") for option in options)}
@@ -446,7 +454,7 @@ def _check(method: str, parsed: Namespace) -> None:
         parsed.loss_weights = None  # the default weights belong to the default losses
     problems = _rollout_problems(parsed) if method in BY_ROLLOUTS else []
     if not parsed.model_name_or_path:
-        problems.append("no model; set --model_name_or_path to a folder or a name on the Hub")
+        problems.append("no model; set --model to a folder or a name on the Hub")
     if method not in BY_ROLLOUTS and bool(parsed.dataset_name) == bool(parsed.log):
         what = "both --dataset_name and --log" if parsed.log else "no data"
         problems.append(f"{what}; give either --dataset_name FOLDER or --log LOG")
@@ -459,11 +467,7 @@ def _check(method: str, parsed: Namespace) -> None:
 def _rollout_problems(parsed: Namespace) -> list[str]:
     """Parse the options that are YAML, and check those that concern rollouts."""
     for name in ("task_args", "solver_args"):
-        value = getattr(parsed, name)
-        try:
-            mapping = parse_mapping(value)
-        except ValueError as error:
-            raise bad_input(f"--{name} {value!r}: {error}.") from None
+        mapping = mapping_option(f"--{name}", getattr(parsed, name))
         setattr(parsed, name, json.loads(json.dumps(mapping, default=str)))
     problems = [] if parsed.task else ["no task; name one, such as --task truthgym/urns"]
     for option in parsed.model_role:
