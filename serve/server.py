@@ -6,7 +6,7 @@ truthgym serve --scorer graded -S grader=model --model-role grader=reference/jud
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,10 @@ from truthgym.serve.spec import RewardSpec, named_spec
 
 DIGEST = "X-Artifact-Digest"
 """The header of every answer that names what scored it, and with which a client insists on it."""
+LONG = 50_000
+"""Bytes of a body that is read in a thread."""
 Shape = TypeVar("Shape", bound=BaseModel)
+Done = TypeVar("Done")
 
 
 class Batch(BaseModel, extra="forbid"):
@@ -73,10 +76,14 @@ class Server:
 
     async def score(self, request: Request, items: Sequence[Item], deadline: float) -> list[Result]:
         """Score a request's items with the specification of this moment, and describe them in its log line."""
-        check_items(items, self.limits)
+
+        def digests() -> list[str]:
+            check_items(items, self.limits)
+            return [item.digest[:16] for item in items]
+
         source = request.state.source = self.source
         entry = request.state.entry
-        entry |= {"artifact": source.digest, "items": [item.digest[:16] for item in items]}
+        entry |= {"artifact": source.digest, "items": await off_the_loop(request, digests)}
         pinned = request.headers.get(DIGEST)
         if pinned and pinned != source.digest:
             raise Refusal(412, "other_artifact", f"This server scores with {source.digest}, not with what you pinned.")
@@ -96,8 +103,18 @@ def once(pairs: list[tuple[str, Any]]) -> None:
         seen.add(name)
 
 
-def parsed(request: Request, shape: type[Shape]) -> Shape:
+async def off_the_loop(request: Request, work: Callable[[], Done]) -> Done:
+    """What is done with the body of a request; in a thread if it is long, so that others are heard meanwhile."""
+    return await asyncio.to_thread(work) if len(request.state.body) > LONG else work()
+
+
+async def parsed(request: Request, shape: type[Shape]) -> Shape:
     """The body of a request in its shape."""
+    return await off_the_loop(request, lambda: parse(request, shape))
+
+
+def parse(request: Request, shape: type[Shape]) -> Shape:
+    """See `parsed`."""
     try:
         shaped = shape.model_validate_json(request.state.body)
         json.loads(request.state.body, object_pairs_hook=once)
@@ -158,7 +175,7 @@ def application(server: Server) -> FastAPI:
 
     @app.post("/score")
     async def score(request: Request) -> Response:
-        (result,) = await server.score(request, [parsed(request, Item)], limits.deadline)
+        (result,) = await server.score(request, [await parsed(request, Item)], limits.deadline)
         status = 200 if result.reward is not None else 503 if result.retryable else 422
         return answer(
             {"artifact": request.state.source.digest, **result.payload(0)}, server, status, request.state.source
@@ -166,26 +183,26 @@ def application(server: Server) -> FastAPI:
 
     @app.post("/batch_score")
     async def batch_score(request: Request) -> Response:
-        results = await server.score(request, parsed(request, Batch).items, limits.deadline)
+        results = await server.score(request, (await parsed(request, Batch)).items, limits.deadline)
         source, status = request.state.source, 503 if all(result.retryable for result in results) else 200
         payload = {"artifact": source.digest, "results": [result.payload(i) for i, result in enumerate(results)]}
         return answer(payload, server, status, source)
 
     @app.post("/get_reward")
     async def get_reward(request: Request) -> Response:
-        items = openrlhf_items(parsed(request, OpenRLHFRequest))
+        items = openrlhf_items(await parsed(request, OpenRLHFRequest))
         results = await server.score(request, items, limits.deadline)
         return answer(openrlhf_answer(results), server, source=request.state.source)
 
     @app.post("/remote_rm")
     async def remote_rm(request: Request) -> Response:
-        item = slime_item(parsed(request, SlimeRequest))
+        item = slime_item(await parsed(request, SlimeRequest))
         results = await server.score(request, [item], limits.slime_deadline)
         return answer(rewards(results)[0], server, source=request.state.source)
 
     @app.post("/admin/artifact")
     async def swap(request: Request) -> Response:
-        body = parsed(request, Swap)
+        body = await parsed(request, Swap)
         if server.specs is None:
             raise Refusal(404, "no_folder", "This server was started without --specs.")
         try:

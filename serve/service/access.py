@@ -161,7 +161,7 @@ class RewardGuard(Guard):
             raise Refusal(401, "unauthorised", "Send a known token as `Authorization: Bearer TOKEN`.")
         if scope["path"].startswith("/admin") and (not right or right[0] != "admin"):
             raise Refusal(403, "forbidden", "This needs a token with the right `admin`.")
-        is_json = headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+        is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
         if scope["method"] in ("POST", "PUT", "PATCH") and not is_json:
             raise Refusal(415, "not_json", "Send JSON with `Content-Type: application/json`.")
 

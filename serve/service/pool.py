@@ -36,6 +36,7 @@ class Pool:
         self.running: dict[Key, asyncio.Task[Result]] = {}
         self._results: OrderedDict[Key, Result] = OrderedDict()
         self._slots = asyncio.Semaphore(limits.concurrency)
+        self._turn = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._refused = 0
@@ -138,6 +139,8 @@ class Pool:
 
     async def _once(self, source: Source, item: Item, end: float) -> Result:
         """One attempt, which gives its place back at the deadline, however long the provider asks to wait."""
+        async with self._turn:  # one item starts at a time: a batch of long texts leaves no other request unheard
+            await asyncio.sleep(0)
         try:
             async with asyncio.timeout(self.limits.item_time) as timeout:
                 ATTEMPT.set((timeout, self.limits.item_time, end))

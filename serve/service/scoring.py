@@ -74,11 +74,11 @@ class Item(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def characters(self) -> int:
-        """Of all its texts."""
+        """Of all its texts, and 100 for each message: empty ones take time, too."""
         prompt = self.prompt if isinstance(self.prompt, str) else "".join(message.content for message in self.prompt)
         rest = json.dumps(self.metadata, ensure_ascii=False) if self.metadata else ""
         texts = (prompt, self.response, self.question or "", self.target, self.id or "", rest)
-        return sum(map(len, texts))
+        return sum(map(len, texts)) + (0 if isinstance(self.prompt, str) else 100 * len(self.prompt))
 
     @property
     def messages(self) -> list[ChatMessage]:

@@ -19,7 +19,7 @@ from truthgym.serve.service.access import RequestLog, Tokens, check_bind, read_t
 from truthgym.serve.service.guard import Limits
 from truthgym.serve.service.pool import CANARY
 from truthgym.serve.service.rates import limit
-from truthgym.serve.service.scoring import Source
+from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.spec import RewardSpec
 
 SECRET, ADMIN = "secret-of-the-scorer", "secret-of-the-admin"
@@ -83,6 +83,7 @@ SMALL = Limits(body_bytes=2000, batch_items=2, item_characters=100)
         ("/batch_score", {"items": [GOOD] * 3}, 413, "too_many_items"),
         ("/score", item("x" * 100), 413, "item_too_long"),
         ("/score", item("y", question="x" * 100), 413, "item_too_long"),
+        ("/score", {"prompt": [{"role": "user", "content": ""}] * 2, "response": "y"}, 413, "item_too_long"),
         ("/score", item("y", metadata={"note": "x" * 100}), 413, "item_too_long"),
         ("/score", b"not json", 400, "invalid_json"),
         ("/score", {"prompt": "q"}, 422, "invalid_body"),
@@ -440,3 +441,27 @@ def test_a_long_pause_that_the_judge_asks_for_is_said_with_its_end() -> None:
 
     said = asyncio.run(wait())
     assert before + 290 < said["until"] < before + 310
+
+
+def test_a_batch_of_long_texts_leaves_no_other_request_unheard() -> None:
+    """Items are scored one in a turn of the event loop, which hears other requests between them."""
+    served = server()
+    scored: list[str] = []
+
+    async def score(item: Item) -> Result:
+        scored.append(item.response)
+        return Result(score=1.0, reward=1.0)
+
+    served.source.score = score  # type: ignore[method-assign]
+
+    async def most_in_a_turn() -> int:
+        items = [Item(prompt="q", response=str(i)) for i in range(64)]
+        batch = asyncio.create_task(served.pool.score(served.source, items, 10.0))
+        most = before = 0
+        while not batch.done():
+            await asyncio.sleep(0)
+            most, before = max(most, len(scored) - before), len(scored)
+        return most
+
+    assert asyncio.run(most_in_a_turn()) == 1
+    assert len(scored) == 64
