@@ -158,7 +158,10 @@ def test_a_file_of_a_million_columns_is_refused(tmp_path: Path) -> None:
 
 
 def test_columns_of_all_rows_together_are_bounded(tmp_path: Path) -> None:
-    rows = [{"id": str(i), "question": f"Is it {i}?", "outcome": 1, **{f"c{i}_{j}": 0 for j in range(300)}} for i in range(5)]
+    rows = [
+        {"id": str(i), "question": f"Is it {i}?", "outcome": 1, **{f"c{i}_{j}": 0 for j in range(300)}}
+        for i in range(5)
+    ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(BadInput, match="line 4: 1,200 columns"):
         questions(source=str(tmp_path / "a.jsonl"))
