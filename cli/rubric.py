@@ -44,7 +44,12 @@ def command() -> None:
 
 
 @command.command("search", epilog=SEE)
-@click.option("--dataset", default="bundled", show_default=True, help="JSON file with prompts and candidates.")
+@click.option(
+    "--dataset",
+    default="bundled",
+    show_default=True,
+    help="JSON file of prompts with candidates, or a file or folder of pairs (prompt, chosen, rejected).",
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the run; also continues it.")
 @search_options
 @click.option("--human-rubric", default="truth_seeking", show_default=True, help="Rubric to compare with.")
@@ -54,9 +59,11 @@ def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None: 
     Without options it runs offline, with simulated models on bundled answers.
     """
     from truthgym.training.rubric_search import rubric_search
+    from truthgym.training.search.candidates import check_models, read_prompts
 
     options = {name: value for name, value in options.items() if value not in (None, ())}
     config, human = config_of(options), inline(human_rubric)
+    check_models(read_prompts(dataset), config)
     if config.initial_rubric:
         options["initial_rubric"] = config.initial_rubric
     result = rubric_search(dataset, out, config, human, options_of(options | {"human_rubric": human}))
@@ -87,20 +94,20 @@ def verify(paths: tuple[Path, ...], digest: str | None, target: str | None, reco
         click.echo(line)
 
 
-@command.command("deploy", epilog=SEE)
+@command.command("record", epilog=SEE)
 @click.argument("artifact", required=False)
 @click.option("--target", required=True, help="Such as dev, staging or prod.")
-@click.option("--by", help="Who deploys it; the user of this machine by default.")
-@click.option("--rollback", is_flag=True, help="Deploy again what the target had before.")
+@click.option("--by", help="Who deployed it; the user of this machine by default.")
+@click.option("--rollback", is_flag=True, help="Record that the target has again what it had before.")
 @RECORDS
-def deploy(artifact: str | None, target: str, by: str | None, rollback: bool, records: Path) -> None:
-    """Record that ARTIFACT is deployed to a target. The record is only ever added to."""
+def record(artifact: str | None, target: str, by: str | None, rollback: bool, records: Path) -> None:
+    """Record that ARTIFACT is deployed to a target; it starts nothing. The record is only ever added to."""
     from truthgym.datasets.errors import BadInput
     from truthgym.scorers.rubrics.reward import read_artifact
     from truthgym.training.search import deployment
 
     if rollback == bool(artifact):
-        raise BadInput("Give an artifact to deploy, or --rollback, and not both")
+        raise BadInput("Give an artifact, or --rollback, and not both")
     who = by or getuser()
     entry = (
         deployment.deploy(read_artifact(artifact), target, who, records, source=Path(artifact))
@@ -108,3 +115,7 @@ def deploy(artifact: str | None, target: str, by: str | None, rollback: bool, re
         else deployment.rollback(target, who, records)
     )
     click.echo(f"{target}: {entry['artifact_id']} ({entry['digest']})")
+
+
+command.add_command(click.Command("deploy", callback=record.callback, params=record.params, hidden=True))
+"""Its earlier name."""

@@ -12,7 +12,7 @@ url=http://127.0.0.1:$port
 truthgym rubric search --out runs/first --generations 2 --population 3 --mutations 3 --parents 2 --votes 1
 truthgym rubric export runs/first --out rm.json
 truthgym rubric verify rm.json runs/first
-truthgym rubric deploy rm.json --target dev
+truthgym rubric record rm.json --target dev
 
 truthgym serve --scorer rubric -S rubric=rm.json --port "$port" --log requests.jsonl &
 server=$!

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import combinations
+from os.path import commonprefix
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from truthgym.datasets.constitution import as_list, constitution
 from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.question import Text
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.models.agents.policies import generator
@@ -28,6 +30,7 @@ from truthgym.scorers.rubrics.rubric import digest
 from truthgym.solvers.roles import model_fingerprint
 from truthgym.tasks.preferences import Comparison, comparison_request
 from truthgym.training.files import write_atomically
+from truthgym.training.search.config import SearchConfig
 from truthgym.training.search.objective import Array
 
 VERSIONS = 8
@@ -96,9 +99,11 @@ class Prompts(BaseModel):
 
 
 def read_prompts(source: str) -> Prompts:
-    """Read prompts with their candidates."""
+    """Read prompts with their candidates, or preference pairs: rows of `truthgym convert --to preference` or of TRL."""
     if source == "bundled":
         return bundled()
+    if Path(source).is_dir() or source.endswith(FILE_SUFFIXES):
+        return _of_pairs(Path(source))
     try:
         data = json.loads(read_text("dataset", source))
     except ValueError as error:
@@ -107,6 +112,64 @@ def read_prompts(source: str) -> Prompts:
         return Prompts.model_validate(data)
     except ValidationError as error:
         raise bad_fields(source, error, ["prompts"]) from None
+
+
+def _of_pairs(source: Path) -> Prompts:
+    """Each pair as a prompt with two candidates. The prompt may be the common beginning of both replies."""
+    files = sorted(file for file in source.iterdir() if file.suffix in FILE_SUFFIXES) if source.is_dir() else [source]
+    prompts: list[Prompt] = []
+    for place, row in (each for file in files for each in read_rows(file)):
+        chosen, rejected = (_turns(row.get(side)) for side in ("chosen", "rejected"))
+        if not chosen or not rejected:
+            raise BadInput(f"{place}: no pair; each row needs `chosen` and `rejected`, and `prompt` if they lack it")
+        shared = [one for one, other in zip(chosen[:-1], rejected[:-1], strict=False) if one == other]
+        asked = _turns(row.get("prompt")) + shared
+        texts = chosen[-1], rejected[-1]
+        if not asked:  # one text each, which begins alike
+            start = commonprefix(texts)  # noqa: RUF071 (of texts)
+            start = start[: start.rfind(":") + 1] or start[: start.rfind("\n") + 1]
+            asked, texts = [start], (texts[0][len(start) :], texts[1][len(start) :])
+        if not "".join(asked).strip() or not all(text.strip() for text in texts) or texts[0] == texts[1]:
+            raise BadInput(f"{place}: its prompt or a reply is empty, or both replies are the same; remove the row")
+        pair = [
+            Candidate(candidate_id=sha256(text.encode()).hexdigest()[:12], text=text.strip(), metadata={"rank": rank})
+            for rank, text in enumerate(texts, 1)
+        ]
+        ordered = tuple(sorted(pair, key=lambda candidate: candidate.candidate_id))
+        prompts.append(Prompt(prompt_id=f"pair-{len(prompts)}", prompt="\n\n".join(asked).strip(), candidates=ordered))
+    if len(prompts) < 2:
+        raise BadInput(
+            f"dataset={source} has {len(prompts)} pairs; give two or more, in .jsonl, .csv or .parquet files"
+        )
+    return Prompts(prompts=tuple(prompts))
+
+
+def _turns(value: object) -> list[str]:
+    """The texts of a conversation, or of a text."""
+    if isinstance(value, str):
+        return [value] if value else []
+    return (
+        [str(turn.get("content") or "") for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
+    )
+
+
+def check_models(prompts: Prompts, config: SearchConfig) -> None:
+    """Refuse simulated models, which know the bundled answers alone, on others."""
+    known = {candidate.text for prompt in bundled().prompts for candidate in prompt.candidates}
+    if all(candidate.text in known for prompt in prompts.prompts for candidate in prompt.candidates):
+        return
+    models = [
+        *(("verifier", each) for each in config.verifiers),
+        ("proposer", config.proposer),
+        ("judge", config.judge),
+    ]
+    models += [("initializer", config.initializer)] if config.initial == "model" else []
+    simulated = [f"--{name} MODEL" for name, spec in models if spec and spec.model.startswith("reference/")]
+    if simulated:
+        raise BadInput(
+            "The simulated models (reference/...) can read the bundled answers alone, and these are others; name real "
+            f"ones with {' '.join(simulated)}"
+        )
 
 
 def bundled(prompts: int = 16, signal: bool = True) -> Prompts:

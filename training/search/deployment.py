@@ -100,7 +100,7 @@ def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:
         elif live[-1:] != [entry["artifact_id"]]:
             live.append(entry["artifact_id"])
     if len(live) < 2:
-        raise BadInput(f"{target} has no earlier artifact to return to; deploy one with `truthgym rubric deploy`")
+        raise BadInput(f"{target} has no earlier artifact to return to; deploy one with `truthgym rubric record`")
     return deploy(read_artifact(str(records / "artifacts" / f"{live[-2]}.json")), target, by, records, "rollback")
 
 
@@ -108,7 +108,7 @@ def deployed(target: str, records: Path = RECORDS) -> Artifact:
     """The artifact that a target has now."""
     entries = read_record(target, records)
     if not entries:
-        raise BadInput(f"Nothing is deployed to {target} in {records}; use `truthgym rubric deploy`")
+        raise BadInput(f"Nothing is deployed to {target} in {records}; use `truthgym rubric record`")
     artifact = read_artifact(str(records / "artifacts" / f"{entries[-1]['artifact_id']}.json"))
     if artifact.digest_of_content != entries[-1]["digest"]:
         raise BadInput(f"{target}: the artifact beside the record is not the one that was deployed; deploy it again")

@@ -128,6 +128,44 @@ def test_a_killed_search_ends_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         asyncio.run(searching(prompts, config.model_copy(update={"seed": 8}), file).run())
 
 
+MESSAGES = [{"role": "user", "content": "Why?"}]
+
+
+def reply(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Why?", "chosen": "So.", "rejected": "No."},
+        {"prompt": MESSAGES, "chosen": reply("So."), "rejected": reply("No.")},
+        {"chosen": MESSAGES + reply("So."), "rejected": MESSAGES + reply("No.")},
+        {"chosen": "Why? Assistant: So.", "rejected": "Why? Assistant: No."},
+    ],
+    ids=["texts", "messages", "messages without prompt", "texts without prompt"],
+)
+def test_preference_pairs_are_prompts_with_two_candidates(row: dict[str, Any], tmp_path: Path) -> None:
+    for place in (tmp_path / "train.jsonl", tmp_path):
+        (tmp_path / "train.jsonl").write_text(f"{json.dumps(row)}\n" * 2)
+        one, other = read_prompts(str(place)).prompts
+        assert (one.prompt, other.prompt) == (one.prompt,) * 2
+        assert one.prompt.startswith("Why?")
+        assert {c.text: c.metadata["rank"] for c in one.candidates} == {"So.": 1, "No.": 2}
+    refused = CliRunner().invoke(command, ["search", "--dataset", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert isinstance(refused.exception, BadInput)
+    assert "--verifier MODEL --proposer MODEL --initializer MODEL" in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_that_is_no_pair_is_named(tmp_path: Path) -> None:
+    alike = {"prompt": "W", "chosen": "a", "rejected": "a"}
+    for row, said in (({"prompt": "Why?", "chosen": "So."}, "no pair"), (alike, "the same")):
+        (tmp_path / "train.jsonl").write_text(json.dumps(row))
+        with pytest.raises(BadInput, match=rf"train.jsonl.*1.*{said}"):
+            read_prompts(str(tmp_path))
+
+
 class Killed(BaseException):
     """In place of SIGKILL."""
 
