@@ -16,9 +16,9 @@ import psutil
 import pytest
 from inspect_ai.log import read_eval_log
 
-from tests.fixtures import Run
 from tests.ui.conftest import kill_all
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.reader import LogReader
 from truthgym.ui import jobs
 from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
 from truthgym.ui.processes.launcher import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, process, read, write
@@ -328,13 +328,17 @@ def test_only_the_end_of_a_long_output_is_read_as_a_terminal_shows_it(place: Pat
     assert (progress(job).done, progress(job).total, progress(job).unit) == (3, 9, "steps")
 
 
-def test_logs_of_earlier_runs_are_part_of_an_eval_set_alone(place: Path, run: Run) -> None:
-    log = Path(run("truthgym/urns", limit=2, epochs=1).location)
+def test_logs_of_earlier_runs_are_part_of_an_eval_set_alone(place: Path, root: Path) -> None:
+    (place / "logs").mkdir()
+    (made, *_) = sorted((root / "examples" / "logs").glob("*_urns_*.eval"))
+    log = Path(shutil.copy(made, place / "logs"))
     os.utime(log, (0, 0))
-    job = ended(start(place, [sys.executable, "-c", ""], "a", log_dir=str(log.parent.relative_to(place))))
+    with LogReader(log) as reader:
+        samples = len(reader)
+    job = ended(start(place, [sys.executable, "-c", ""], "a", log_dir="logs"))
     assert progress(replace(job, first_command=["inspect", "eval"])).total == 0
     job = replace(job, first_command=["inspect", "eval-set"])
-    assert (progress(job).done, progress(job).total) == (2, 2)
+    assert (progress(job).done, progress(job).total) == (samples, samples)
     command, says = next_command(job)
     assert command == ["inspect", "eval-set"]
     assert "samples that have not ended" in says
