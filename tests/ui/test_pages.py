@@ -38,12 +38,12 @@ def test_a_run_is_watched_cancelled_and_resumed(browser: TestClient, tmp_path: P
     up(job)
     assert "running" in browser.get("/runs").text
     state = browser.get(f"/runs/{job.id}/state").text
-    assert "every 2s" in state
+    assert "every 1s" in state
     assert "up" in state
     assert browser.post(f"/runs/{job.id}/cancel").status_code == 303
     ended(job)
     state = browser.get(f"/runs/{job.id}").text
-    assert "every 2s" not in state
+    assert "every 1s" not in state
     assert "cancelled" in state
     go(job)
     assert browser.post(f"/runs/{job.id}/resume").headers["location"] == f"/runs/{job.id}"
