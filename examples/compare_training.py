@@ -79,7 +79,7 @@ CRITERIA = ("brier/spherical_score",)
 """What the rubric's regression learns. It orders the answers to a question as the Brier score, which made the pairs."""
 BASE, START = "the start", "0-held-out"
 """The model that all arms start from, and the folder of a loop with its answers."""
-WORDS = Path(__file__).parents[1] / "docs" / "training_rubric.md"
+WORDS = Path(__file__).parents[1] / "docs" / "training_compared.md"
 """The page whose words a new one takes."""
 Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
@@ -347,27 +347,13 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
     return found.estimate, found.lower, found.upper
 
 
-HEADER = {
-    "reward": "reward",
-    "gain": "gain in its own reward",
-    "gold": "Brier",
-    "gold_read": "Brier of what was read",
-    "distance": "distance",
-    "win_rate": "win rate against sft",
-    "kl": "KL",
-    "reward_per_nat": "reward per nat",
-    "entropy": "entropy",
-    "form_rate": "form rate",
-    "hollow": "hollow replies",
-    "sd_between": "between-question SD",
-    "peak_gb": "peak GB",
-}
-"""The columns of the page, by figure."""
-PAIRED = ("reward", "gold", "distance")  # their differences between arms are shown, paired by seed
-TWINS = ("gold", "distance", "kl", "entropy", "form_rate")  # those of an arm paid by the rubric, with its twin
+HEADER = {"gain": "gain in its own reward", "gold": "Brier", "kl": "KL", "form_rate": "form rate"}
+"""The columns of the page, by figure. The first is of a comparison of reward models; else `PAIRED` has the reward."""
+PAIRED = {"reward": "reward", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
+TWINS = ("gold", "distance", "kl", "form_rate")  # those of an arm paid by the rubric, with its twin
 JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
 """Of the reward models, shown where there are two."""
-SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
+SHARES = ("gold", "form_rate")  # from 0 to 1, also their intervals
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -378,18 +364,24 @@ def tables(rows: Sequence[Row]) -> str:
         for row in rows:
             if row["size"] == size:
                 arms.setdefault(row["arm"], []).append(row)
-        table = [[arm, str(len(some)), *(_mean(some, key) for key in HEADER)] for arm, some in arms.items()]
-        pairs = [(other, key) for other in (BASE, "sft") if other in arms for key in PAIRED]
-        changes = [[arm, *(_mean(some, key, arms[other]) for other, key in pairs)] for arm, some in arms.items()]
-        heads = ["arm", *(f"{HEADER[key]} minus {other}" for other, key in pairs)]
-        section = f"## {size}\n\n{markdown(['arm', 'seeds', *HEADER.values()], table)}\n{markdown(heads, changes)}"
+        by_own = any(row.get("gain") and row["arm"].endswith(RUBRIC) for row in rows)
+        shown = [key for key in HEADER if by_own or key != "gain"]
+        pairs = [(BASE, key) for key in PAIRED if not (by_own and key == "reward")]
+        pairs += [("sft", "reward")] if "sft" in arms and not by_own else []
+        table = [
+            [arm, str(len(some)), *(_mean(some, key) for key in shown),
+             *("" if arm == other else _mean(some, key, arms[other]) for other, key in pairs)]
+            for arm, some in arms.items()
+        ]  # fmt: skip
+        heads = [*(HEADER[key] for key in shown), *(f"{PAIRED[key]} minus {other}" for other, key in pairs)]
+        section = f"## {size}\n\n{markdown(['arm', 'seeds', *heads], table)}"
         twins = [
             [arm, *(_mean(some, key, arms[arm.removesuffix(RUBRIC)]) for key in TWINS)]
             for arm, some in arms.items()
             if arm.endswith(RUBRIC) and arm.removesuffix(RUBRIC) in arms
         ]
         if twins:
-            heads = ["arm", *(f"{HEADER[key]} minus the same arm paid by pairs" for key in TWINS)]
+            heads = ["arm minus the same arm paid by pairs", *((HEADER | PAIRED)[key] for key in TWINS)]
             section += f"\n{markdown(heads, twins)}"
             paid = {arm.endswith(RUBRIC): some for arm, some in arms.items() if arm != BASE}
             judges = [
@@ -440,9 +432,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    page = (args.page if args.page.is_file() else WORDS).read_text(encoding="utf-8")
+    new = not args.page.is_file()
+    page = (WORDS if new else args.page).read_text(encoding="utf-8")
     link = f"[{table.name}]({Path(os.path.relpath(table, args.page.parent)).as_posix()})"
-    for name, text in {"figures": link, "arms": tables(rows)}.items():
+    for name, text in {"figures": link, "arms": tables(rows), **({"held": ""} if new else {})}.items():
         page = between(page, name, text, str(args.page))
     args.page.write_text(page, encoding="utf-8")
     print(tables(rows))

@@ -3,11 +3,10 @@
     python -m studies.speed.convert docs/cost_convert.md
 
 A real run (urn questions of the train split, reasoned about in four replies, two epochs, scored) is copied sample by
-sample into logs of 1,000, 5,000 and 50,000 samples, each with an id and a uuid of its own. The replies are a mock
-model's, made of the reasoning in the bundled rated trajectories, about a thousand characters each; and once more those
-of a reference agent, a sentence each. Every way to read or convert a log runs in a process of its own, several times in
-turn, and the median counts. CPU time is that of the work alone, without imports, which favours Inspect; memory is the
-most that the process held in all.
+sample into a log of 5,000 samples, each with an id and a uuid of its own. The replies are a mock model's, made of the
+reasoning in the bundled rated trajectories, about a thousand characters each. Every way to read or convert a log runs
+in a process of its own, several times in turn, and the median counts. CPU time is that of the work alone, without
+imports, which favours Inspect; memory is the most that the process held in all.
 """
 
 import argparse
@@ -48,23 +47,20 @@ WAYS = {
 SLOW = {"inspect": 5_000}
 """Up to how many samples a way is tried. Inspect's reader holds the whole log in memory: 50,000 do not fit here."""
 
-LONG, SHORT = "a thousand characters", "a sentence"
-"""What a reply is."""
-
 
 def main(out: str, sizes: list[int], runs: int) -> None:
     from studies.study import write_texts  # here, for what is measured in a process of its own shall not load it
 
     tables = []
-    for length, size in [*((LONG, size) for size in sizes), (SHORT, sorted(sizes)[len(sizes) // 2])]:
+    for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            log, samples, large = make(length, folder), Path(folder, "samples.eval"), Path(folder, f"{size}.eval")
+            log, samples, large = make(folder), Path(folder, "samples.eval"), Path(folder, f"{size}.eval")
             add_header(samples, copy_samples(log, samples, size), large, "copy")
             usage: dict[str, list[Usage]] = {way: [] for way in WAYS if size <= SLOW.get(way, size)}
             for _ in range(runs):
                 for way, uses in usage.items():
                     uses.append(in_own_process("studies.speed.convert", way, large))
-            tables.append(f"## {size:,} samples, a reply {length}\n\n{shape(log)}\n\n")
+            tables.append(f"{size:,} samples, {shape(log)}\n\n")
             tables[-1] += table(size, {way: median(uses) for way, uses in usage.items()})
             print(tables[-1], flush=True)
     write_texts(Path(out), {"runs": str(runs), "logs": "\n".join(tables)})
@@ -139,18 +135,15 @@ def sample_members(log: Path | str) -> list[zipfile.ZipInfo]:
         return [info for info in file.infolist() if info.filename.startswith("samples/")]
 
 
-def make(length: str, folder: str) -> Path:
+def make(folder: str) -> Path:
     from inspect_ai import eval
-    from inspect_ai.model import get_model
 
     from truthgym.solvers.chain_of_thought import chain_of_thought
     from truthgym.tasks.worlds import urns
 
     task = urns(n=QUESTIONS, split="train")
     task.solver = chain_of_thought(steps=3)
-    # With noise, so that two epochs differ.
-    model = talkative() if length == LONG else get_model("reference/entrenched", noise=0.1)
-    log = eval(task, model=model, epochs=EPOCHS, log_dir=folder, display="none", log_realtime=False)[0]
+    log = eval(task, model=talkative(), epochs=EPOCHS, log_dir=folder, display="none", log_realtime=False)[0]
     assert log.status == "success", log.error
     return Path(log.location.removeprefix("file://"))
 
@@ -185,7 +178,7 @@ def shape(log: Path) -> str:
 if __name__ == "__main__":
     parser = arguments(__doc__)
     parser.add_argument("out", nargs="?", default="docs/cost_convert.md", help="the page to write")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 5_000, 50_000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[5_000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()

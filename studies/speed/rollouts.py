@@ -34,7 +34,7 @@ TOKENS = 16
 """The most that a reply may have."""
 EVERY = 10
 """Steps between two readings of memory."""
-WAYS = {"ours": "a training step's rollouts", "bare": "a bare eval", "plain": "`generate` alone"}
+WAYS = ("ours", "bare", "plain")
 SOLVERS: dict[str, dict[str, Any]] = {"direct": {}, "chain_of_thought": {"steps": 2}}
 RUNS = {"direct": {64: 7, 256: 5, 1024: 2}, "chain_of_thought": {64: 5, 256: 3, 1024: 1}}
 """Rollouts, and how often each number of them is run."""
@@ -181,7 +181,7 @@ def main(out: str, folder: Path, most: int) -> None:
                     for way in WAYS:
                         spent[count][way].append(bench.spent(way, count))
                         print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
-            texts[solver] = f"{table(spent)}\n{parts(spent)}"
+            texts[solver] = table(spent)
             print(texts[solver], flush=True)
     parameters = sum(parameter.numel() for parameter in bench.model.parameters())
     write_texts(Path(out), {"parameters": f"{parameters:,}", **texts})
@@ -190,10 +190,9 @@ def main(out: str, folder: Path, most: int) -> None:
 def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
     rows = []
     for count, ways in spent.items():
-        ours, bare = (statistics.median(run.tokens for run in ways[way]) for way in ("ours", "bare"))
         ratios = (ratio(seconds_of(ways["ours"]), seconds_of(ways[way])) for way in ("bare", "plain"))
-        rows.append([f"{count:,}", str(len(ways["ours"])), *ratios, f"{ours / bare:.2f}"])
-    header = ["rollouts", "runs", "over a bare eval", "over `generate` alone", "tokens written, to a bare eval's"]
+        rows.append([f"{count:,}", str(len(ways["ours"])), *ratios])
+    header = ["rollouts", "runs", "over a bare eval", "over `generate` alone"]
     return markdown(header, rows)
 
 
@@ -231,19 +230,6 @@ def memory(folder: Path, steps: int) -> None:
     middle = len(values) // 2
     before, after = statistics.median(values[:middle]), statistics.median(values[middle:])
     print(f"second half / first half = {after / before:.3f} (medians); most / least = {max(values) / min(values):.3f}")
-
-
-def parts(spent: dict[int, dict[str, list[Spent]]]) -> str:
-    """What each rollout takes, by how many there are: what a step costs once shows as a fall."""
-    per_rollout = {
-        way: {count: statistics.median(seconds_of(spent[count][way])) / count for count in spent} for way in WAYS
-    }
-    middle = sorted(spent)[len(spent) // 2]
-    unit = per_rollout["bare"][middle]
-    rows = [[WAYS[way], *(f"{seconds / unit:.2f}" for seconds in per_rollout[way].values())] for way in WAYS]
-    return f"CPU time a rollout, where that of a bare eval of {middle} is 1:\n\n" + markdown(
-        ["", *(f"{count:,} rollouts" for count in spent)], rows
-    )
 
 
 if __name__ == "__main__":

@@ -170,18 +170,15 @@ def trained(probability: float) -> tuple[Said, list[list[str]]]:
         base = calibrated(Path(place) / "base", probability)
         for name, (kind, options) in TRAINERS.items():
             ends = [train(base, Path(place) / "out", kind, options, seed, probability) for seed in SEEDS]
-            means = [end.mean for end in ends]
-            found = mean_estimate(means)
-            each = ", ".join(f"{mean:.2f}" for mean in means)
-            interval = f"{found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f})"
-            rows.append([f"{probability:g}", name, each, interval, f"{min(end.read for end in ends):.2f}"])
+            found = mean_estimate([end.mean for end in ends])
+            rows.append([f"{probability:g}", name, f"{found.estimate:.3f} ({found.lower:.3f} to {found.upper:.3f})"])
             print(*rows[-1], sep=" | ", flush=True)
         return said_by(base), rows
 
 
 def main(page: Path) -> None:
     starts, rows = zip(*map(trained, SPREADS), strict=True)
-    header = ["probability", "trainer", "ends with, by seed", "mean of seeds (95 %)", "least share in form"]
+    header = ["probability", "trainer", "belief after training (95 %)"]
     write_texts(page, {
         "drifts": drifts(),
         "starts": " and ".join(f"{start.mean:.3f}" for start in starts),

@@ -53,7 +53,7 @@ NOISES: dict[Noise, str] = {
     "longer": "half of the labels go to the longer reply, whatever it says",
 }
 CONTROL = "random half"
-FIGURES = ("kept", "wrong", "precision", "surely wrong kept", "accuracy", f"accuracy minus {CONTROL}")
+FIGURES = ("wrong", "surely wrong kept", "accuracy", f"accuracy minus {CONTROL}")
 
 
 class Pairs(NamedTuple):
@@ -218,7 +218,6 @@ def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[s
         "full": np.ones(n, dtype=bool),
         CONTROL: keep_random(n, 0.5, strata, rng),
         "top half": keep_top(margins, 0.5, strata),
-        "top quarter": keep_top(margins, 0.25, strata),
         "top half, no sign": keep_top(np.abs(margins), 0.5, strata),
         "random half, cycle 2": controlled,
         "top half, cycle 2": turned,
@@ -239,9 +238,7 @@ def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[s
     found = {}
     for name, kept in arms(margins, length_strata(pairs.chosen, pairs.rejected), fit, seed).items():
         found[name] = {
-            "kept": float(kept.mean()),
             "wrong": float(pairs.wrong[kept].mean()),
-            "precision": float(pairs.wrong[~kept].mean()) if not kept.all() else np.nan,
             "surely wrong kept": float(kept[sure].mean()) if sure.any() else np.nan,
             "accuracy": float((held @ fit_bradley_terry(x[kept]) > 0).mean()),
         }

@@ -127,8 +127,7 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
 
 
 HEADER = {"accuracy": "steps classified right", "recall": "wrong steps found",
-          "first_error": "lowest step is a wrong one", "min": "right chain above a wrong one: `min`",
-          "mean": "`mean`", "product": "`product`"}  # fmt: skip
+          "min": "right chain above a wrong one"}  # fmt: skip
 
 
 def one_seed(given: argparse.Namespace, seed: int) -> dict[str, float]:

@@ -38,80 +38,56 @@ def change(after: pd.Series, before: pd.Series) -> str:
 
 
 def ensemble(frame: pd.DataFrame) -> str:
-    """The sweep over penalties, paired with the mean of the members without one."""
+    """Spread and order of the members' mean, and what one member, a penalty and a ceiling change, paired by seed."""
     rows = []
     for (model, members, form), some in frame.groupby(["model", "members", "replies"], sort=False):
         by = {
             key: part.set_index("seed") for key, part in some.groupby(["penalty", some["ceiling"].notna()], sort=False)
         }
         start = by["0", False]
-        for (penalty, has_ceiling), part in by.items():
-            rows.append([
-                f"`{model}`, {members}", str(form), str(penalty), "2" if has_ceiling else "",
-                mean(part["in order"], share=True), mean(part["error"], share=True), mean(part["best"]),
-                "" if part is start else change(part["best"], start["best"]),
-            ])  # fmt: skip
-    header = ["model, members", "replies", "penalty", "ceiling", "pairs in order", "calibration error",
-              "quality of best of 8", "minus penalty 0"]  # fmt: skip
-    spreads = frame[frame["penalty"] == "0"].drop_duplicates(["model", "seed", "members", "replies"])
-    grown = []
-    for (model, members), some in spreads.groupby(["model", "members"], sort=False):
-        known, shifted = (some[some["replies"] == form]["spread"] for form in ("known", "shifted"))
-        gap = change(shifted, known)
-        grown.append(
-            f"`{model}`, {members}: {mean(known)} on known replies, {mean(shifted)} on shifted ones, {gap} more"
-        )
-    return markdown(header, rows) + f"\nSpread of the members. {'; '.join(grown)}. {seeds(frame)}\n"
+        rows.append([
+            f"`{model}`, {members}", str(form), mean(start["spread"]), mean(start["in order"], share=True),
+            change(start["in order"], by["one member", False]["in order"]),
+            *(change(by[other]["best"], start["best"]) for other in (("1", False), ("0", True))),
+        ])  # fmt: skip
+    header = ["model, members", "replies", "spread", "pairs in order", "minus one member",
+              "best of 8: penalty 1 minus 0", "best of 8: ceiling 2 minus none"]  # fmt: skip
+    return markdown(header, rows) + f"\n{seeds(frame)}\n"
 
 
 def rubric(frame: pd.DataFrame) -> str:
     """Each proxy: how it orders replies, and what the probes do to it."""
-    rows, gaps = [], []
+    rows = []
     for model, some in frame.groupby("model", sort=False):
         by = {str(name): part.set_index("seed") for name, part in some.groupby("proxy", sort=False)}
-        rows += [
-            [f"`{model!s}`: {name}", *(mean(part[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
-            for name, part in by.items()
-        ]
-        gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
-        gaps.append(f"`{model!s}`: {', '.join(gap)}")
-    text = f"\nThe rubric minus the model of preferences, paired by seed. {'; '.join(gaps)}. {seeds(frame)}\n"
-    return markdown(["proxy", *RUBRIC.values()], rows) + text
+        rows += [[f"`{model!s}`: {name}", *(mean(by[name][key], share="sd" not in key) for key in RUBRIC)]
+                 for name in ("preferences", "rubric", "length")]  # fmt: skip
+        gap = (change(by["rubric"][key], by["preferences"][key]) for key in RUBRIC)
+        rows.append([f"`{model!s}`: rubric minus preferences", *gap])
+    return markdown(["proxy", *RUBRIC.values()], rows) + f"\n{seeds(frame)}\n"
 
 
 RUBRIC = {
     "in order, known": "pairs in order, known",
     "in order, shifted": "pairs in order, shifted",
-    "rank correlation, shifted": "rank correlation, shifted",
-    "filler, in sd": "filler adds (sd)",
     "filler, share up": "share that filler raises",
     "hollow opening, in sd": "hollow opening adds (sd)",
-    "best, shifted": "quality of best of 8, shifted",
 }
 
 
 def filtered(frame: pd.DataFrame) -> str:
-    """Each arm, paired with the random half."""
+    """Each arm, paired with the random half, where labels are wrong."""
     rows = []
-    for (model, wrong), some in frame.groupby(["model", "wrong labels"], sort=False):
+    for model, some in frame[frame["wrong kept"].groupby(frame["wrong labels"]).transform("max") > 0].groupby(
+        "model", sort=False
+    ):
         by = {name: part.set_index("seed") for name, part in some.groupby("arm", sort=False)}
         for name, part in by.items():
             control = "" if name == "random half" else change(part["in order"], by["random half"]["in order"])
-            figures = (mean(part[key].dropna(), share=True) if part[key].notna().any() else "" for key in KEPT)
-            rows.append([f"`{model}`, {wrong}", str(name), f"{part['pairs'].mean():.0f}", *figures, control])
-    header = [
-        "model, wrong labels",
-        "arm",
-        "pairs",
-        "wrong among kept",
-        "surely wrong kept",
-        "pairs in order",
-        "minus random half",
-    ]
+            figures = (mean(part[key], share=True) for key in ("wrong kept", "in order"))
+            rows.append([f"`{model}`", str(name), f"{part['pairs'].mean():.0f}", *figures, control])
+    header = ["model", "arm", "pairs", "wrong among kept", "pairs in order", "minus random half"]
     return markdown(header, rows) + f"\n{seeds(frame)}\n"
-
-
-KEPT = ("wrong kept", "surely wrong kept", "in order")
 
 
 def mixes(frame: pd.DataFrame) -> str:
@@ -147,16 +123,9 @@ def monitor(frame: pd.DataFrame) -> str:
         signals = [name for name in SIGNALS if some[name].notna().all() and some[name].std() > 0]
         if {"reward", "rewards/brier/mean"} <= {*signals}:  # they are the same where nothing else is paid
             signals.remove("reward")
-        sets = [signals] if len(signals) == 1 else [signals, *([signal] for signal in signals)]
-        rows += [[str(group), *tested(some, names)] for names in sets]
-    header = [
-        "runs",
-        "signals",
-        "number",
-        "entries",
-        "runs without a drift stopped",
-        f"drift of 1 sd found within {WITHIN}",
-    ]
+        rows.append([str(group), *tested(some, signals)])
+    header = ["runs", "signals", "number", "entries", "runs without a drift stopped",
+              f"drift of 1 sd found within {WITHIN}"]  # fmt: skip
     return markdown(header, rows)
 
 
@@ -203,10 +172,8 @@ def one_run(frame: pd.DataFrame) -> str:
         [
             str(row["study"]),
             str(row["figure"]),
-            with_interval(row["value"], row["lower"], row["upper"])
-            if row["lower"] == row["lower"]
-            else f"{row['value']:.3f}",
-            f"{row['mde']:.2f}" if row["mde"] == row["mde"] else "-",
+            with_interval(row["value"], row["lower"], row["upper"]),
+            f"{row['mde']:.2f}",
             str(row["n"]),
         ]
         for _, row in frame.iterrows()

@@ -1,7 +1,7 @@
 r"""Do the findings on reward models hold on SmolLM2? One run of each, at a budget of minutes on a CPU.
 
-    python examples/compare_training.py trained/sizes --size tiny smollm2 --seeds 0 --share 0.34 \
-        --arms sft dpo 'grpo, groups of 4' --page docs/training_two_sizes.md
+    python examples/compare_training.py trained/sizes --size smollm2 --seeds 0 --share 0.34 \
+        --arms sft dpo 'grpo, groups of 4' --page trained/sizes/page.md
     python -m studies.training.smollm2_rewards trained/sizes --arms sft dpo 'grpo, groups of 4'
     make rewards                                              # writes the table into docs/reward_methods.md
 
@@ -110,7 +110,7 @@ def in_order(groups: Sequence[Sequence[Reply]], rewards: Array) -> Estimate:
 
 
 def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Iterator[Row]:
-    """Held-out order of one member and of the ensemble, and the members' spread, on both forms of replies."""
+    """Held-out order, and how much more the members of an ensemble differ on replies of another form."""
     groups = make_replies(prompts, 4, seed, "known", "training")
     at = {reply: k for k, reply in enumerate(flat(groups))}
     states = frozen.states(list(at))
@@ -129,12 +129,9 @@ def reward_rows(frozen: Frozen, prompts: int, held_out: int, seed: int) -> Itera
         test = make_replies(held_out, 4, seed, form)
         rewards = np.array([(frozen.states(flat(test)) - zero) / scale @ weight for weight in weights])
         yield row("reward", f"pairs in order, {form} replies, trained on all prompts", in_order(test, rewards[0]))
-        mean, spread = penalised(rewards[1:])
-        yield row("reward", f"pairs in order, {form} replies, ensemble", in_order(test, mean))
         longer = np.array([float(len(reply.text.split())) for reply in flat(test)])
         yield row("reward", f"pairs in order, {form} replies, by length alone", in_order(test, longer))
-        spreads[form] = spread.reshape(held_out, -1).mean(axis=1)
-        yield row("reward", f"spread of the members, {form} replies", mean_estimate(spreads[form]))
+        spreads[form] = penalised(rewards[1:])[1].reshape(held_out, -1).mean(axis=1)
     more = mean_estimate(spreads["shifted"] - spreads["known"])
     yield row("reward", "spread, shifted minus known", more)
 
@@ -153,11 +150,8 @@ def judge_rows(frozen: Frozen, pairs: int, seed: int) -> Iterator[Row]:
     yield row(
         "judge", "share of pairs whose orders disagree (ties)", mean_estimate(first[0] == first[1], bounds=(0, 1))
     )
-    yield row("judge", "position bias, -1 to 1", mean_estimate(first.sum(axis=0) - 1, bounds=(-1, 1)))
     label = (first[0] - first[1]) / 2 + 0.5  # 1: the better one in both orders
     yield row("judge", "labels that agree with the quality, a tie as half", mean_estimate(label, bounds=(0, 1)))
-    yield row("judge", "the same by the mean probability of both orders",
-              mean_estimate(given + 1 - swapped > 1, bounds=(0, 1)))  # fmt: skip
 
 
 def form_rows(model: Path, answers: Path, out: Path, pairs: int) -> Iterator[Row]:
@@ -175,17 +169,16 @@ def form_rows(model: Path, answers: Path, out: Path, pairs: int) -> Iterator[Row
 
 
 def pool_rows(base: Path, reward_model: Path, out: Path, questions: int, epochs: int) -> Iterator[Row]:
-    """Reward and Brier score of the best of n, from one pool."""
+    """Reward of one answer and of the best of a pool, and the change of the Brier score."""
     if not out.is_dir() or not list_eval_logs(str(out)):
         paradigms = {"brier": {}, "reward_model": {"folder": str(reward_model)}}
         eval(urns(n=questions, seed=0, split="test", paradigms=paradigms), model=f"hf/{base}",
              model_args={"device": "cpu"}, epochs=epochs, max_tokens=TOKENS, temperature=1.0, max_connections=32,
              max_samples=32, seed=0, log_dir=str(out), log_realtime=False, display="none")  # fmt: skip
     frame = load([str(out)], "reward_model", "brier")
-    for _, found in frame.iterrows():
+    for _, found in frame[frame["n"].isin([1, epochs])].iterrows():
         n = int(found["n"])
-        for what, key in {"reward": "proxy", "Brier score, negated": "gold_score", "Brier score, negated, minus n = 1":
-                          "change"}.items():  # fmt: skip
+        for what, key in {"reward": "proxy", "Brier score, negated, minus n = 1": "change"}.items():
             if key != "change" or n > 1:
                 width = float(found[f"{key}_upper"] - found[f"{key}_lower"]) / 2
                 power = 1 + t.ppf(0.8, found["questions"] - 1) / t.ppf(0.975, found["questions"] - 1)
@@ -194,20 +187,15 @@ def pool_rows(base: Path, reward_model: Path, out: Path, questions: int, epochs:
                 yield row("best of n", f"n = {n}: {what}", cells)
 
 
-def policy_rows(folder: Path, arms: Sequence[str], size: str) -> Iterator[Row]:
-    """Each arm minus the start, by held-out question: reward, Brier score (1 if unread), share read. KL and entropy."""
+def policy_rows(folder: Path, arms: Sequence[str]) -> Iterator[Row]:
+    """Each arm minus the start, by held-out question: reward, Brier score (1 if unread), share read."""
     before = scores(compare_training.place(folder, arms[0]) / compare_training.START)
     for name in arms:
         after = scores(sorted(compare_training.place(folder, name).glob("*d-held-out"))[-1])
         common = sorted(before.keys() & after.keys())
         for k, what in enumerate(("reward", "Brier score", "share of answers read")):
             gap = [after[question][k] - before[question][k] for question in common]
-            yield row(f"policies, {size}", f"{name} minus the start: {what}", mean_estimate(gap))
-    for found in compare_training.figures(folder, size, 0, arms):
-        for what, key in {"KL from the start, nats a reply": "kl", "entropy of a reply, nats": "entropy"}.items():
-            if found[key]:
-                alone = Estimate(float(found[key]), np.nan, np.nan, n=len(before))
-                yield row(f"policies, {size}", f"{found['arm']}: {what}", alone)
+            yield row("policies", f"{name} minus the start: {what}", mean_estimate(gap))
 
 
 def scores(folder: Path) -> dict[str, tuple[float, float, float]]:
@@ -249,9 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "judge" in args.studies:
         rows += judge_rows(frozen(), args.pairs, args.seed)
         rows += form_rows(raw, pool, args.folder / "judged", args.form_pairs)
-    for size in ("smollm2", "tiny"):
-        if "policies" in args.studies and (args.folder / f"{size}-0").is_dir():
-            rows += policy_rows(args.folder / f"{size}-0", args.arms, size)
+    if "policies" in args.studies:
+        rows += policy_rows(args.folder / "smollm2-0", args.arms)
     write_csv(rows, args.table, digits=4)
 
 

@@ -103,7 +103,6 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None
 
     assert figure("random", "full", "wrong") == pytest.approx(0.25, abs=0.03)
     assert figure("random", "top half", "wrong") < 0.06
-    assert figure("random", "top half", "precision") > 0.4, "of what is removed; at random it would be 0.25"
     assert figure("random", "top half", "surely wrong kept") < 0.1
     assert figure("random", "top half, no sign", "surely wrong kept") > 0.9
     assert gain("random", "top half")[1] > 0, "above the control, in the paired interval"

@@ -37,6 +37,6 @@ def test_a_head_on_states_that_hold_the_quality_orders_replies() -> None:
         assert found[f"pairs in order, {form} replies, by length alone"] < 0.9
 
 
-@pytest.mark.parametrize(("knows", "ties", "bias", "right"), [(True, 0, 0, 1), (False, 1, 1, 0.5)])
-def test_a_judge_by_its_next_token(knows: bool, ties: float, bias: float, right: float) -> None:
-    assert [*figures(smollm2_rewards.judge_rows(Network(knows), 12, 0)).values()][:3] == [ties, bias, right]
+@pytest.mark.parametrize(("knows", "ties", "right"), [(True, 0, 1), (False, 1, 0.5)])
+def test_a_judge_by_its_next_token(knows: bool, ties: float, right: float) -> None:
+    assert [*figures(smollm2_rewards.judge_rows(Network(knows), 12, 0)).values()] == [ties, right]
