@@ -1,7 +1,7 @@
 r"""Probabilities of replies: of a given reply, token by token, and of the letter for yes as a belief.
 
 `reply_logprobs` gives the log-probability of a reply that somebody else wrote, by a call of Inspect's model interface:
-logged, cached, limited, and counted in the usage. docs/models.md says which providers can do this exactly.
+logged, cached, limited, and counted in the usage. docs/logprobs.md says which providers can do this exactly.
 
 `letter_probabilities` works with every model that gives log-probabilities through Inspect. Nothing is sampled that
 counts, so a belief does not vary over epochs in a fixed context, and a model that cannot name a number has one all the
@@ -129,7 +129,7 @@ def check_method(model: Model, method: Method | None = None) -> Method:
     if method == "teacher_forced" and not able:
         raise BadInput(
             f"{model} cannot give the log-probability of a given reply (method=teacher_forced); use hf/, vllm/, "
-            "openai-api/ with a server of vLLM or llama.cpp, or method=top_logprobs or elicited (docs/models.md)"
+            "openai-api/ with a server of vLLM or llama.cpp, or method=top_logprobs or elicited (docs/logprobs.md)"
         )
     return method or ("teacher_forced" if able else "top_logprobs")
 
@@ -295,7 +295,7 @@ def _first_tokens(output: ModelOutput, model: Model) -> list[tuple[str, float]]:
     if first is None or not first.top_logprobs:
         raise BadInput(
             f"{model} gives no log-probabilities, which a belief by token probability needs; use a model whose "
-            "provider does (docs/models.md), with thinking off, or the stated belief: elicitor=self, or read=stated of "
+            "provider does (docs/logprobs.md), with thinking off, or the stated belief: elicitor=self, or read=stated of "
             "brier, or of a given reply method=elicited"
         )
     return [(token.token, token.logprob) for token in first.top_logprobs]

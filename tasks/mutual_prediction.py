@@ -114,7 +114,7 @@ def mutual_prediction(
             if scoring != "judge_consistency" and check_method(model, method) == "top_logprobs" and form == "text":
                 raise BadInput(
                     f"form=text: {model} gives the likeliest first tokens of its reply alone (method=top_logprobs), "
-                    "which is no probability of a text; use a predictor that can do teacher_forced (docs/models.md), "
+                    "which is no probability of a text; use a predictor that can do teacher_forced (docs/logprobs.md), "
                     "or -T form=short, or -T method=elicited"
                 )
         if not any(_able(trial, sample, predictor) for sample in samples for trial in _trials(sample)):

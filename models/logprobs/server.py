@@ -161,7 +161,7 @@ class LlamaCpp:
 def _no_logprobs(client: httpx.AsyncClient) -> BadInput:
     return BadInput(
         f"The server at {client.base_url} gives no log-probabilities of a given text; serve the model with vLLM or "
-        "llama.cpp, name a local one with hf/, or use -T method=top_logprobs (docs/models.md)"
+        "llama.cpp, name a local one with hf/, or use -T method=top_logprobs (docs/logprobs.md)"
     )
 
 

@@ -90,7 +90,7 @@ def texts(frame: pd.DataFrame) -> dict[str, str]:
         columns = some[["stopped", "stopped_lower", "stopped_upper"]].clip(0, 1).itertuples(index=False)
         cells = (with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns)
         rows.append([str(case), f"{some['false'].max():.2f}", *cells])
-    signals = [f"found, {count} signal{'s' * (count > 1)}" for count in frame["signals"].unique()]
+    signals = [f"found, {count} signal{'s' if count > 1 else ''}" for count in frame["signals"].unique()]
     text = markdown(["case", "clean runs stopped, at most", *signals], rows)
     text += (
         f"\n*{int(frame['runs'].iloc[0])} clean and as many drifting runs in each cell, by "

@@ -152,7 +152,11 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
 
 
 def test_the_page_compares_arms_by_seed() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.PAIRED, *compare_training.JUDGES], "")}
+    keys = {
+        "size": "tiny",
+        "log": "abc",
+        **dict.fromkeys([*compare_training.HEADER, *compare_training.PAIRED, *compare_training.JUDGES], ""),
+    }
     changes = {"the start": 0.0, "dpo": 0.02, "dpo, rubric": 0.04}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in changes.items() for seed in range(3)]  # fmt: skip
