@@ -347,13 +347,13 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
     return found.estimate, found.lower, found.upper
 
 
-HEADER = {"gain": "gain in its own reward", "gold": "Brier", "kl": "KL", "form_rate": "form rate"}
+HEADER = {"gain": "gain in its own reward", "kl": "KL", "form_rate": "form rate"}
 """The columns of the page, by figure. The first is of a comparison of reward models; else `PAIRED` has the reward."""
 PAIRED = {"reward": "reward", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
 TWINS = ("gold", "distance", "kl", "form_rate")  # those of an arm paid by the rubric, with its twin
 JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
 """Of the reward models, shown where there are two."""
-SHARES = ("gold", "form_rate")  # from 0 to 1, also their intervals
+SHARES = ("form_rate",)  # from 0 to 1, also their intervals
 
 
 def tables(rows: Sequence[Row]) -> str:

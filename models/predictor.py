@@ -295,8 +295,8 @@ def _first_tokens(output: ModelOutput, model: Model) -> list[tuple[str, float]]:
     if first is None or not first.top_logprobs:
         raise BadInput(
             f"{model} gives no log-probabilities, which a belief by token probability needs; use a model whose "
-            "provider does (docs/logprobs.md), with thinking off, or the stated belief: elicitor=self, or read=stated of "
-            "brier, or of a given reply method=elicited"
+            "provider does (docs/logprobs.md), with thinking off, or the stated belief: elicitor=self, or read=stated "
+            "of brier, or of a given reply method=elicited"
         )
     return [(token.token, token.logprob) for token in first.top_logprobs]
 

@@ -11,8 +11,9 @@ agents. A question without a proposition gets a general answer. Each reasoning t
 answer ends with `\finalBeliefProb{p}`, and a request for a whole number gets one: both report the last stated belief
 with the planted noise. Statements by others are not evidence for an agent, unless it is `trusting` or `sycophant`, and
 arguing for a side does not move it. The reports can have the errors of real models' reports (`-M lazy=0.1
--M stage=prior`: docs/simulated_agents.md); an agent that refuses to give a number says so in words. With `-M care=0.5` it also
-writes sentences that mark careful reasoning (`models.agents.quality_markers`), which do not move its belief either.
+-M stage=prior`: docs/simulated_agents.md); an agent that refuses to give a number says so in words. With `-M care=0.5`
+it also writes sentences that mark careful reasoning (`models.agents.quality_markers`), which do not move its belief
+either.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence

@@ -101,7 +101,8 @@ def texts(rows: Sequence[Row]) -> dict[str, str]:
 
 
 HEADER = ["seed", "Brier: exact", "Brier: start", "Brier: trained", "trained minus start",
-          "trained minus best constant", "parse rate", "reply NLL", "calibration slope", "martingale score"]  # fmt: skip
+          "trained minus best constant", "parse rate", "reply NLL", "calibration slope",
+          "martingale score"]  # fmt: skip
 
 
 def _cells(row: Row) -> list[str]:

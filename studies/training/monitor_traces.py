@@ -1,10 +1,10 @@
-"""Real traces for the hacking monitor: GRPO runs on the true score, and those of `compare_training.py`.
+"""Real traces for the hacking monitor: GRPO runs on the true score.
 
-    python -m studies.training.monitor_traces trained/clean --compared trained/compared
+    python -m studies.training.monitor_traces trained/clean --seeds 72 --steps 24
     make rewards                        # each run tested by the others: docs/reward_methods.md
 
 A clean run trains a tiny model on its Brier score, with other questions and another order for each seed. Its trace is
-what TRL logs at each step. Runs that are complete are not repeated; with `--seeds 0` only the compared ones are read.
+what TRL logs at each step. Runs that are complete are not repeated.
 """
 
 import argparse
@@ -42,20 +42,9 @@ def trace(folder: Path, group: str) -> Iterator[Row]:
             yield {"group": group, "step": entry["step"], **{name: entry.get(name, "") for name in SIGNALS}}
 
 
-def of_compared(folder: Path) -> list[Row]:
-    """The traces of the runs of `compare_training.py`, which learned from a reward model."""
-    rows: list[Row] = []
-    for place in sorted(folder.glob("*/*/1c-trained/*/" + STATE_FILE)):
-        seed, arm = place.parts[-5].rpartition("-")[2], place.parts[-4]
-        if arm.startswith(("grpo", "rloo")):
-            rows += [{"seed": seed, **row} for row in trace(place.parent, arm)]
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder of the runs")
-    parser.add_argument("--compared", type=Path, help="folder of compare_training.py")
     parser.add_argument("--table", type=Path, default=Path("studies/training/monitor.csv"))
     parser.add_argument("--seeds", type=int, default=12, help="how many clean runs")
     parser.add_argument("--questions", type=int, default=192, help="of each run")
@@ -63,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     base = args.out / "tiny"
-    if args.seeds and not base.is_dir():
+    if not base.is_dir():
         tiny(base)
-    rows = of_compared(args.compared) if args.compared else []
+    rows: list[Row] = []
     for seed in range(args.seeds):
         done = list((args.out / str(seed)).glob(f"*/{STATE_FILE}"))
         folder = done[0].parent if done else clean_run(args.out / str(seed), base, seed, args.questions, args.steps)

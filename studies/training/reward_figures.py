@@ -78,11 +78,9 @@ RUBRIC = {
 def filtered(frame: pd.DataFrame) -> str:
     """Each arm, paired with the random half, where labels are wrong."""
     rows = []
-    for model, some in frame[frame["wrong kept"].groupby(frame["wrong labels"]).transform("max") > 0].groupby(
-        "model", sort=False
-    ):
+    for model, some in frame[frame["wrong labels"] != "none"].groupby("model", sort=False):
         by = {name: part.set_index("seed") for name, part in some.groupby("arm", sort=False)}
-        for name, part in by.items():
+        for name, part in ((name, part) for name, part in by.items() if name != "top quarter"):
             control = "" if name == "random half" else change(part["in order"], by["random half"]["in order"])
             figures = (mean(part[key], share=True) for key in ("wrong kept", "in order"))
             rows.append([f"`{model}`", str(name), f"{part['pairs'].mean():.0f}", *figures, control])
@@ -91,7 +89,7 @@ def filtered(frame: pd.DataFrame) -> str:
 
 
 def mixes(frame: pd.DataFrame) -> str:
-    """Each ratio, and how often over bootstraps of seeds it is on the front."""
+    """Each ratio, and whether no other beats its means."""
     modes = [name for name in frame.columns if name not in ("seed", "mix")]
     means = frame.groupby("mix", sort=False)[modes].mean()
 
@@ -101,18 +99,11 @@ def mixes(frame: pd.DataFrame) -> str:
         return [str(name) for name, bad in zip(points.drop(index="base").index, beaten, strict=True) if not bad]
 
     front = on_front(means)
-    each = {seed: on_front(some.set_index("mix")[modes]) for seed, some in frame.groupby("seed")}
     rows = [
-        [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else "",
-         "" if name == "base" else f"{sum(name in front_of_seed for front_of_seed in each.values())} of {len(each)}"]
+        [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else ""]
         for name, some in frame.groupby("mix", sort=False)
-    ]  # fmt: skip
-    header = [
-        "direct : revised : react",
-        *(f"Brier, asked as {mode}" for mode in modes),
-        "front of the means",
-        "front of a seed",
     ]
+    header = ["direct : revised : react", *(f"Brier, asked as {mode}" for mode in modes), "on the front"]
     return markdown(header, rows) + f"\n{seeds(frame)}\n"
 
 

@@ -103,16 +103,13 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None
 
     assert figure("random", "full", "wrong") == pytest.approx(0.25, abs=0.03)
     assert figure("random", "top half", "wrong") < 0.06
-    assert figure("random", "top half", "surely wrong kept") < 0.1
-    assert figure("random", "top half, no sign", "surely wrong kept") > 0.9
     assert gain("random", "top half")[1] > 0, "above the control, in the paired interval"
     assert gain("random", "top half, no sign")[2] < 0, "below it"
     assert gain("none", "top half")[1] < 0, "nothing is gained, and something lost"
     assert figure("none", "top half", "wrong") == 0
     page = (root / "docs" / "preferences.md").read_text()
-    for noise in tables:
-        for arm, cells in tables[noise].items():
-            assert f"| {arm} | {' | '.join(cells)} |" in page
+    for line in preference_labels.gains(tables).splitlines()[2:]:
+        assert line.removesuffix("|") in page, "of two kinds of noise; the page has a third"
 
 
 def test_a_worse_judge_needs_more_labels() -> None:

@@ -26,10 +26,11 @@ def seven(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 def test_the_page_has_the_lines(seven: Plan, root: Path) -> None:
     page = (root / "docs" / "plan.md").read_text()
-    table = [line for line in seven.text.splitlines() if line.startswith("| ") and "formula" in line]
-    assert len(table) == 15
-    for line in table:
-        assert line in page
+    printed = [line for line in seven.text.splitlines() if line.startswith("| ") and "formula" in line]
+    shown = [line for line in page.splitlines() if line.startswith("| ") and "formula" in line]
+    assert len(printed) == 15
+    assert len(shown) >= 5
+    assert set(shown) <= set(printed)
 
 
 def test_the_parts_of_known_ways(seven: Plan) -> None:
