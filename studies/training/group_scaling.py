@@ -35,7 +35,7 @@ TRAINERS: dict[str, tuple[str, dict[str, Any]]] = {
     "RLOO, `normalize_advantages=True`": ("RLOO", {"beta": 0.0, "normalize_advantages": True}),
     'GRPO, `scale_rewards="group"`, TRL\'s default': ("GRPO", {"scale_rewards": "group"}),
 }
-LEVELS = (0.5, 0.6, 0.65, 0.75, 0.8, 0.9, 0.95)
+LEVELS = (0.65, 0.75, 0.95)
 SCALINGS = (("none", 1), ("batch", 128), ("batch", 32), ("batch", 8), ("group", 1))
 
 

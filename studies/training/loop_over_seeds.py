@@ -101,8 +101,7 @@ def texts(rows: Sequence[Row]) -> dict[str, str]:
 
 
 HEADER = ["seed", "Brier: exact", "Brier: start", "Brier: trained", "trained minus start",
-          "trained minus best constant", "parse rate", "reply NLL", "calibration slope",
-          "martingale score"]  # fmt: skip
+          "trained minus best constant", "parse rate", "martingale score"]  # fmt: skip
 
 
 def _cells(row: Row) -> list[str]:
@@ -110,12 +109,11 @@ def _cells(row: Row) -> list[str]:
         lower, upper = row[f"{name}_lower{end}"], row[f"{name}_upper{end}"]
         return f"{row[name + end]} [{lower}, {upper}]" if row[name + end] else "not identified"
 
-    names = ("parse_rate", "reply_nll", "calibration_slope")
     return [
         *(row[name] for name in ("seed", "exact", "mean_start", "mean_trained")),
         interval("from_start"),
         interval("from_constant"),
-        *(f"{row[f'{name}_start']} → {row[f'{name}_trained']}" for name in names),
+        f"{row['parse_rate_start']} → {row['parse_rate_trained']}",
         " → ".join(interval("martingale_score", end) for end in ("_start", "_trained")),
     ]
 

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from studies.study import interval_cell
-from truthgym.analysis.tables.markdown import markdown, with_interval
+from truthgym.analysis.tables.markdown import markdown
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.drift import calibrate
 from truthgym.scorers.statistics.interval import mean_estimate
@@ -157,28 +157,12 @@ def seeds(frame: pd.DataFrame) -> str:
     return f"Means over {each}, with 95 % intervals over seeds (Student's t; none of fewer than three seeds)."
 
 
-def one_run(frame: pd.DataFrame) -> str:
-    """Figures of one training, with intervals over prompts and questions and the smallest effect they could show."""
-    rows = [
-        [
-            str(row["study"]),
-            str(row["figure"]),
-            with_interval(row["value"], row["lower"], row["upper"]),
-            f"{row['mde']:.2f}",
-            str(row["n"]),
-        ]
-        for _, row in frame.iterrows()
-    ]
-    return markdown(["study", "figure", "value", "smallest detectable", "prompts or questions"], rows)
-
-
 WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "ensemble": ensemble,
     "rubric": rubric,
     "filter": filtered,
     "mixes": mixes,
     "traces": monitor,
-    "smollm2": one_run,
 }
 
 

@@ -50,12 +50,6 @@ def test_a_difference_is_paired_by_seed() -> None:
     assert line.endswith("| 0.100 [0.100, 0.100] |")
 
 
-def test_a_figure_of_one_run_says_what_it_could_have_shown() -> None:
-    figure = {"study": "judge", "figure": "ties", "value": 0.5, "lower": 0.25, "upper": 0.75, "mde": 0.36, "n": 20}
-    lines = reward_figures.one_run(pd.DataFrame([figure])).splitlines()[2:]
-    assert lines == ["| judge | ties | 0.500 [0.250, 0.750] | 0.36 | 20 |"]
-
-
 def test_a_beaten_mix_is_not_on_the_front() -> None:
     scores = {"base": (0.1, 0.1), "1:0:0": (0.2, 0.4), "0:1:0": (0.3, 0.3), "0:0:1": (0.3, 0.4)}
     rows = [
