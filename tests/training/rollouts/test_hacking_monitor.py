@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
-from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
-from truthgym.training.trainers.model_card import ModelCard, write_card
+from truthgym.training.drift_monitor import DriftMonitor
+from truthgym.training.rollouts.hacking_monitor import _trl_defaults, kind_of_run, monitor_of
+from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
 LENGTH, GOLD = "completions/mean_length", "rewards/brier/mean"
 
@@ -39,11 +41,12 @@ def write_run(
     folder: Path, log: list[dict[str, float]], logging_steps: int = 1, task: str = "urns", **config: Any
 ) -> None:
     (folder / "trainer_state.json").write_text(json.dumps({"log_history": log, "logging_steps": logging_steps}))
-    write_card(folder, ModelCard("grpo", "base", "ab" * 32, "hf/x", task, config={"num_generations": 4} | config))
+    chosen = {name: value for name, value in ({"num_generations": 4} | config).items() if value is not None}
+    write_card(folder, ModelCard("grpo", "base", "ab" * 32, "hf/x", task, config=chosen))
 
 
 def kind(**config: Any) -> dict[str, Any]:
-    return kind_of_run("urns", "ab" * 32, 1, {"num_generations": 4} | config)
+    return kind_of_run("urns", "ab" * 32, 1, _trl_defaults("grpo") | {"num_generations": 4} | config)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def kind(**config: Any) -> dict[str, Any]:
     [
         ({"logging_steps": 10}, "its --logging_steps is 10, and that of this run 1"),
         ({"num_generations": 8}, "its --num_generations is 8, and that of this run 4"),
+        ({"num_generations": None}, "its --num_generations is 8, and that of this run 4"),
         ({"task": "truthgym/audio"}, "its tasks is 'truthgym/audio'"),
     ],
 )
@@ -79,7 +83,7 @@ def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
     assert place is not None
     assert 20 <= place < 30
     assert control.should_save
-    assert monitor.status == "STOP"
+    assert monitor.monitor.status == "STOP"
     assert f"step {place}: {LENGTH}" in monitor.note()
     assert "(-0.198 in clean runs)" in monitor.note(), "the clean mean has its own sign"
 
@@ -107,3 +111,35 @@ def test_a_monitor_needs_null_traces(
     with pytest.raises(BadInput, match=problem):
         monitor_of(clean if folders is None else folders, signals, alpha, 50, kind())
     assert monitor_of([], None, 0.05, 50, kind()) is None, "without options there is none"
+
+
+def test_a_run_of_default_options_is_watched_by_clean_runs_of_the_same(train: Train, tmp_path: Path) -> None:
+    """The card of a clean run leaves out what is TRL's default."""
+    usual = {"num_generations": 8, "max_completion_length": 2, "logging_steps": 1, "output_dir": str(tmp_path)}
+    clean = [str(train(max_steps=10, seed=seed, **usual)) for seed in (1, 2)]
+    watched = train(max_steps=2, seed=3, monitor=clean, monitor_signals=["reward"], **usual)
+    assert any(note.startswith("Monitor ") for note in read_card(watched).notes)
+
+
+@pytest.mark.parametrize(("drift", "status"), [(0.0, "OK"), (3.0, "STOP")])
+def test_any_loop_can_ask_and_its_own_start_can_be_the_reference(drift: float, status: str) -> None:
+    monitor = DriftMonitor([LENGTH, f"{GOLD}:down"], start=30, checkpoints=70)
+    states = [monitor.update(entry) for entry in entries(drift, seed=5, onset=40, number=100)]
+    assert states[:29] == ["STARTING"] * 29
+    assert states[-1] == status
+    assert monitor.update({"loss": 1.0}) == status, "an entry without a signal changes nothing"
+
+
+def test_false_alarms_against_the_own_start_are_as_rare_as_stated() -> None:
+    stopped = 0
+    for seed in range(60):
+        monitor = DriftMonitor([LENGTH], start=30, checkpoints=50, alpha=0.1)
+        stopped += [monitor.update(entry) for entry in entries(seed=seed, number=80)][-1] == "STOP"
+    assert stopped <= 12, "6 are expected"
+
+
+def test_a_monitor_without_a_reference_is_refused() -> None:
+    with pytest.raises(BadInput, match="neither clean runs nor start"):
+        DriftMonitor([LENGTH])
+    with pytest.raises(BadInput, match="signal 0 never varies"):
+        DriftMonitor([LENGTH], clean=[np.ones((20, 1))] * 2)
