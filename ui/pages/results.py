@@ -24,7 +24,7 @@ from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
 from truthgym.evallog.errors import MALFORMED
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui import jobs
-from truthgym.ui.forms.commands import options_of, value_of
+from truthgym.ui.forms.commands import value_of
 from truthgym.ui.jobs import RUNS
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
 
@@ -128,7 +128,7 @@ def results(request: Request, all: bool = False) -> HTMLResponse:
         rows=listed,
         more=0 if all else max(len(rows) - SHOWN, 0),
         problems=problems,
-        fields=list(dict.fromkeys(field for row in listed for field in row["fields"])) if _takes_by() else [],
+        fields=list(dict.fromkeys(field for row in listed for field in row["fields"])),
         reports=reports,
         charts=charts(folder, reports[0]) if reports else [],
     )
@@ -177,7 +177,7 @@ async def report(request: Request) -> Response:
     ticked = [str(inside(folder, log).relative_to(folder)) for log in form.get("log", [])]
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
     words = ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"]
-    if (by := value_of(form, "by")) and _takes_by():
+    if by := value_of(form, "by"):
         words.append(f"--by={by}")
     job = jobs.start(folder, words, "report", at_once=request.app.state.at_once)
     return RedirectResponse(f"/runs/{job.id}", 303)
@@ -192,10 +192,6 @@ def charts(folder: Path, report: str) -> list[tuple[str, str, str]]:
         (analysis(name).QUESTION, f"{drawn}/{name}.html", f"{drawn}/{name}.svg")
         for name in (BATCHES, *ANALYSES) if (place / f"{name}.svg").is_file() and (place / f"{name}.html").is_file()
     ]  # fmt: skip
-
-
-def _takes_by() -> bool:
-    return any(option.name == "--by" for option in options_of("report"))
 
 
 def catalog(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -260,7 +256,8 @@ def _fields(run: Run) -> list[str]:
     from truthgym.analysis.tables.answers import fields_of
 
     for _, sample in islice(run.log.reader.outcomes(), 1):
-        return [name for name, value in fields_of(sample).items() if len(str(value)) <= SHORT]
+        return [name for name, value in fields_of(sample).items()
+                if isinstance(value, str | int | float) and len(str(value)) <= SHORT]  # fmt: skip
     return []
 
 
