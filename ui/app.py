@@ -65,7 +65,7 @@ def read_token(file: Path | None) -> str | None:
     """The token in a file's first line. The message about a short one does not show it."""
     if file is None:
         return None
-    token = file.read_text(encoding="utf-8").partition("\n")[0].strip()
+    token = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
     if len(token) < TOKEN_CHARACTERS or not token.isascii():
         raise BadInput(
             f"--token-file {file}: its first line must be a token of at least {TOKEN_CHARACTERS} ASCII characters; "
