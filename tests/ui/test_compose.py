@@ -142,7 +142,7 @@ def test_the_form_shows_what_the_ticked_tasks_set_themselves(client: TestClient)
     assert "Number of questions, drawn with the seed. None: all." in text
     assert '"default: 3"' in client.get("/").text
     both = ["truthgym/urns", "truthgym/code_repair"]
-    assert own_defaults(both) == {"--epochs": "3 in urns, 1 in code_repair"}
+    assert own_defaults(both) == {"--epochs": "3 in urns, 1 in code_repair", "--message-limit": "200 in code_repair"}
     ticked = client.post("/compose?parts=1", data=FIRST | {"tasks": both}, headers=HTMX).text
     assert '"default: 3 in urns, 1 in code_repair"' in ticked
     assert "default: each task&#39;s own" in ticked  # of n
@@ -313,3 +313,11 @@ def test_another_training_method_shows_its_own_options(client: TestClient) -> No
 def test_a_path_written_with_escapes_stays_below_the_folder_too(value: str, tmp_path: Path) -> None:
     assert outside(["-T", f"file={value}"], tmp_path)
     assert outside(["-T", 'file="\\x61/b"'], tmp_path) == []
+
+
+@pytest.mark.parametrize("path", ["/compose", "/save", "/launch", "/estimate", "/results/report"])
+@pytest.mark.parametrize("body", ["a=1&" * 2001, "note=" + "%0Aname%3D1" * 2001, "note=" + "\nname: 1" * 2001])
+def test_a_form_of_thousands_of_fields_or_lines_is_refused(path: str, body: str, client: TestClient) -> None:
+    answer = client.post(path, content=body, headers={"content-type": "application/x-www-form-urlencoded"})
+    assert answer.status_code == 400
+    assert "2,000 fields or lines; write long lists" in answer.text

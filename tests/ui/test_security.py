@@ -106,6 +106,9 @@ def test_a_short_token_is_refused_and_not_shown(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
     file.write_text(f"{TOKEN}\nmore\n")
     assert read_token(file) == TOKEN
+    file.write_bytes(bytes(range(128, 256)))
+    with pytest.raises(BadInput, match="openssl rand"):
+        read_token(file)
 
 
 def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:

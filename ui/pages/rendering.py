@@ -9,6 +9,10 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from truthgym.datasets.errors import BadInput
+
+MOST_LINES = 2000
+"""Most fields of a form, and most lines of all its texts."""
 ROOM = Path(__file__).parent.parent
 NAVIGATION = {"/": "Compose", "/runs": "Runs", "/results": "Results"}
 """Pages of the top line by path."""
@@ -46,4 +50,6 @@ def folder_of(request: Request) -> Path:
 async def form_fields(request: Request) -> dict[str, list[str]]:
     """The fields of a form, each with its values in order; without the empty ones."""
     body = (await request.body()).decode("utf-8", errors="replace")
-    return parse_qs(body, keep_blank_values=False, max_num_fields=5000)
+    if max(body.count("&"), body.count("\n") + body.upper().count("%0A")) > MOST_LINES:
+        raise BadInput(f"The form has more than {MOST_LINES:,} fields or lines; write long lists and texts to a file")
+    return parse_qs(body, keep_blank_values=False)
