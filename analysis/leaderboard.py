@@ -351,7 +351,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         "The intervals hold at once, in 95 % of leaderboards, for all pairs of models: one alone would be shorter, and "
         "where Holm's test tells two models apart by little theirs may still hold 0."
     ) + excluded_sentence(frame.attrs.get("excluded", []))
-    return page([*sections, chart_section(figure, "Ranks that each model can have", caption)], frame)
+    return page([chart_section(figure, "Ranks that each model can have", caption), *sections], frame)
 
 
 def _questions(answers: pd.DataFrame) -> pd.DataFrame:

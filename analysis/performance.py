@@ -274,8 +274,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         ranks = table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"})
         title = f"Rank correlation with {frame.attrs['x']}"
         sections.append(section(title, f"{DIRECTED} p by Holm, for each scorer.", ranks))
-    sections.append(chart_section(figure, "Scores with 95 % intervals", _caption(frame)))
-    return page([*sections, _totals(frame)], frame)
+    chart = chart_section(figure, "Scores with 95 % intervals", _caption(frame))
+    return page([chart, *sections, _totals(frame)], frame)
 
 
 def _in_words(frame: pd.DataFrame) -> pd.DataFrame:

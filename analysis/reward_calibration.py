@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.over_optimisation import by_run_and_pair, join, notes_of, signed_scores
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.markdown import picture, table, with_interval
 from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -32,9 +32,7 @@ BINS = 10
 FEWEST = 10
 """Pairs of a run below which nothing is said of it."""
 KEY = ["run", "by", "gold"]
-RUN = (*KEY, "pairs", "unread", "accuracy", "accuracy_lower", "accuracy_upper", "ece", "ece_null", "excess",
-       "excess_lower", "excess_upper", "wrong", "length_bias", "length_bias_lower", "length_bias_upper",
-       "spearman")  # fmt: skip
+RUN = (*KEY, "pairs", "unread", "accuracy", "ece", "ece_null", "excess", "wrong", "length_bias", "spearman")
 BIN = ("run", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
 
 
@@ -203,6 +201,9 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
 def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The figures of each run and the bins, as Markdown."""
     runs = frame.drop_duplicates(KEY)
+    for name in ("accuracy", "excess", "length_bias"):
+        numbers = zip(*(runs[f"{name}{end}"] for end in ("", "_lower", "_upper")), strict=True)
+        runs = runs.assign(**{name: [with_interval(*ends) for ends in numbers]})
     caption = f"n = {int(runs['pairs'].sum()):,} pairs. Line: monotone fit; dashed: what the margin implies."
     drawing = picture(figure, "Accuracy against margin", caption)
     return "\n".join(filter(None, [drawing, table(runs, RUN), table(frame, BIN)]))

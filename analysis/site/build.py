@@ -129,6 +129,7 @@ def build(
             evals,
             frames.get("performance"),
             frames.get("leaderboard"),
+            frames.get("categories"),
             [(f"{one.name}.html", one.question, one.remark) for one in findings if not one.empty],
             [f"{one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty],
             links,

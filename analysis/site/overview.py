@@ -16,6 +16,7 @@ from markupsafe import Markup
 from truthgym.analysis import leaderboard
 from truthgym.analysis.performance import REASONS
 from truthgym.analysis.tables.answers import labelled, own_replies
+from truthgym.analysis.tables.categories import in_words
 from truthgym.analysis.tables.markdown import UNPRINTABLE, counted, with_interval
 from truthgym.analysis.tables.score_names import ordered_keys
 from truthgym.analysis.tables.setups import Run, Runs, bare_name
@@ -68,6 +69,7 @@ TEMPLATE = jinja2.Template(
 <div class="beside"><div>{{ plot(d.plot) }}
 <p class="quiet">{{ d.caption }}</p>
 {% if d.rest %}<details class="rest"><summary>{{ d.rest_title }}</summary>{{ plot(d.rest) }}</details>{% endif %}
+{% for said in d.kinds %}<p class="quiet">{{ said }}</p>{% endfor %}
 {% if d.others %}<p class="quiet">Also scored: {{ d.others }}. <a href="performance.html">All scores</a></p>
 {%- endif %}</div>
 <div class="three">{{ cards(d.three, true) }}</div></div></section>
@@ -110,6 +112,7 @@ def overview(
     evals: Runs,
     estimates: pd.DataFrame | None,
     boards: pd.DataFrame | None,
+    cells: pd.DataFrame | None,
     pages: Sequence[tuple[str, str, str]],
     refusals: Sequence[str],
     links: Mapping[str, str],
@@ -121,6 +124,7 @@ def overview(
         evals: The runs.
         estimates: From `performance.load`; None: no domain is shown.
         boards: From `leaderboard.load`; None: no two could be compared.
+        cells: From `categories.load`; None: the questions were not divided.
         pages: Address, question and remark of each page.
         refusals: Why others have nothing to show.
         links: Address of each log in a viewer, by its path.
@@ -130,7 +134,7 @@ def overview(
     results = [run.log.header.results for run in evals]
     answers = sum(result.completed_samples for result in results if result)
     counts = (len(evals), "run"), (len(models), "model"), (len(setups), "setup"), (answers, "answer")
-    shown, distrust = _domains(evals, estimates, boards, links) if estimates is not None else ([], [])
+    shown, distrust = _domains(evals, estimates, boards, cells, links) if estimates is not None else ([], [])
     html = TEMPLATE.render(
         counts="{} of {} in {}, with {}.".format(*(counted(*count) for count in counts)),
         domains=shown,
@@ -143,7 +147,11 @@ def overview(
 
 
 def _domains(
-    evals: Runs, estimates: pd.DataFrame, boards: pd.DataFrame | None, links: Mapping[str, str]
+    evals: Runs,
+    estimates: pd.DataFrame,
+    boards: pd.DataFrame | None,
+    cells: pd.DataFrame | None,
+    links: Mapping[str, str],
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """What the template shows of each domain, and what to distrust of their estimates."""
     flags = [set(text.split(", ")) for text in estimates["flags"]]
@@ -153,7 +161,7 @@ def _domains(
     parts = [_headline(part) for _, part in frame.groupby("domain", sort=False)]
     parts.sort(key=lambda rows: (-int((rows["weak"] == "").sum()), -len(rows)))
     cards = dict(_conversations(evals, pd.concat(parts), links))
-    return [_domain(rows, frame, boards, cards) for rows in parts], list(_distrust(frame))
+    return [_domain(rows, frame, boards, cards) | _kinds(rows, cells) for rows in parts], list(_distrust(frame))
 
 
 def _headline(part: pd.DataFrame) -> pd.DataFrame:
@@ -180,7 +188,7 @@ def _domain(
     shown = (solid if len(solid) else rows).head(MOST_ROWS)
     rest = rows.drop(shown.index)
     reference = declared.reference if declared else None
-    better = declared.better if declared else ""
+    better = declared.better.replace("`", "") if declared else ""
     three = [card for row in shown["row"] for card in cards.get(row, ())]
     folded = f"{counted(len(rest), 'more estimate')}" + ", of few questions or of answers that could not be read" * (
         len(shown) == len(solid)
@@ -281,6 +289,18 @@ def _standings(solid: pd.DataFrame, boards: pd.DataFrame | None, short: Mapping[
         if found:
             board = max(found, key=len)
             yield leaderboard.in_words(board.assign(model=board["model"].replace(short)))
+
+
+def _kinds(rows: pd.DataFrame, cells: pd.DataFrame | None) -> dict[str, list[str]]:
+    """The worst and the best category of the first models of a plot, each in a sentence."""
+    if cells is None:
+        return {"kinds": []}
+    said = {}
+    for row in rows[rows["weak"] == ""].drop_duplicates(["model", "setup"]).itertuples():
+        own = (cells["model"] == row.model) & (cells["setup"] == row.setup) & cells["score"].str.startswith(row.bare)
+        if own.any() and (sentence := in_words(cells[own])):
+            said[row.name] = f"By {cells.attrs['by']}, {row.name}: {sentence}"
+    return {"kinds": list(said.values())[: leaderboard.NAMED]}
 
 
 def _others(rows: pd.DataFrame) -> str:

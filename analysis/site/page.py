@@ -68,7 +68,7 @@ summary { cursor: pointer }
 .row > summary:hover { background: var(--soft) }
 .row > .three { padding: .2rem 0 .7rem }
 .who { overflow-wrap: anywhere }
-.number { font-variant-numeric: tabular-nums }
+.number { font-variant-numeric: tabular-nums } .number i { display: inline-block }
 .track { position: relative; display: block; height: 1.1rem }
 .track i { position: absolute; top: 0 }
 .ref { height: 100%; border-left: 2px dashed var(--quiet) }
@@ -82,10 +82,11 @@ summary { cursor: pointer }
 table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
 th { border-bottom: 2px solid #888; vertical-align: bottom }
-td { max-width: 34rem; min-width: 4.2em; overflow-wrap: anywhere }
-.figure { text-align: right; white-space: nowrap; min-width: 0 }
+td { max-width: 34rem; overflow-wrap: break-word }
+td code { overflow-wrap: anywhere }
+.figure { text-align: right; white-space: nowrap }
 th.figure { white-space: normal }
-.long { min-width: 11rem; overflow-wrap: anywhere }
+.long { min-width: 9rem; overflow-wrap: anywhere }
 code { font: .875em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 30rem; overflow-y: auto }
 .chart { display: block; overflow-x: auto; padding: .3rem 0 }
