@@ -13,8 +13,8 @@ class CostCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name.lstrip("-").replace("-", "_")
-            error.message += f" Arguments of the task are given as -T {name}=VALUE."
-            raise
+            hint = f"{error.message} Arguments of the task are given as -T {name}=VALUE."
+            raise click.NoSuchOption(error.option_name, hint, ctx=ctx) from None
 
 
 @click.command("cost", cls=CostCommand, epilog="See docs/cost.md.")
