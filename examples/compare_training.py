@@ -348,7 +348,7 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
 
 
 HEADER = {"gain": "gain in its own reward", "kl": "KL", "form_rate": "form rate"}
-"""The columns of the page, by figure. The first is of a comparison of reward models; else `PAIRED` has the reward."""
+"""Figures of an arm: the first where reward models are compared, with `TWINS` for the others."""
 PAIRED = {"reward": "reward", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
 TWINS = ("gold", "distance", "kl", "form_rate")  # those of an arm paid by the rubric, with its twin
 JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
@@ -365,8 +365,8 @@ def tables(rows: Sequence[Row]) -> str:
             if row["size"] == size:
                 arms.setdefault(row["arm"], []).append(row)
         by_own = any(row.get("gain") and row["arm"].endswith(RUBRIC) for row in rows)
-        shown = [key for key in HEADER if by_own or key != "gain"]
-        pairs = [(BASE, key) for key in PAIRED if not (by_own and key == "reward")]
+        shown = ["gain"] if by_own else ["kl", "form_rate"]
+        pairs = [(BASE, key) for key in (["gold"] if by_own else PAIRED)]
         pairs += [("sft", "reward")] if "sft" in arms and not by_own else []
         table = [
             [arm, str(len(some)), *(_mean(some, key) for key in shown),

@@ -52,7 +52,7 @@ def ensemble(frame: pd.DataFrame) -> str:
         ])  # fmt: skip
     header = ["model, members", "replies", "spread", "pairs in order", "minus one member",
               "best of 8: penalty 1 minus 0", "best of 8: ceiling 2 minus none"]  # fmt: skip
-    return markdown(header, rows) + f"\n{seeds(frame)}\n"
+    return markdown(header, rows)
 
 
 def rubric(frame: pd.DataFrame) -> str:
@@ -64,7 +64,7 @@ def rubric(frame: pd.DataFrame) -> str:
                  for name in ("preferences", "rubric", "length")]  # fmt: skip
         gap = (change(by["rubric"][key], by["preferences"][key]) for key in RUBRIC)
         rows.append([f"`{model!s}`: rubric minus preferences", *gap])
-    return markdown(["proxy", *RUBRIC.values()], rows) + f"\n{seeds(frame)}\n"
+    return markdown(["proxy", *RUBRIC.values()], rows)
 
 
 RUBRIC = {
