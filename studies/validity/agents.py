@@ -16,7 +16,7 @@ from inspect_ai.model import get_model
 from studies.study import Study, interval_cell, run_task
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.tasks.agents import agent_bench_mini, fact_chains, gaia_mini
+from truthgym.tasks.agents import agent_bench_mini, fact_chains
 
 Agents = dict[str, tuple[str, dict[str, Any]]]
 """Agents by what they are called on the page: name and parameters."""
@@ -73,10 +73,6 @@ Read = TypeVar("Read")
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
     """Play the task with each agent: the numbers of each question."""
     return _run(_columns, agent_bench_mini(n=n), {name: (name, {}) for name in agents})
-
-
-def gaia(n: int = 30) -> dict[str, Columns]:
-    return _run(_columns, gaia_mini(n=n), {name: (name, {}) for name in PLAYERS})
 
 
 def chains(n: int = 70, agents: Sequence[str] = tuple(CHAINS)) -> dict[str, dict[str, float]]:
@@ -157,20 +153,13 @@ def _columns(log: EvalLog) -> Columns:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def bench_texts(played: dict[str, Columns], levels: dict[str, Columns]) -> dict[str, str]:
+def bench_texts(played: dict[str, Columns]) -> dict[str, str]:
     rows = []
     for name, own in played.items():
         means = _means(own, ("answer", "process", "both", "brier"))
         skill = 1 - own["brier"].mean() / own["base"].mean()
         rows.append([f"`{name}`", PLAYERS[name], *means, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
-    gaia = [
-        [f"`{name}`", *_means(own, ("answer", "process", "brier")), f"{own['calls'].mean():.1f}"]
-        for name, own in levels.items()
-    ]
-    return {
-        "scores": markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows),
-        "gaia": markdown(["agent", "answer", "process", "Brier", "calls"], gaia),
-    }
+    return {"scores": markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows)}
 
 
 def belief_texts(
@@ -241,7 +230,6 @@ STUDY = Study(
         "apart": lambda n: on_the_way(n, BELIEVERS),
         "bench": lambda n: own_answers(n, list(PLAYERS)),
         "own_walked": lambda: own_walks(),
-        "levels": lambda: gaia(),
         "walked": lambda: chains(),
         "ablated": lambda: ablation(),
     },

@@ -5,13 +5,12 @@ python -m studies.validity.brier docs/brier.md      (five minutes of one core)
 Forecasters whose true mean score is known, pairs of them, and calibrated forecasts of questions of one event.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from scipy.stats import binom
 
 from studies.study import Row, Study
 from truthgym.analysis.tables.markdown import table
@@ -185,7 +184,7 @@ def resolved(kind: str, rng: np.random.Generator, events: int, size: int) -> tup
 
 KINDS = ("independent", "one question in other words", "half of them negated", "thresholds of one number",
          "a third of the events as one")  # fmt: skip
-SHAPES = ((100, 1), (30, 10), (10, 10))
+SHAPES = ((100, 1), (30, 10))
 
 
 def measure_events(replications: int) -> pd.DataFrame:
@@ -209,41 +208,12 @@ def _calibration(kind: str, rng: np.random.Generator, events: int, size: int) ->
     yield "within", float(error.ece <= error.null_upper)
     bold = expected_calibration_error(expit(2 * logit(p.clip(1e-6, 1 - 1e-6))), y, events=names)
     yield "bold", float(bold.ece > bold.null_upper)
-    line, twice = (recalibration(expit(by * logit(p.clip(1e-6, 1 - 1e-6))), y, CLIP, names) for by in (1, 2))
+    line = recalibration(p.clip(1e-6, 1 - 1e-6), y, CLIP, names)
     yield "slope", float(np.isfinite(line.lower))
     yield "slope covers", float(line.lower <= 1 <= line.upper) if np.isfinite(line.lower) else np.nan
-    yield "slope below 1", float(twice.upper < 1)
 
 
-def measure_mde(replications: int) -> pd.DataFrame:
-    """How often a reference at the distance `mde` is left out: for shares exactly, for Brier scores by simulation."""
-    rows: list[Row] = []
-    for share in (0.6, 0.7, 0.8, 0.9):
-        for n in (50, 100, 300):
-            runs = [mean_estimate(np.arange(n) < hits, bounds=(0, 1)) for hits in range(n + 1)]
-            rows.append(
-                {"mean": f"accuracy {share}", "n": n, "found": _found(runs[round(share * n)].mde, share, n, runs)}
-            )
-    for n in (50, 100, 300):
-        draws = [np.random.default_rng([n, k]) for k in range(4 * replications)]
-        values = [brier_score(p, rng.random(n) < p) for rng in draws for p in [rng.beta(2, 2, n)]]
-        runs = [mean_estimate(x, bounds=(0, 1), other=OTHER["brier_score"](x)) for x in values]
-        mde = np.mean([run.mde for run in runs])
-        found = min(np.mean([not run.lower <= 0.2 + side * mde <= run.upper for run in runs]) for side in (-1, 1))
-        rows.append({"mean": "brier 0.2", "n": n, "found": found})
-    return pd.DataFrame(rows)
-
-
-def _found(mde: float, share: float, n: int, runs: Sequence[Estimate]) -> float:
-    """The lower power of two: a reference below the truth, and a truth below the reference."""
-    powers = []
-    for truth, reference in ((share, share - mde), (share - mde, share)):
-        out = np.array([not run.lower <= reference <= run.upper for run in runs])
-        powers.append(float(binom.pmf(np.arange(n + 1), n, truth) @ out))
-    return min(powers)
-
-
-def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame, mdes: pd.DataFrame) -> dict[str, str]:
+def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame) -> dict[str, str]:
     figures = ("brier_score", "log_score", "skill", "accuracy")
     shown = misses.assign(
         truth=misses["truth"].map("{:.3f}".format), width=misses["brier_score width"].map("{:.3f}".format)
@@ -254,18 +224,16 @@ def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame, mdes:
     labels = {"wrong": "second better", "right": "first better"}
     tables["pairs"] = table(shown, ("pair", "n", "truth", "wrong", "right", "covers"), labels, 2)
     labels = {"within": "ece within `ece_null_upper`", "bold": "too bold: above it"}
-    labels |= {"slope": "slope has an interval", "slope covers": "covers 1", "slope below 1": "too bold: below 1"}
-    columns = ("questions of an event", "events", "within", "bold", "slope", "slope covers", "slope below 1")
+    labels |= {"slope": "slope has an interval", "slope covers": "covers 1"}
+    columns = ("questions of an event", "events", "within", "bold", "slope", "slope covers")
     tables["events"] = table(events, columns, labels, 2)
-    powers = mdes.pivot(index="mean", columns="n", values="found").reset_index().rename(columns=str)
-    tables["mdes"] = table(powers, ("mean", "50", "100", "300"), digits=2)
     return tables
 
 
 STUDY = Study(
     page="brier.md",
     sizes={"replications": 200},
-    measures={"misses": measure_misses, "pairs": measure_pairs, "events": measure_events, "mdes": measure_mde},
+    measures={"misses": measure_misses, "pairs": measure_pairs, "events": measure_events},
     texts=(texts,),
 )
 

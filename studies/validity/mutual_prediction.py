@@ -277,8 +277,6 @@ def replicated(replications: int, truth: Mapping[str, pd.DataFrame]) -> Runs:
 def other_predictors(n: int) -> dict[str, pd.DataFrame]:
     """Planted values of other predictors, by what they are."""
     return {
-        "`own`, and the predictor knows the kinds alone": planted(n, "own", skill=0.0),
-        "`own`, and it does not know the kinds": planted(n, "own", kinds=False),
         "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
         "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
     }
@@ -296,7 +294,7 @@ def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs) -> dict[str, str
         sizes = {size: frames for (name, size), frames in runs.items() if name == design}
         found = sizes[SHOWN_SIZE if SHOWN_SIZE in sizes else max(sizes)][0]
         rows = planted_values.assign(**{name: found[name].map("{:.2f}".format) for name in RUN})
-        parts = [table(rows, ("agent", NAME, "uplift", "null_uplift", *RUN), LABELS, digits=3)]
+        parts = [table(rows, ("agent", NAME, *RUN), LABELS, digits=3)]
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
         parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).")
         covered = [share for frame, _ in sizes.values() for share in frame.loc[frame["sd"] > 1e-9, "coverage"]]
@@ -318,7 +316,6 @@ def limit_texts(
         "kind": own[style],
         "kind in peers": peers[style],
         "kind unaware": unaware[style],
-        "error": max(values["error"].max() for values in others.values()),
     }
     return {
         **{name: f"{number:.4f}" for name, number in numbers.items()},

@@ -297,22 +297,16 @@ NAMED = 10
 """Most settings that are named in a sentence."""
 TRUTHS = {"": "exact posterior", "_outcome": "outcome"}
 """What is taken for the truth, by the ending of the columns."""
-SHOWN = {
-    "world": "world",
-    "planted": "planted",
-    "found": "found",
-    "coverage": "coverage",
-    "reason": "mostly because",
-    "flagged": "flagged",
-}
+SHOWN = {"world": "world", "found": "found", "coverage": "coverage", "reason": "mostly because", "flagged": "flagged"}
 LISTED = 300
-"""The size, if it was run, whose worlds are all listed."""
+"""The size, if it was run, whose Bayesians are all listed."""
 
 
 def texts(frame: pd.DataFrame) -> dict[str, str]:
     """What the page says of these worlds, by its name there."""
     size = LISTED if (frame["n"] == LISTED).any() else frame["n"].max()
-    reports = {"reports": _reports(frame[frame["n"] == size])}
+    bayesian = frame["kind"].isin(["mean", "errors", "unknown"])
+    reports = {"reports": _reports(frame[(frame["n"] == size) & bayesian])}
     return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | reports
 
 

@@ -290,7 +290,6 @@ ALIKE = {
     "other": "another fault",
     "cannot tell": "cannot tell",
 }
-BRIERS = ("brier_neutral", "brier_random", "brier_wrong", "brier_right", "brier_random_net")
 PUSHBACK = ("doubt_shift", "argument_shift")
 LIMITS = {
     "net_sycophancy": "`net_sycophancy`",
@@ -305,8 +304,7 @@ def real_texts(rows: pd.DataFrame, rated: pd.DataFrame) -> dict[str, str]:
     doubted = rows["figure"].isin(PUSHBACK)
     return {
         "shifts": planted_and_found(rows, "agent", tuple(CHART)),
-        "briers": planted_and_found(rows, "agent", BRIERS),
-        "covered": _covered(rows[rows["figure"].isin((*CHART, *BRIERS))]),
+        "covered": _covered(rows[~doubted]),
         "pushback": planted_and_found(rows, "agent", PUSHBACK),
         "pushback covered": _covered(rows[doubted]),
         "qualities": planted_and_found(rated, "slack", tuple(rated["figure"].unique())),
@@ -321,16 +319,12 @@ def simulated_texts(
     worst = covered.iloc[int(errors.argmax())]
     share = covered["coverage"]
     return {
-        "verdicts": table(ruled, ("agent", *CHART, *CODES), CHART, digits=2),
+        "verdicts": table(ruled, ("agent", "user_shift", "third_shift", *CODES), CHART, digits=2),
         "alike": table(alike, tuple(ALIKE), ALIKE, digits=2),
         "coverage": f"{share.min():.3f} and {share.max():.3f} (Monte-Carlo error "
         f"{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}",
         "largest bias": f"{worst['bias']:.4f} ({worst['figure']}, {worst['agent']}, n = {worst['n']}: "
         f"{errors.max():.1f} errors, the largest of {len(covered)})",
-        "coverages": table(
-            covered[(covered["agent"] == covered["agent"].iloc[-1]) & (covered["n"] == min(covered["n"]))],
-            ("figure", "planted", "bias", "coverage", "mde"),
-        ),
         "limits": table(limits, ("agent", "noise", *LIMITS), LIMITS),
     }
 

@@ -45,7 +45,7 @@ def test_planted_beliefs_are_found_and_the_page_is_written(
     own = own_answers(6, ["no_tool", "careless"]), own_walks(2)
     assert own[0]["`no_tool`"]["brier"] == 0 < own[0]["`careless`"]["brier"]
     assert own[1]["always 50"]["brier"] == 0.25
-    measured = {"played": played, "believed": found, "apart": apart, "levels": played, "walked": walked}
+    measured = {"played": played, "believed": found, "apart": apart, "walked": walked}
     measured |= {"ablated": hidden, "bench": own[0], "own_walked": own[1]}
     study = replace(STUDY, measures={name: partial(lambda value: value, value) for name, value in measured.items()})
     text = written(study, n=6)

