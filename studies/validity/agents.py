@@ -174,13 +174,13 @@ def belief_texts(
         numbers = [f"{found[key]:.3f}".replace("nan", "-") for key in ("posterior_error", "brier_gain", "share_scored")]
         rows.append([name, way, *numbers])
     own = [
-        [task, name, *(_named(found, key) for key in ("answer", "brier")), f"{found['murphy_reliability']:.3f}"]
+        [task, name, *(_named(found, key) for key in ("answer", "brier"))]
         for task, agents in (("agent_bench_mini", bench), ("fact_chains", own_walked))
         for name, found in agents.items()
     ]
     return {
         "beliefs": markdown(["agent", "on the way", "error", "gain", "read"], rows),
-        "own answers": markdown(["task", "agent", "answer", "Brier", "reliability"], own),
+        "own answers": markdown(["task", "agent", "answer", "Brier"], own),
     }
 
 
@@ -188,8 +188,7 @@ def chain_texts(
     walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], dict[str, float]]
 ) -> dict[str, str]:
     rows = [
-        [name, _named(found, "chain"), _named(found, "hop_error", 3)]
-        + [f"{found[key]:.2f}" for key in ("answer", "process")]
+        [name, _named(found, "chain"), _named(found, "hop_error", 3), f"{found['answer']:.2f}"]
         for name, found in walked.items()
     ]
     planted = {name: CHAINS[name][1]["slip"] for name in walked if "slip" in CHAINS[name][1]}
@@ -202,7 +201,7 @@ def chain_texts(
         for (name, results), found in ablated.items()
     ]
     return {
-        "chains": markdown(["agent", "chain", "hop_error", "answer", "process"], rows),
+        "chains": markdown(["agent", "chain", "hop_error", "answer"], rows),
         "slips covered": f"{inside} of {len(planted)}",
         "slip bias": f"{above:+.3f}",
         "ablation": markdown(["agent", "results", "chain_imputed", "read"], hidden),

@@ -137,7 +137,6 @@ def answers(differ: float, worse: float) -> Callable[[np.random.Generator, int],
 PAIRS = {
     "brier: 99.9 % for all of 97 to 99.9 %": (
         stated(END, lambda p: 0.999 + 0 * p), "brier_score", (30, 100, 300)),
-    "log_score: the same": (stated(END, lambda p: 0.999 + 0 * p, "log_score"), "log_score", (30, 100, 300)),
     "brier: alike but for noise": (shaken(0.4), "brier_score", (30, 100)),
     "brier: log-odds shifted by 1": (shaken(0.4, 1.0), "brier_score", (30, 100, 300)),
     "answers: 4 % differ, either way": (answers(0.04, 0.5), "", (30, 100)),
@@ -214,7 +213,7 @@ def _calibration(kind: str, rng: np.random.Generator, events: int, size: int) ->
 
 
 def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame) -> dict[str, str]:
-    figures = ("brier_score", "log_score", "skill", "accuracy")
+    figures = ("brier_score", "skill", "accuracy")
     shown = misses.assign(
         truth=misses["truth"].map("{:.3f}".format), width=misses["brier_score width"].map("{:.3f}".format)
     )

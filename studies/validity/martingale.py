@@ -18,7 +18,7 @@ from studies.validity import report_errors
 from studies.validity.report_errors import COVERAGE_AIM
 from studies.validity.simulated_runs import Distort, compare, look_ahead, persistent, replicate
 from studies.validity.true_values import true_values
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.models.agents.policies import Parameters
 
 Runs = dict[tuple[str, int], pd.DataFrame]
@@ -149,8 +149,6 @@ BIAS_AIM = 0.02
 LABELS = {
     "beliefs": "beliefs compared",
     "martingale_score": "`martingale_score`",
-    "martingale_score_lower": "lower",
-    "martingale_score_upper": "upper",
     "excess_movement": "excess movement",
     "brier_gain": "Brier gain",
     "iv_bias": "bias",
@@ -168,17 +166,13 @@ LABELS = {
 def tables(
     compared: Sequence[Row], planted: pd.DataFrame, joint: pd.DataFrame, limits: pd.DataFrame, small: pd.DataFrame
 ) -> dict[str, str]:
-    columns = (
-        "agent",
-        "beliefs",
-        "equal",
-        "planted",
-        "martingale_score",
-        "martingale_score_lower",
-        "martingale_score_upper",
-    )
+    score = ["martingale_score", "martingale_score_lower", "martingale_score_upper"]
+    real = pd.DataFrame(compared)
+    real["martingale_score"] = [with_interval(*row) for row in real[score].to_numpy()]
     return {
-        "compared": table(pd.DataFrame(compared), columns, LABELS | {"planted": "planted slope"}),
+        "compared": table(
+            real, ("agent", "beliefs", "equal", "planted", "martingale_score"), LABELS | {"planted": "planted slope"}
+        ),
         "planted": table(planted, ("agent", "slope", "movement", "excess_movement", "brier_gain"), LABELS, 4),
         "joint": table(joint, ("share", "joint", "separate", "leak"), LABELS),
         "limits": table(limits, ("measured with", "iv_bias", "ols_bias", "identified"), LABELS),

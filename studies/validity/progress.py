@@ -48,7 +48,6 @@ class Setup:
 
 FOLLOWERS = (
     Setup("perfect follower"),
-    Setup("follower by notes", examinee="value_memo"),
     Setup("extrapolator", examinee="extrapolating"),
     Setup("extrapolator, shrunk", examinee="extrapolating", arguments={"carrier": "shrunk"}),
     Setup("extrapolator of votes", examinee="extrapolating", arguments={"carrier": "votes"}),
@@ -60,7 +59,6 @@ FOLLOWERS = (
     Setup("always the first option", "first"),
     Setup("random", "random"),
     Setup("contrarian", "contrarian"),
-    Setup("frozen, refuses half", examinee="frozen", refused=0.5),
     Setup("refuses", "refuse"),
 )
 NOISY = tuple(
@@ -80,12 +78,9 @@ STEERERS = (
     Setup("coarse, sure of the likelier option", "coarse"),
     Setup("frozen", examinee="frozen"),
     Setup("pusher", "pusher", "frozen"),
-    Setup("always the first option", "first"),
     Setup("contrarian", "contrarian"),
     Setup("mirror, people with noise 0.3", arguments={"noise": 0.3}),
     Setup("mirror, people who turn back", drift="turn"),
-    Setup("pusher, refuses half", "pusher", "frozen", refused=0.5),
-    Setup("refuses", "refuse"),
 )
 
 

@@ -178,7 +178,7 @@ SLOPELESS = (
     _world("other", "half of the questions ignored", distort=_in_some(0.5, lambda rng, x, y, p: x + 0 * y)),
 )
 """Reasoners whose slopes are near 0: which of them is called rational?"""
-MANY = (1000, 2000, 4000)
+MANY = (1000, 4000)
 
 
 def slopeless(flat_runs: int) -> pd.DataFrame:
