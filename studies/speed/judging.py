@@ -126,8 +126,6 @@ def qualitative_rows(log: EvalLog) -> tuple[list[list[str]], list[list[str]]]:
         ("`rounds=2`", {"rounds": 2}),
         ("`orders=6`", {"orders": 6}),
         ("`few_shot=static`", {"few_shot": "static"}),
-        ("`few_shot=static`, `red_team=none`", {"few_shot": "static", "red_team": "none"}),
-        *((f"`probes={probe}`", {"probes": [probe]}) for probe in PROBES),
         ("two judges", {"judges": 2}),
     ]
     for name, settings in variants:
@@ -208,7 +206,6 @@ def main(out: str) -> None:
     red_teams = ["`self_answer`", "`red_team`", "`few_shot=disabled`", "`static`", "`permuted`"]
     each = "each question and epoch"
     write_texts(Path(out), {
-        "configurations": str(3 * len(table) + len(others) + len(opinions) + len(graders)),
         "red teams": markdown([*red_teams, "once a run, with examples"], table),
         "others": markdown(["arguments", each, "once a run"], others),
         "opinions": markdown(["arguments", "arms", each], opinions),

@@ -227,7 +227,7 @@ STUDY = Study(
         "played": lambda n: play(n, list(PLAYERS)),
         "believed": lambda n: beliefs(n, BELIEVERS),
         "apart": lambda n: on_the_way(n, BELIEVERS),
-        "bench": lambda n: own_answers(n, list(PLAYERS)),
+        "bench": lambda n: own_answers(n, ["bayesian", "inventing", "no_tool", "hedging"]),
         "own_walked": lambda: own_walks(),
         "walked": lambda: chains(),
         "ablated": lambda: ablation(),

@@ -284,6 +284,8 @@ def other_predictors(n: int) -> dict[str, pd.DataFrame]:
 
 LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
 RUN = ("coverage", "above 0", "below 0")
+LEFT_OUT = ("copies half", "opposite of", "right on questions", "style only")
+"""Agents, by the beginnings of their names, that the tables leave out."""
 SHOWN_SIZE = 400
 """Of the runs whose intervals the page shows."""
 
@@ -294,6 +296,7 @@ def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs) -> dict[str, str
         sizes = {size: frames for (name, size), frames in runs.items() if name == design}
         found = sizes[SHOWN_SIZE if SHOWN_SIZE in sizes else max(sizes)][0]
         rows = planted_values.assign(**{name: found[name].map("{:.2f}".format) for name in RUN})
+        rows = rows[~rows["agent"].str.startswith(LEFT_OUT)]
         parts = [table(rows, ("agent", NAME, *RUN), LABELS, digits=3)]
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
         parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).")
@@ -319,7 +322,9 @@ def limit_texts(
     }
     return {
         **{name: f"{number:.4f}" for name, number in numbers.items()},
-        "others": table(frame.reset_index(), ("agent", *frame.columns), digits=3),
+        "others": table(
+            frame[~frame.index.str.startswith(LEFT_OUT)].reset_index(), ("agent", *frame.columns), digits=3
+        ),
         "texts": table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}),
     }
 

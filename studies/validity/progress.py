@@ -49,7 +49,6 @@ class Setup:
 FOLLOWERS = (
     Setup("perfect follower"),
     Setup("extrapolator", examinee="extrapolating"),
-    Setup("extrapolator, shrunk", examinee="extrapolating", arguments={"carrier": "shrunk"}),
     Setup("extrapolator of votes", examinee="extrapolating", arguments={"carrier": "votes"}),
     Setup("copies the era before", "last_era"),
     Setup("anchored, goes half of the way", "anchored"),
@@ -125,7 +124,6 @@ HUMP, RAMP = np.sin(np.pi * np.linspace(0, 1, ERAS)), np.linspace(0, 1, ERAS)
 STEERING_WORLDS: dict[str, tuple[Steer, bool]] = {
     "the mirror itself": (_echo(0.4), False),
     "no influence": (lambda rng, way: 0 * way, False),
-    "half of the mirror's lag": (_echo(0.2), False),
     "pushes aside in the middle eras": (_aside(1.5, HUMP), True),
     "the same, by a fifth": (_aside(0.2, HUMP), True),
     "the same, no farther than the mirror": (_aside(0.12, HUMP), True),
