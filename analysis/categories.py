@@ -85,8 +85,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     for (score, setup), rows in shown.groupby(["score", "setup"], sort=False):
         said = {model: in_words(frame.loc[own.index]) for model, own in rows.groupby("model", sort=False)}
         columns = ("model", "category", "estimate", "n", "clusters")
-        words = "".join(f"- {model}: {sentence}\n" for model, sentence in said.items() if sentence)
-        sections.append(section(f"{score}, {setup}", words, table(rows, columns, LABELS)))
+        words = "".join(f"- {model!s}: {sentence}\n" for model, sentence in said.items() if sentence)
+        sections.append(section(f"{score!s}, {setup!s}", words, table(rows, columns, LABELS)))
     caption = (
         f"Estimates by `{frame.attrs['by']}`, with 95 % intervals that hold at once for all categories of a model: two "
         "that do not overlap differ."

@@ -224,8 +224,8 @@ def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], l
     for same_task in (True, False):
         groups = []
         for run in found:
-            fits = (group for group in groups if run.task == group[0].task or not same_task)
-            if group := next((group for group in fits if _comparable(group[0], run)), None):
+            alike = (group for group in groups if run.task == group[0].task or not same_task)
+            if group := next((group for group in alike if _comparable(group[0], run)), None):
                 group.append(run)
             else:
                 groups.append([run])
@@ -320,7 +320,8 @@ def _wins(first: Run, run: Run, questions: Collection[str], judge: Run) -> Compa
         if [len(wins) for wins in own] == [1, 1]:
             for values, wins in zip(pairs, own, strict=True):
                 values[pair] = wins
-    return compare_means(*pairs, judge.values.events, (0, 1))
+    own_wins, wins_of_first = pairs
+    return compare_means(own_wins, wins_of_first, judge.values.events, (0, 1))
 
 
 def _verdict(comparison: Comparison, better: str) -> str:
@@ -457,8 +458,7 @@ def _main(rows: pd.DataFrame) -> Mapping[str, Any]:
     """The row that stands for a pair of runs: the first with a best end and an interval, or with an interval."""
     order = [(rows["better"] != "") & rows["lower"].notna(), rows["lower"].notna()]
     chosen = next((rows[fits] for fits in order if fits.any()), rows)
-    row: Mapping[str, Any] = chosen.iloc[0].to_dict()
-    return row
+    return {str(name): value for name, value in chosen.iloc[0].items()}
 
 
 def _sentence(rows: pd.DataFrame) -> str:
@@ -516,7 +516,7 @@ def _notes(tables: Sequence[pd.DataFrame], by: str) -> Iterator[str]:
     whole = tables[0]
     for number, pairs in whole.drop_duplicates("setup").groupby("shared", sort=False):
         which = "" if (whole["shared"] == number).all() else f"{', '.join(pairs['setup'])}: "
-        yield f"{which}{counted(int(number), 'question')} in both logs."
+        yield f"{which}{counted(int(pairs['shared'].iloc[0]), 'question')} in both logs."
     for rows in tables:
         without = rows[rows["note"] != ""].assign(
             none=lambda rows: np.where(rows["difference"].isna(), "", "interval for "),

@@ -331,7 +331,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
     at_once = with_simultaneous(frame)
     differences = frame.assign(difference=intervals(at_once, "difference"), better=frame["better"].replace("", "tie"))
-    for (of, by, score), pairs in differences.groupby(FAMILY, sort=False):
+    for key, pairs in differences.groupby(FAMILY, sort=False):
+        of, by, score = map(str, key)
         own = board[(board[FAMILY] == [of, by, score]).all(axis=1)]
         labels = LABELS | {"model": of[:-1]}
         better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"

@@ -129,7 +129,7 @@ def row(log: "EvalLog") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def cells(row: "Mapping[str, Any]", digits: int = 3) -> list[str]:
+def cells(row: "Mapping[Any, Any]", digits: int = 3) -> list[str]:
     """A row of the table as texts, under `HEAD`."""
     numbers = [
         "{:.{d}f} [{:.{d}f}, {:.{d}f}]".format(*(row[name + end] for end in ("", "_lower", "_upper")), d=digits)
@@ -172,4 +172,5 @@ def chart(frame: "pd.DataFrame") -> "alt.TopLevelMixin":
     )
     marks = base.mark_point(filled=True, size=60).encode(x=alt.X("weight:Q", title="weight in the answers"))
     bars = base.mark_rule().encode(x="lower:Q", x2="upper:Q")
-    return (bars + marks).facet(row=alt.Row("world:N", title=None, sort=list(GENERATED)))
+    panels: alt.TopLevelMixin = (bars + marks).facet(row=alt.Row("world:N", title=None, sort=list(GENERATED)))
+    return panels

@@ -136,7 +136,7 @@ def survive_half_characters() -> None:
 
             return digest(type(message).model_validate_json(to_json_safe(message)))
 
-    _pool._msg_hash = digest_any
+    _pool._msg_hash = digest_any  # type: ignore[assignment]
 
 
 def hide_target(state: "TaskState") -> None:

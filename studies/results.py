@@ -93,12 +93,13 @@ def run(folder: Path, models: "Sequence[Model]", n: int) -> bool:
     return done
 
 
-def found(frame: pd.DataFrame, rows: list[tuple[str, ...]], model: str) -> str:
+def found(frame: pd.DataFrame, rows: list[dict[str, Any]], model: str) -> str:
     """What is said of a model and what is not: a line for each."""
     own = frame[frame["model"] == model]
     decided, open_questions = own[own["verdict"] != ""], own[(own["verdict"] == "") & (own["reason"] != "")]
-    follows = [f"the {row[-1]} reader in {row[0]}" for row in rows if row[1] == model and row[-1] != "-"]
-    neither = [row[0] for row in rows if row[1] == model and row[-1] == "-"]
+    readers = {row["world"]: row["follows"] for row in rows if row["model"] == model}
+    follows = [f"the {reader} reader in {world}" for world, reader in readers.items() if reader != "-"]
+    neither = [world for world, reader in readers.items() if reader == "-"]
     lines = [
         f"**{model}**",
         "",
@@ -131,7 +132,7 @@ def page(out: Path, folder: Path, names: Sequence[str], n: int) -> None:
     asked = [log for log in logs if Path(log.location).parent.name == "worlds"]
     rows = sorted(map(worlds.row, asked), key=lambda row: (WORLDS.index(row["world"]), row["model"]))
     texts = {
-        "worlds": markdown(worlds.HEAD, map(worlds.cells, rows)),
+        "worlds": markdown(worlds.HEAD, [worlds.cells(row) for row in rows]),
         "found": "\n".join(found(frame, rows, name) for name in names),
         "n": str(n),
         "tokens": str(TOKENS),

@@ -174,8 +174,8 @@ def _headline(part: pd.DataFrame) -> pd.DataFrame:
     rows = part[(part["bare"] == bare) & (part["figure"] == figure)]
     badness = {"highest": -1.0, "": -1.0}.get(rows["best"].iloc[0], 1.0) * rows["score"]
     badness = rows["score"].abs() if rows["best"].iloc[0] == "zero" else badness
-    rows = rows.assign(badness=badness).sort_values("badness", kind="stable")
-    return rows.assign(name=_names(rows))
+    rows = pd.DataFrame(rows.assign(badness=badness)).sort_values("badness", kind="stable")
+    return pd.DataFrame(rows.assign(name=_names(rows)))
 
 
 def _domain(
@@ -297,9 +297,10 @@ def _kinds(rows: pd.DataFrame, cells: pd.DataFrame | None) -> dict[str, list[str
         return {"kinds": []}
     said = {}
     for row in rows[rows["weak"] == ""].drop_duplicates(["model", "setup"]).itertuples():
-        own = (cells["model"] == row.model) & (cells["setup"] == row.setup) & cells["score"].str.startswith(row.bare)
+        same = (cells["model"] == row.model) & (cells["setup"] == row.setup)
+        own = same & cells["score"].str.startswith(str(row.bare))
         if own.any() and (sentence := in_words(cells[own])):
-            said[row.name] = f"By {cells.attrs['by']}, {row.name}: {sentence}"
+            said[str(row.name)] = f"By {cells.attrs['by']}, {row.name}: {sentence}"
     return {"kinds": list(said.values())[: leaderboard.NAMED]}
 
 
@@ -308,7 +309,7 @@ def _others(rows: pd.DataFrame) -> str:
     said, short = [], _short_names(rows["label"])
     for scorer, own in rows.groupby("bare", sort=False):
         definite = own[own["verdict"] != ""]
-        verdicts = dict.fromkeys(f"{short[row.label]}: {row.verdict}" for row in definite.itertuples())
+        verdicts = dict.fromkeys(f"{short[str(row.label)]}: {row.verdict}" for row in definite.itertuples())
         said.append(f"{scorer}{f' ({leaderboard.named(list(verdicts))})' * bool(verdicts)}")
     return ", ".join(said)
 
@@ -344,7 +345,7 @@ def _plot(rows: pd.DataFrame, reference: float | None, cards: Mapping[int, Seque
     return {"rows": parts, "ticks": ticks, "reference": None if reference is None else place(reference)}
 
 
-def _weakness(row: Mapping[str, Any]) -> str:
+def _weakness(row: Mapping[Any, Any]) -> str:
     """Why an estimate is not relied on, in a few words."""
     if row["weak"] == "unread":
         share = row["share_read"]
@@ -371,7 +372,7 @@ def _conversations(evals: Runs, rows: pd.DataFrame, links: Mapping[str, str]) ->
         yield from found
 
 
-def _picked(run: Run, row: Mapping[str, Any], links: Mapping[str, str]) -> list[Card]:
+def _picked(run: Run, row: Mapping[Any, Any], links: Mapping[str, str]) -> list[Card]:
     """The three conversations of an estimate, read from its log."""
     label = row["scorer"].partition(" metric=")[0].partition(" reducer=")[0]
     values, key, best = list[tuple[float, str]](), "", None

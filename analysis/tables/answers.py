@@ -129,7 +129,9 @@ def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[
         )
     if found > MOST_CATEGORIES:
         quarter = rows["number"].groupby(pd.qcut(rows["number"], 4, labels=False, duplicates="drop"))
-        rows["label"] = [f"{a:.4g} to {b:.4g}" for a, b in zip(*map(quarter.transform, ("min", "max")), strict=True)]
+        rows["label"] = [
+            f"{a:.4g} to {b:.4g}" for a, b in zip(*(quarter.transform(end) for end in ("min", "max")), strict=True)
+        ]
     return dict(zip(rows["value"], rows["label"], strict=True)) | {"": NO_VALUE}
 
 

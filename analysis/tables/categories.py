@@ -93,7 +93,7 @@ def in_words(cells: "pd.DataFrame") -> str:
     "" without a better end, or if fewer than two categories have an interval and enough answers that could be read.
     """
     shown = cells[(cells["read"] >= LEAST_SHARE_SCORED) & cells["lower"].notna()]
-    shown = shown.sort_values("estimate", ascending=(cells["best"] != "lowest").all(), kind="stable")
+    shown = shown.sort_values("estimate", ascending=bool((cells["best"] != "lowest").all()), kind="stable")
     if len(shown) < 2 or not shown["best"].iloc[0]:
         return ""
     first, last = shown.iloc[0], shown.iloc[-1]

@@ -119,7 +119,9 @@ def limit(model: Model, rate: Rate) -> Model:
         claimed = await rate.wait()
         used = None
         client = getattr(model.api, "client", None)
-        if hasattr(client, "max_retries"):  # a provider's own client repeats a call too, and knows no rate
+        if client is not None and hasattr(
+            client, "max_retries"
+        ):  # a provider's own client repeats a call too, and knows no rate
             client.max_retries = 0
         try:
             result = await call(*args, **kwargs)

@@ -363,14 +363,14 @@ def test_by_a_field_of_the_questions(run: Run) -> None:
     paths = [log.location for log in logs]
     frame = compare(paths, by="kind")
     rows = frame[frame["score"] == "brier/brier_score"].set_index("category")
-    assert rows["verdict"].to_dict() == {
+    assert dict(rows["verdict"].items()) == {
         "": "worse",
         "even": "worse",
         "odd": NOT_COMPARED if rows.loc["odd", "note"] else NO_DIFFERENCE,
     }
-    assert rows["n"].to_dict() == {"": 80, "even": 40, "odd": 40}
+    assert dict(rows["n"].items()) == {"": 80, "even": 40, "odd": 40}
     alone = compare(paths).set_index("score").loc["brier/brier_score"]
-    assert alone[["lower", "upper"]].tolist() == pytest.approx(rows.loc["", ["lower", "upper"]].tolist())
+    assert list(alone[["lower", "upper"]]) == pytest.approx(list(rows.loc["", ["lower", "upper"]]))
     (found,) = findings(frame)
     assert (
         "By kind, reference/random and reference/bayesian, brier/brier_score: worse on even by" in found["sentences"][1]

@@ -13,7 +13,7 @@ from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import ChatMessage, ModelUsage
 from markupsafe import escape
 
-from tests.fixtures import Run, Says, score_of
+from tests.fixtures import Run, Says, number, score_of
 from truthgym.analysis import catalog, categories, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
@@ -106,7 +106,7 @@ def test_a_domain_has_a_sentence_a_plot_and_three_conversations(run: Run, says: 
     assert words[1].startswith("&lt;b&gt;I know &lt;/b&gt; it. xxx")
     assert len(unescape(words[1])) == 240
     log = read_eval_log(str(next(path for path in (tmp_path / "logs").glob("*") if path.name in worst)))
-    scores = {str(sample.id): score_of(sample, "brier").value["brier_score"] for sample in log.samples or []}  # type: ignore[index]
+    scores = {str(sample.id): number(sample, "brier", "brier_score") for sample in log.samples or []}
     sample_id = max(scores, key=scores.__getitem__)
     assert f"sample {sample_id}, epoch 1" in worst
     address = f"{viewer}#/logs/{Path(log.location).name}/samples/sample/{sample_id}/1"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 
-from tests.fixtures import Run, Says, metrics, write_rows
+from tests.fixtures import Run, Says, metrics, samples, values, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.models.reward_model import load, penalised, pool
 from truthgym.models.reward_models.encoding import steps_of
@@ -208,8 +208,8 @@ def test_the_criteria_of_a_rubric_become_rows_and_a_reward_model(base: Path, tmp
     roles = {"judge": get_model("reference/judge", noise=0.2)}
     task = urns(n=24, paradigms={"rubric": {"rubric": "assistant", "cache": False}})
     log = run(task, get_model("reference/bayesian", care=0.5), model_roles=roles, epochs=1)
-    (entry, *_) = (sample.scores["rubric"] for sample in log.samples or [] if sample.scores)
-    criteria = [f"rubric/{name}" for name in entry.value if name != "rubric_score"]
+    graded = values(samples(log)[0], "rubric")
+    criteria = [f"rubric/{name}" for name in graded if name != "rubric_score"]
     assert criteria == [f"rubric/{name}" for name in ("helpful", "honest", "harmless", "concise", "specific")]
     convert([log.location], ConversionConfig("sft"), tmp_path / "rows", Selection(everything=True))
     options = FEW | {"model_name_or_path": str(base), "output_dir": str(tmp_path / "trained"), "max_steps": 2}

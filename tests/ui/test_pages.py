@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
@@ -79,7 +79,7 @@ def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_pa
 def test_each_log_shows_what_its_scorers_found_and_what_they_leave_out(
     browser: TestClient, tmp_path: Path, run: Run
 ) -> None:
-    brier = {"limit": 40, "epochs": 1, "task_args": {"paradigms": "brier"}}
+    brier: dict[str, Any] = {"limit": 40, "epochs": 1, "task_args": {"paradigms": "brier"}}
     whole = run("truthgym/forecasting", **brier)
     run("truthgym/forecasting", model_args={"min_confidence": 0.2}, **brier)
     for name in ("cancelled", "error", "invalidated"):
@@ -93,8 +93,8 @@ def test_each_log_shows_what_its_scorers_found_and_what_they_leave_out(
         write_eval_log(log, log.location)
     text = browser.get("/results").text
     rows = {name: text_of(row) for row in text.split("<tr>") for name in re.findall(r"logs/([^ &\"]+)\.eval", row)[:1]}
-    figures = {name: value.value for name, value in (whole.results or EvalResults()).scores[0].metrics.items()}
-    shown = with_interval(*(figures[name] for name in ("brier", "brier_lower", "brier_upper")))
+    figures = {name: float(value.value) for name, value in (whole.results or EvalResults()).scores[0].metrics.items()}
+    shown = with_interval(figures["brier"], figures["brier_lower"], figures["brier_upper"])
     (unread,) = rows.keys() - {"cancelled", "error", "invalidated", Path(whole.location).stem}
     for name, said in {
         Path(whole.location).stem: f"brier {shown} 40 questions",

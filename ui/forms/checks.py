@@ -202,7 +202,7 @@ def parsed(words: Sequence[str], folder: Path) -> dict[str, Any]:
             return [placed(item) for item in value]
         return str(folder / value) if isinstance(value, str) and value and (folder / value).is_file() else value
 
-    return {name: placed(value) for name, value in parse_cli_args(words).items()}
+    return {name: placed(value) for name, value in parse_cli_args(list(words)).items()}
 
 
 def refused(name: str, function: Callable[..., object] | None, arguments: dict[str, Any]) -> Iterator[str]:

@@ -187,7 +187,7 @@ LIMITS = ("epochs", "message_limit", "token_limit", "turn_limit", "time_limit", 
 def own_defaults(names: Sequence[str]) -> dict[str, str]:
     """By option, what the tasks set themselves: "3", or "3 in urns, 1 in code_repair" where they differ."""
     by_task = {name.partition("/")[2]: _limits(name) for name in names if name in choices(TASKS)}
-    texts = {}
+    texts: dict[str, str] = {}
     for limit in LIMITS:
         values = {name: str(limits[limit]) for name, limits in by_task.items() if limits.get(limit)}
         alike = len({*values.values()}) == 1 and len(values) == len(by_task)

@@ -211,7 +211,9 @@ def _catalog(folder: Path, states: tuple[LogState, ...]) -> tuple[list[dict[str,
     read = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
     runs = with_setups([entry for entry in read if isinstance(entry, LogFile)])
     problems_found = [entry for entry in read if isinstance(entry, str)]
-    rows: list[dict[str, Any]] = [{**row} for row in table_of(runs).to_dict("records")] if runs else []
+    rows: list[dict[str, Any]] = (
+        [{str(key): value for key, value in row.items()} for row in table_of(runs).to_dict("records")] if runs else []
+    )
     for row, run in zip(rows, runs, strict=True):
         row["path"] = str(Path(row["log"]).relative_to(folder))
         row["viewer"] = viewer_address(folder, row["log"])

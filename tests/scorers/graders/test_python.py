@@ -230,7 +230,7 @@ def test_without_landlock_our_memory_is_closed_and_a_warning_says_what_stays_ope
     calls: list[tuple[int, ...]] = []
     libc = SimpleNamespace(prctl=lambda *arguments: calls.append(arguments))
     monkeypatch.setattr(python, "landlock_version", lambda: 0)
-    monkeypatch.setattr(python.ctypes, "CDLL", lambda name: libc)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: libc)
     python._shield.__wrapped__()
     assert calls == [(4, 0, 0, 0, 0)]
     assert "no Landlock" in caplog.text

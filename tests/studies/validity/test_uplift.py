@@ -9,9 +9,11 @@ from studies.validity import uplift as study
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.question import ask_about
 from truthgym.models.agents.forecaster import observation_logprobs
-from truthgym.scorers.forecasts.forecasting import messages
+from truthgym.models.agents.policies import Floats
+from truthgym.scorers.forecasts.forecasting import PLACEBOS, messages
 
 N = 40
+FACTS = ("log_odds", "log_odds_with", "outcome")
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +99,23 @@ def test_bundled_evidence_has_known_uplift() -> None:
     assert study.bundled_uplifts("copied observation", "exact")[0]["raw"] == pytest.approx(np.log(0.999 / 0.5))
 
 
+def uplift(values: Floats) -> dict[str, Floats]:
+    """The same net uplift over each placebo, of observations without an opposite."""
+    unknown = np.full(values.size, np.nan)
+    return {"net": values, **dict.fromkeys(PLACEBOS, values), **dict.fromkeys(FACTS, unknown)}
+
+
 def test_runs_cover_the_truth_and_find_it() -> None:
     values = np.random.default_rng(0).normal(0.2, 0.5, 2000)
-    found = study.replicate(values, float(values.mean()), 100, 400)
+    found = study.replicate(uplift(values), float(values.mean()), 100, 400)
     assert 0.92 <= found["coverage"] <= 0.98
     power = found["above 0"]  # of z = 0.2 / 0.05 = 4 at 1.98: 0.978
     assert 0.94 <= power <= 1.0
     assert found["below 0"] == 0
-    over = [values, values + 0.1, values - 0.4]
-    both = study.replicate(values, 0.2, 100, 50, over=over)
+    both = study.replicate(uplift(values) | {"shuffled": values + 0.1, "question": values - 0.4}, 0.2, 100, 50)
     assert (both["verdict helps"], both["verdict misleads"]) == (0, 0), "the placebos disagree"
-    assert study.replicate(values, 0.2, 100, 50, over=over[:2])["verdict helps"] > 0.9
-    nothing = study.replicate(np.zeros(50), 0.0, 10, 5)
+    assert study.replicate(uplift(values), 0.2, 100, 50)["verdict helps"] > 0.9
+    nothing = study.replicate(uplift(np.zeros(50)), 0.0, 10, 5)
     assert [nothing[key] for key in ("coverage", "above 0", "below 0", "mde")] == [1, 0, 0, 0]
 
 
