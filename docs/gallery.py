@@ -26,7 +26,7 @@ def section(finding: Finding) -> str:
     options = "".join(f" `-A {finding.name}.{name}={value}`" for name, value in OPTIONS.get(finding.name, {}).items())
     parts = [f"## {finding.question}", f"`{finding.name}`{options}"]
     if finding.refusal:
-        parts.append(f"Nothing can be shown of these logs: {finding.refusal}")
+        parts.append(f"Nothing can be shown of these logs: {finding.refusal.split(' The questions have')[0]}")
     if finding.spec:
         parts.append(f"![{finding.question}](gallery/{finding.figure})")
     return "\n\n".join(parts)
