@@ -1,5 +1,6 @@
 """Tasks of agents from one end to the other: reference agents at their scores, tools, and bad input."""
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -217,7 +218,11 @@ def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> N
     assert scores["refusing"] > 0.9
 
 
-def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run, says: Says) -> None:
+def test_half_a_character_in_a_tools_argument_does_not_end_a_run(
+    run: Run, says: Says, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest's workers cannot send such a record
+
     def reply(messages: list[ChatMessage]) -> ModelOutput | str:
         if messages[-1].role == "tool":
             return "Answer: unknown\n\\finalBeliefProb{0.4} \udfff"

@@ -84,7 +84,7 @@ def test_the_log_says_that_a_judge_sees_nothing(
 ) -> None:
     asked = {"qualitative": {"shots": 3, "examples": write_examples(tmp_path / "examples.jsonl"), "figures": "all"}}
     judge = get_model("reference/judge", memoize=False, **planted)
-    with caplog.at_level("WARNING"):
+    with caplog.at_level("INFO"):
         task, model = urns(n=12, paradigms=asked), get_model("reference/bayesian", care=0.5)
         log = run(task, model, model_roles={"judge": judge}, epochs=1)
     assert log.results
