@@ -394,7 +394,10 @@ def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
 
 def _cells(frame: pd.DataFrame, key: str) -> list[str]:
     numbers = frame[[key, f"{key}_lower", f"{key}_upper"]].round(3).to_numpy() + 0.0
-    return [f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "") for mean, low, high in numbers]
+    return [
+        "-" if np.isnan(mean) else f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "")
+        for mean, low, high in numbers
+    ]
 
 
 def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:

@@ -217,7 +217,8 @@ def test_a_page_keeps_its_own_text(run: Run, tmp_path: Path) -> None:
     page.write_text("Before.\n<!-- results: by this -->\nold\n<!-- end -->\nAfter.\n")
     save(frame, chart, page, report)
     text = page.read_text()
-    assert text.startswith("Before.\n<!-- results: by this -->\n### `brier`\n")
+    assert text.startswith("Before.\n<!-- results: by this -->\n### Chart\n")
+    assert "\n### `brier`\n" in text
     assert text.endswith("<!-- end -->\nAfter.\n")
     assert "old" not in text
     page.write_text("Before.\n")

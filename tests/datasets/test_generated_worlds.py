@@ -32,7 +32,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "testimony": [
         ({"witnesses": 1}, "testimony: witnesses=1 cannot be used"),
         ({"witnesses": (2, 9)}, "witnesses=(2, 9) cannot be used; give one whole number between 2 and 8"),
-        ({"witnesses": "2"}, "witnesses='2'"),
+        ({"witnesses": "two"}, "witnesses='two'"),
         ({"reports": (4, 3)}, "reports=(4, 3)"),
         ({"named": 1.5}, "named=1.5"),
         ({"late": -1}, "late=-1"),

@@ -145,7 +145,7 @@ def test_settings_are_the_options_that_change_the_result() -> None:
         ([*WORDS, "--learning_rate", "fast"], "invalid float value: 'fast'"),
         ([*WORDS, "--config"], "--config has no value"),
         ([*WORDS, "--config", "missing.yaml"], "--config missing.yaml: no such file"),
-        (["--dataset_name", "data"], "no model; set --model_name_or_path"),
+        (["--dataset_name", "data"], "no model; set --model to a folder"),
         (["--model_name_or_path", "base"], "no data; give either --dataset_name FOLDER or --log LOG"),
         ([*WORDS, "--log", "a.eval"], "both --dataset_name and --log"),
         ("learning_rat: 1\n", "unknown option --learning_rat; did you mean 'learning_rate'?"),
