@@ -224,7 +224,7 @@ def _sentence(rows: pd.DataFrame, solid: pd.DataFrame, boards: pd.DataFrame | No
         top = solid.iloc[0]
         clauses.append(f"{top['name']} has {with_interval(top['score'], top['lower'], top['upper'])}")
     text = f"{'; '.join(clauses)}."
-    return f"{text[0].upper()}{text[1:]}" if text.startswith(("no ", "none ", "all ", "of ")) else text
+    return f"{text[0].upper()}{text[1:]}" if text.startswith(("no ", "none ", "all ", "of ", "with ")) else text
 
 
 def _short_names(labels: "pd.Series[str]") -> dict[str, str]:
@@ -272,23 +272,29 @@ def _names(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _standings(solid: pd.DataFrame, boards: pd.DataFrame | None, short: Mapping[str, str]) -> Iterator[str]:
-    """Who leads the domain's largest leaderboard of models, and that of solvers."""
+    """Who leads the domain's largest leaderboard of models, and that of solvers: of several, the best row's."""
     if boards is None or boards.empty:
         return
     ranked = leaderboard.leaderboard(
         boards[(boards["by"] == "") & boards["score"].str.startswith(solid["bare"].iloc[0])]
     )
     tasks = solid["domain"] + (" " + solid["task"]).where(solid["task"] != "", "")
-    own = {"models": set(tasks + ", " + solid["mode"]), "solvers": set(tasks + ", " + solid["label"])}
+    parts = {"models": solid["mode"], "solvers": solid["label"].replace(short)}
+    own = {
+        of: dict(zip(tasks + ", " + solid[column], map(str, parts[of]), strict=True))
+        for of, column in (("models", "mode"), ("solvers", "label"))
+    }
     for of, setups in own.items():
         found = [
-            board
+            (str(setup), board)
             for (kind, _, _, setup), board in (ranked.groupby(leaderboard.BOARD, sort=False) if len(ranked) else ())
             if kind == of and setup in setups
         ]
         if found:
-            board = max(found, key=len)
-            yield leaderboard.in_words(board.assign(model=board["model"].replace(short)))
+            order = list(setups)
+            setup, board = max(found, key=lambda entry: (len(entry[1]), -order.index(entry[0])))
+            said = leaderboard.in_words(board.assign(model=board["model"].replace(short)))
+            yield f"with {setups[setup]}, {said}" if len(found) > 1 else said
 
 
 def _kinds(rows: pd.DataFrame, cells: pd.DataFrame | None) -> dict[str, list[str]]:
