@@ -227,6 +227,8 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
         is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in 95 % of tables.
     """
     rows = []
+    usual = {"of": OF[0], "by": ""}  # of a frame of pairs that was made without them
+    frame = frame.assign(**{name: value for name, value in usual.items() if name not in frame})
     for names, pairs in with_simultaneous(frame).groupby([*BOARD], sort=False):
         best = pairs["best"].iloc[0]
         wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
