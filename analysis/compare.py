@@ -138,11 +138,11 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
         BadInput: Fewer than two logs; the first is not a log; logs that share no question, no scorer or no number; an
             `against` or `by` that fits nothing.
     """
-    found, left_out, notes = _found(logs, by)
-    kinds = categories([kind for run in found for kind in run.kinds.values()], by, found[0].fields) if by else {}
-    replies = {reply for run in found for reply in run.replies}
-    judged = [run for run in found if any(replies.issuperset(sides) for sides in run.labels.values())]
-    groups, alone = _groups([run for run in found if run not in judged], against)
+    read, left_out, notes = _read_all(logs, by)
+    kinds = categories([kind for run in read for kind in run.kinds.values()], by, read[0].fields) if by else {}
+    replies = {reply for run in read for reply in run.replies}
+    judged = [run for run in read if any(replies.issuperset(sides) for sides in run.labels.values())]
+    groups, alone = _groups([run for run in read if run not in judged], against)
     facts: list[dict[str, Any]] = []
     comparisons: list[Comparison] = []
     pages: list[dict[str, Any]] = []
@@ -169,8 +169,8 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     families = [(row["first_log"], row["score"], bool(row["category"])) for row in facts]
     tests = Counter(key for key, each in zip(families, comparisons, strict=True) if each.difference.mde > 0)
     rows = []
-    for row, one, family in zip(facts, comparisons, families, strict=True):
-        each = replace(one, difference=simultaneous(one.difference, tests[family], one.reach))
+    for row, comparison, family in zip(facts, comparisons, families, strict=True):
+        each = replace(comparison, difference=simultaneous(comparison.difference, tests[family], comparison.reach))
         note, shared = row.pop("note") or each.reason, row.pop("shared")
         last = {"clusters": each.difference.clusters, "shared": shared, "verdict": _verdict(each, row["better"])}
         rows.append(row | each.row() | last | {"note": note})
@@ -180,10 +180,10 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     return frame
 
 
-def _found(places: Sequence[str | Path], by: str) -> tuple[list[Run], list[str], list[str]]:
+def _read_all(places: Sequence[str | Path], by: str) -> tuple[list[Run], list[str], list[str]]:
     """The runs of logs, folders and patterns in their order; what cannot be read; and what of folders is left out."""
     paths: list[str] = []
-    found: list[Run] = []
+    logs_read: list[Run] = []
     errors: list[BadInput] = []
     left_out, skipped = list[str](), list[str]()
     for place in map(str, places):
@@ -200,22 +200,22 @@ def _found(places: Sequence[str | Path], by: str) -> tuple[list[Run], list[str],
             errors.append(error)
     for path in dict.fromkeys(paths) if len(set(paths)) > 1 else paths:
         try:
-            found.append(_read(path, by))
+            logs_read.append(_read(path, by))
         except BadInput as error:
-            if not found:  # the others would be compared with another one than the first
+            if not logs_read:  # the others would be compared with another one than the first
                 raise
             errors.append(error)
-    if len(found) < 2 and errors:
+    if len(logs_read) < 2 and errors:
         raise errors[0]
-    if len(found) < 2:
+    if len(logs_read) < 2:
         raise BadInput(
-            f"compare: {counted(len(found), 'log')} in {', '.join(map(str, places))}; give two or more, as in: "
+            f"compare: {counted(len(logs_read), 'log')} in {', '.join(map(str, places))}; give two or more, as in: "
             "truthgym compare A.eval B.eval, or a folder with several"
         )
-    return found, [*left_out, *(f"Left out: {error}." for error in errors)], skipped
+    return logs_read, [*left_out, *(f"Left out: {error}." for error in errors)], skipped
 
 
-def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], list[Run], list[str]]], list[str]]:
+def _groups(every: Sequence[Run], against: str) -> tuple[list[tuple[list[str], list[Run], list[str]]], list[str]]:
     """The runs that are compared, with their names, the first one first, and what else differs; and those that are not.
 
     They are of one task; where no two are, of tasks that ask the same.
@@ -223,21 +223,21 @@ def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], l
     groups: list[list[Run]] = []
     for same_task in (True, False):
         groups = []
-        for run in found:
+        for run in every:
             alike = (group for group in groups if run.task == group[0].task or not same_task)
             if group := next((group for group in alike if _comparable(group[0], run)), None):
                 group.append(run)
             else:
                 groups.append([run])
-        if len(groups) < len(found):
+        if len(groups) < len(every):
             break
     else:
-        shared, changed = _same_questions(*found[:2])
+        shared, changed = _same_questions(*every[:2])
         what = "scorer" if shared else "question"
         why = f" ({_named(changed)} is another question in each)" if changed and not shared else ""
-        more = f"; no two of the {len(found)} logs share both" * (len(found) > 2)
+        more = f"; no two of the {len(every)} logs share both" * (len(every) > 2)
         raise BadInput(
-            f"{found[0].log.path} and {found[1].log.path} share no {what}{why}{more}; compare logs of the same "
+            f"{every[0].log.path} and {every[1].log.path} share no {what}{why}{more}; compare logs of the same "
             "questions and scorers"
         )
     alone = [group[0].log.path for group in groups if len(group) == 1]
@@ -250,7 +250,7 @@ def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], l
         names += labels
         if len(fits) > 1:
             several = "; ".join(labels[i] for i in fits)
-            raise BadInput(f"against={against!r} fits {several}; give more of one's name or path")
+            raise BadInput(f"against={against!r} fits {several}; give more of its name or path")
         if fits:
             first = group[fits[0]]
             order = [fits[0], *(i for i, run in enumerate(group) if run is not first and _comparable(first, run))]
@@ -259,7 +259,7 @@ def _groups(found: Sequence[Run], against: str) -> tuple[list[tuple[list[str], l
         else:
             alone += [run.log.path for run in group]
     if not compared:
-        raise BadInput(f"against={against!r} fits no run; give the name of one: {'; '.join(dict.fromkeys(names))}")
+        raise BadInput(f"against={against!r} fits no run; give the name of a run: {'; '.join(dict.fromkeys(names))}")
     why = f"with no other log of their task{' that fits --against' * bool(against)} they share questions and scorers"
     return compared, [f"NOTE: not compared, since {why}: {_named(alone)}."] * bool(alone)
 
@@ -474,8 +474,10 @@ def _sentence(rows: pd.DataFrame) -> str:
     if first["verdict"] == NOT_COMPARED:
         said += f" Not compared on {first['score']}: {first['note']}."
     others = rows[rows["score"] != row["score"]]
-    found = [f"{other.score} ({other.verdict})" for other in others.itertuples() if other.verdict in STYLES]
-    return said + f" Of {counted(len(others), 'other score')} {len(found)} differ: {', '.join(found)}." * bool(found)
+    differing = [f"{other.score} ({other.verdict})" for other in others.itertuples() if other.verdict in STYLES]
+    return said + f" Of {counted(len(others), 'other score')} {len(differing)} differ: {', '.join(differing)}." * bool(
+        differing
+    )
 
 
 def _in_words(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -493,10 +495,10 @@ def _in_words(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _by_category(rows: Sequence[Mapping[str, Any]], by: str) -> str:
     """The categories in which two runs differ on one score."""
-    found = [f"{row['verdict']} on {row['category']} by {_by(row)}" for row in rows if row["verdict"] in STYLES]
-    none = f"no difference found in {len(rows) - len(found)} of {len(rows)}"
+    differing = [f"{row['verdict']} on {row['category']} by {_by(row)}" for row in rows if row["verdict"] in STYLES]
+    none = f"no difference found in {len(rows) - len(differing)} of {len(rows)}"
     pair = f"{rows[0]['setup']} and {rows[0]['against']}, {rows[0]['score']}"
-    return f"By {by}, {pair}: {listed(found + [none] * (len(found) < len(rows)))}."
+    return f"By {by}, {pair}: {listed(differing + [none] * (len(differing) < len(rows)))}."
 
 
 def _by(row: Mapping[str, Any]) -> str:
@@ -541,21 +543,21 @@ def _notes(tables: Sequence[pd.DataFrame], by: str) -> Iterator[str]:
 def report(frame: pd.DataFrame) -> str:
     """The comparison as Markdown: for each first run what was found, the tables, and what they do not show."""
     parts = []
-    for found in findings(frame):
+    for finding in findings(frame):
         tables = [
             table(rows.assign(interval=intervals(rows)), ["setup", *by, "score", "better", *NUMBERS], LABELS)
-            for rows, by in zip(found["tables"], ([], ["category"]), strict=False)
+            for rows, by in zip(finding["tables"], ([], ["category"]), strict=False)
         ]
-        said = [*found["warnings"], *found["sentences"], *tables, "\n".join([*found["logs"], *found["notes"]])]
-        parts.append("\n\n".join([f"### {found['heading']}", *said]))
+        said = [*finding["warnings"], *finding["sentences"], *tables, "\n".join([*finding["logs"], *finding["notes"]])]
+        parts.append("\n\n".join([f"### {finding['heading']}", *said]))
     return "\n\n".join([*parts, *frame.attrs["of_all"]])
 
 
 def as_json(frame: pd.DataFrame) -> str:
     """The rows of the comparison and what is said of them, as JSON. A number that is undefined is null."""
     said = [
-        {name: found[name] for name in ("heading", "logs", "warnings", "sentences", "notes")}
-        for found in findings(frame)
+        {name: finding[name] for name in ("heading", "logs", "warnings", "sentences", "notes")}
+        for finding in findings(frame)
     ]
     rows = json.loads(frame.to_json(orient="records", double_precision=15))
     return json.dumps({"rows": rows, "said": said, "notes": frame.attrs["of_all"]}, indent=1, ensure_ascii=False)
@@ -567,12 +569,12 @@ def printed(frame: pd.DataFrame, width: int) -> "RenderableType":
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    for found in findings(frame):
-        parts.append(Text(f"\n{found['heading']}", style="bold"))
-        parts += [Text(said, style="yellow") for said in found["warnings"]]
-        parts += [Text(said) for said in found["sentences"]]
-        parts += [each for rows in found["tables"] for each in ("", _grid(rows, width), "")]
-        parts += [Text(said, style="dim") for said in [*found["notes"], *found["logs"]]]
+    for finding in findings(frame):
+        parts.append(Text(f"\n{finding['heading']}", style="bold"))
+        parts += [Text(said, style="yellow") for said in finding["warnings"]]
+        parts += [Text(said) for said in finding["sentences"]]
+        parts += [each for rows in finding["tables"] for each in ("", _grid(rows, width), "")]
+        parts += [Text(said, style="dim") for said in [*finding["notes"], *finding["logs"]]]
     return Group(*parts, *(Text(said, style="yellow") for said in frame.attrs["of_all"]))
 
 
@@ -582,23 +584,23 @@ def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
     from rich.text import Text
 
     ends = [rows["against"].iloc[0], *rows["setup"].unique()]
-    one, parts, wide = len(ends) == 2, bool((rows["category"] != "").any()), width >= WIDE
+    one_pair, parts, wide = len(ends) == 2, bool((rows["category"] != "").any()), width >= WIDE
     counts = bool((rows["n"] != rows["shared"]).any())
     keys = rows["score"].str.rpartition("/")[2]
     short = rows["score"].where(keys.map(rows.groupby(keys)["score"].nunique()) > 1, keys)
     rows = rows.assign(title=short + rows["better"].map(ARROWS).fillna(""), interval=intervals(rows, "difference"))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
-    grid.add_column("category" if parts else "score" if one else "set-up", overflow="fold")
-    named = one and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
+    grid.add_column("category" if parts else "score" if one_pair else "set-up", overflow="fold")
+    named = one_pair and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
     for name in ends if named else ["first", "this"]:
         grid.add_column(Text(name), justify="right", overflow="fold", min_width=6)
     for name in ["difference\n[95 % interval]", *["smallest\ndetectable"] * wide, *["n"] * counts]:
         grid.add_column(name, justify="right", no_wrap=True)
     grid.add_column("shown", no_wrap=True)
-    name = "category" if parts else "title" if one else "setup"
-    for _, block in rows.groupby(["setup", "score"] if parts else "first_log" if one else "score", sort=False):
+    name = "category" if parts else "title" if one_pair else "setup"
+    for _, block in rows.groupby(["setup", "score"] if parts else "first_log" if one_pair else "score", sort=False):
         if name != "title":
-            title = [block["setup"].iloc[0]] * (parts and not one) + [block["title"].iloc[0]]
+            title = [block["setup"].iloc[0]] * (parts and not one_pair) + [block["title"].iloc[0]]
             grid.add_row(Text(", ".join(title), style="bold"))
         for row in block.to_dict("records"):
             numbers = ["-" if math.isnan(row[x]) else decimals(row[x]) for x in ("before", "after", *["mde"] * wide)]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truthgym.analysis.tables.markdown import markdown
 from truthgym.datasets.domains import GENERATED
 from truthgym.scorers.brier import reading_in_words, reading_of, summarise_scores
 from truthgym.scorers.declaration import with_bounds
@@ -138,11 +137,6 @@ def cells(row: "Mapping[Any, Any]", digits: int = 3) -> list[str]:
         for name in ("brier", "excess", "exact", "naive")
     ]
     return [row["world"], row["model"], str(row["n"]), f"{row['read']:.0%}", *numbers, row["follows"]]
-
-
-def table(frame: "pd.DataFrame") -> str:
-    """The readings as a Markdown table."""
-    return markdown(HEAD, [cells(row) for row in frame.to_dict("records")])
 
 
 def printed(frame: "pd.DataFrame") -> "RenderableType":

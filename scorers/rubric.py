@@ -20,7 +20,7 @@ from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclar
 from truthgym.scorers.graders.grader import grade, grader_input
 from truthgym.scorers.rubrics.grading import Role, by_criteria, repeat_sd
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
-from truthgym.scorers.rubrics.rubric import is_json_file
+from truthgym.scorers.rubrics.rubric import TOTAL, is_json_file
 from truthgym.scorers.statistics.direction import Fault
 from truthgym.scorers.statistics.table import tabulate
 
@@ -140,7 +140,7 @@ def rubric(
         given = details["criteria"] if details else dict.fromkeys(common)
         grades = {name: np.nan if grade is None else grade for name, grade in given.items()}
         return Score(
-            value={"rubric_score": value} | grades,
+            value={TOTAL: value} | grades,
             explanation=reason or f"{value:.4g}. {explanation or ''}".strip(),
             metadata={
                 "epoch": state.epoch,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.drift import DriftTest, calibrate
+from truthgym.scorers.statistics.drift import FEWEST, DriftTest, calibrate
 
 WARNING_ALPHA = 4
 """A warning has this many times the probability of a stop in a clean run, at most one half."""
@@ -65,13 +65,18 @@ class DriftMonitor:
         self.reason = ""
         if clean:
             self._calibrate([np.asarray(run, dtype=float) for run in clean])
-        elif start <= 0:
-            raise BadInput("DriftMonitor: neither clean runs nor start; give clean=[...], or start=30")
+        elif start < FEWEST:
+            raise BadInput(
+                f"DriftMonitor: neither clean runs nor {FEWEST} entries of a start; give clean=[...], or start=30"
+            )
 
     def update(self, entry: Mapping[str, object]) -> Status:
         """The state after one more entry; an entry without any of the signals changes nothing.
 
         STARTING while the run's own start is collected; then OK, WARNING or STOP, which stays.
+
+        Raises:
+            BadInput: The run's own start is complete, and a signal never varies in it or wanders.
         """
         values = [entry.get(name) for name in self.signals]
         row = [float(value) if isinstance(value, int | float) else np.nan for value in values]

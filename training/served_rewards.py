@@ -29,7 +29,7 @@ TOGETHER = 4
 TRIES = 8
 PATIENCE = 900.0
 """Seconds for which a server that is overloaded, or has not started, is asked again."""
-NAMED_EVERY = 30.0
+TOLD_EVERY = 30.0
 """Seconds between two lines that say that the server is waited for."""
 TIMEOUT = 170.0
 """Seconds for one request; more than the server's deadline."""
@@ -55,7 +55,7 @@ class RewardClient:
     """What must do the scoring: the server refuses if it has another one, and each answer is compared. Empty: any."""
     token: str = field(default_factory=lambda: os.environ.get("TRUTHGYM_SERVE_TOKEN", ""), repr=False)
     transport: httpx.AsyncBaseTransport | None = None
-    named: float = field(default=-math.inf, init=False, repr=False)
+    told_at: float = field(default=-math.inf, init=False, repr=False)
     """When somebody was last told that the server is waited for, on the monotonic clock."""
 
     @property
@@ -143,11 +143,11 @@ class RewardClient:
             waits = state.outcome is not None and isinstance(state.outcome.exception(), Overloaded)
             return (state.seconds_since_start or 0) > PATIENCE if waits else tries >= TRIES
 
-        def name(state: RetryCallState) -> None:
+        def tell(state: RetryCallState) -> None:
             """Say now and then what is waited for: a trainer that waits in silence looks as if it hung."""
             waited, error = state.seconds_since_start or 0, state.outcome.exception() if state.outcome else None
-            if isinstance(error, Overloaded) and time.monotonic() >= self.named + NAMED_EVERY:
-                self.named = time.monotonic()
+            if isinstance(error, Overloaded) and time.monotonic() >= self.told_at + TOLD_EVERY:
+                self.told_at = time.monotonic()
                 print(
                     f"Waiting for the reward server at {self.place} since {waited:.0f} s, at most {PATIENCE:.0f} s: "
                     f"{_without_user(str(error))}",
@@ -157,7 +157,7 @@ class RewardClient:
 
         attempts = AsyncRetrying(
             retry=retry_if_exception_type(TryAgain),
-            before_sleep=name,
+            before_sleep=tell,
             stop=stop,
             wait=wait_random_exponential(multiplier=0.2, max=10),
             reraise=True,

@@ -23,6 +23,8 @@ Scope = Literal["prompt", "domain", "global"]
 Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 """Letters a to z, digits and underscores, at most 40, a letter first."""
 RESERVED = "reasons"
+TOTAL = "rubric_score"
+"""The total beside the criteria's grades in a score."""
 """The field of a judge's form that is no criterion."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
 """Bundled rubrics, by name."""
@@ -57,7 +59,7 @@ class Criterion(Data):
 
     @model_validator(mode="after")
     def _has_a_free_name(self) -> Self:
-        if self.id == RESERVED or hasattr(BaseModel, self.id):
+        if self.id in (RESERVED, TOTAL) or hasattr(BaseModel, self.id):
             raise ValueError(f"a criterion cannot be called {self.id!r}, a reserved name; rename it")
         return self
 

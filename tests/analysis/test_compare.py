@@ -297,7 +297,10 @@ def test_logs_folders_and_patterns_in_any_mix(base: tuple[EvalLog, EvalLog], run
         assert names == ["openai/b", "openai/a", "openai/c", "openai/d"]
     frame = compare([*paths, *inner], against="openai/d")
     assert (set(frame["against"]), set(frame["first_log"])) == ({"openai/d"}, set(inner))
-    for against, message in (("openai", "openai/a; openai/b"), ("gpt", "fits no run; give the name of one: openai/a")):
+    for against, message in (
+        ("openai", "openai/a; openai/b"),
+        ("gpt", "fits no run; give the name of a run: openai/a"),
+    ):
         with pytest.raises(BadInput, match=message):
             compare(paths, against=against)
     with pytest.raises(BadInput, match=r"no file or folder .*/\*\.json"):

@@ -259,13 +259,13 @@ def _stops_at_nan(checkpoints: Path) -> "TrainerCallback":
     import torch
     from transformers import TrainerCallback
 
-    def refuse(step: int, what: str) -> None:
+    def refuse(step: int, what: str, harm: str) -> None:
         last = last_checkpoint(checkpoints)
         go_on = f"The same command goes on from {last}" if last else "No checkpoint was saved yet"
         raise bad_input(
-            f"truthgym train: the {what} of step {step} is no finite number, so training stopped before it reached "
-            f"the weights. {go_on}; first change what caused it: --attn_implementation eager, --dtype float32, a lower "
-            "--learning_rate, or a row of the data that is empty or cut off"
+            f"truthgym train: the {what} of step {step} is NaN or infinite, so training stopped, {harm}. {go_on}; "
+            "first change what caused it: --attn_implementation eager, --dtype float32, a lower --learning_rate, or a "
+            "row of the data that is empty or cut off"
         )
 
     class StopsAtNan(TrainerCallback):  # type: ignore[misc]
@@ -274,12 +274,12 @@ def _stops_at_nan(checkpoints: Path) -> "TrainerCallback":
             if args.fp16 or not gradients:  # fp16 skips such steps itself, ZeRO keeps gradients elsewhere
                 return
             if not torch.stack([gradient.float().sum().cpu() for gradient in gradients]).isfinite().all():
-                refuse(state.global_step + 1, "gradient")
+                refuse(state.global_step + 1, "gradient", "before it reached the weights")
 
-        def on_log(self, args: object, state: Any, control: object, logs: Any = None, **_: object) -> None:  # noqa: ANN401
-            for name in ("loss", "grad_norm"):
+        def on_log(self, args: Any, state: Any, control: object, logs: Any = None, **_: object) -> None:  # noqa: ANN401
+            for name in ("loss",) if args.fp16 else ("loss", "grad_norm"):
                 if not math.isfinite((logs or {}).get(name) or 0):
-                    refuse(state.global_step, name)
+                    refuse(state.global_step, name, "and weights since the last finite one may be damaged")
 
     return StopsAtNan()
 

@@ -139,7 +139,8 @@ def test_false_alarms_against_the_own_start_are_as_rare_as_stated() -> None:
 
 
 def test_a_monitor_without_a_reference_is_refused() -> None:
-    with pytest.raises(BadInput, match="neither clean runs nor start"):
-        DriftMonitor([LENGTH])
+    for start in (0, 19):
+        with pytest.raises(BadInput, match="neither clean runs nor 20 entries .* start=30"):
+            DriftMonitor([LENGTH], start=start)
     with pytest.raises(BadInput, match="signal 0 never varies"):
         DriftMonitor([LENGTH], clean=[np.ones((20, 1))] * 2)

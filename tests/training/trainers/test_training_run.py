@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.lineage import Lineage
 from truthgym.training.train import TRAINERS
 from truthgym.training.trainers.model_card import read_card
+from truthgym.training.trainers.training_run import _stops_at_nan
 
 Row = dict[str, Any]
 Train = Callable[..., Path]
@@ -263,3 +266,20 @@ def test_a_gradient_that_is_no_number_ends_the_run(
         with pytest.raises(BadInput, match=r"gradient of step 2 .*checkpoint-1; .*--attn_implementation eager"):
             train(method, rows, save_steps=1)
     assert read_card(train(method, rows, save_steps=1)).method.endswith("reward" if method == "reward" else method)
+
+
+@pytest.mark.parametrize(("fp16", "logs", "stops"), [
+    (False, {"grad_norm": float("inf")}, True),
+    (True, {"grad_norm": float("inf")}, False),
+    (True, {"loss": float("nan")}, True),
+    (False, {"loss": 0.3, "grad_norm": 1.0}, False),
+])  # fmt: skip
+def test_fp16_skips_steps_with_an_infinite_gradient_itself(
+    fp16: bool, logs: dict[str, float], stops: bool, tmp_path: Path
+) -> None:
+    callback = _stops_at_nan(tmp_path)
+    args: Any = SimpleNamespace(fp16=fp16)
+    state: Any = SimpleNamespace(global_step=5)
+    control: Any = None
+    with pytest.raises(BadInput, match="of step 5 .* may be damaged. No checkpoint") if stops else nullcontext():
+        callback.on_log(args, state, control, logs=logs)
