@@ -6,7 +6,7 @@ inspect score LOG --scorer truthgym/agent_answer -S figures=all
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
@@ -28,9 +28,8 @@ from truthgym.scorers.declaration import HIGHER_IS_BETTER, Figures, ScorerDeclar
 from truthgym.scorers.statistics.interval import metrics_of
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
-from truthgym.solvers.workers import LABELS
+from truthgym.solvers.workers import LABELS, answers_in
 
-ANSWER = re.compile(r"^[\s*_#>`-]*answer[\s*_`]*:[\s*_`]*(.*?)[\s*_`.]*$", re.IGNORECASE | re.MULTILINE)
 NONE = "none"
 
 
@@ -123,7 +122,7 @@ def read_answer(state: TaskState) -> tuple[str | None, str | None]:
     text, reason = final_answer(state)
     if text is None:
         return None, reason
-    answers = {_plain(match[1]): match[1] for match in ANSWER.finditer(text) if match[1]}
+    answers = {_plain(answer): answer for answer in answers_in(text)}
     if len(answers) == 1:
         return next(iter(answers.values())), None
     several = f"several that differ ({', '.join(map(repr, answers.values()))})" if answers else "none"
@@ -159,7 +158,7 @@ def _plain(text: str) -> str:
     """An answer for comparison: a number without separators, or lower-case words without punctuation."""
     try:
         return str(Decimal(re.sub(r"[\s,_']", "", text).replace("\u2212", "-")).normalize())
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one whose exponent no number has
         return " ".join(re.findall(r"\w+", text.lower()))
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.inspect_private import PrerequisiteError, init_runtime_context
 from truthgym.serve.service.access import RequestLog, RewardGuard, Tokens, check_bind, read_tokens
-from truthgym.serve.service.guard import Limits, Refusal, log_traceback
+from truthgym.serve.service.guard import Limits, Refusal, TimedConnection, log_traceback
 from truthgym.serve.service.metrics import ServerMetrics
 from truthgym.serve.service.pool import Pool, check_items
 from truthgym.serve.service.rates import Rates
@@ -280,7 +280,7 @@ def serve(
         port=port,
         access_log=False,
         log_level="warning",
-        http="h11",
+        http=TimedConnection,
         h11_max_incomplete_event_size=8192,  # headers that arrive in several parts; the guard limits the others
         limit_concurrency=limits.connections,
         timeout_keep_alive=30,  # longer than a client keeps an idle connection: its next request would find it closed

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import chain
+from string import whitespace
 from typing import Annotated, Literal
 
 from inspect_ai.agent import Agent, AgentState, agent
@@ -16,6 +17,7 @@ from truthgym.solvers.agent_tools.turns import FOUND, act, ask, conclusion, in_w
 
 LABELS = "Workers:labels"
 """Store key of the labels of miscoordination."""
+ANSWER = re.compile(r"^[ \t*_#>`-]*answer[\s*_`]*:[\s*_`]*(.*)$", re.IGNORECASE | re.MULTILINE)
 REPORTS = "These are the answers of the {number} who worked on it:\n\n{answers}"
 
 
@@ -75,13 +77,13 @@ def workers(
         answer_list = "\n\n".join(f"<worker>\n{answer}\n</worker>" for answer in answers)
         final = context(0, REPORTS.format(number=number, answers=answer_list), conclusion())
         await act(final, [])
-        lines = [_line(answer) for answer in answers]
+        *lines, own = ("".join(answers_in(text)[-1:]).lower() for text in [*answers, final.output.completion])
         store().set(
             LABELS,
             {
                 "redundant": redundant,
                 "contradiction": int(len(set(lines)) > 1),
-                "overruled": sum(line != _line(final.output.completion) for line in lines),
+                "overruled": sum(line != own for line in lines),
             },
         )
         final.messages = record + final.messages[len(state.messages) :]
@@ -96,6 +98,6 @@ def _repeats(call: Call, others: Sequence[Call]) -> bool:
     return any(call.tool != "search" or best_record(call) in other.shown for other in same)
 
 
-def _line(answer: str) -> str:
-    answers = re.findall(r"^\W*answer\W*:\s*(.*)$", answer, re.IGNORECASE | re.MULTILINE)
-    return answers[-1].strip().lower() if answers else ""
+def answers_in(text: str) -> list[str]:
+    """What the lines `Answer: X` of a text say, without the marks of Markdown around it; none for a line without X."""
+    return [said for line in ANSWER.findall(text) if (said := line.rstrip(f"{whitespace}*_`."))]

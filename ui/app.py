@@ -15,7 +15,7 @@ from fastapi.staticfiles import StaticFiles
 
 from truthgym.datasets.errors import BadInput, not_on_windows, shown
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.serve.service.guard import Limits, is_loopback
+from truthgym.serve.service.guard import Limits, TimedConnection, is_loopback
 from truthgym.ui.jobs import AT_ONCE
 from truthgym.ui.pages import compose, results, runs, security
 from truthgym.ui.pages.rendering import ROOM, page
@@ -112,8 +112,8 @@ def serve(
         address = f"http://{name}:{listener.getsockname()[1]}/"
         print(f"{folder.resolve()} on {address} (Ctrl+C ends the page; runs go on)", flush=True)
         config = uvicorn.Config(
-            app(folder, token, host, at_once=at_once), log_level="warning", access_log=False, http="h11",
-            server_header=False, timeout_graceful_shutdown=2,
+            app(folder, token, host, at_once=at_once), log_level="warning", access_log=False,
+            http=TimedConnection, server_header=False, timeout_graceful_shutdown=2,
         )  # fmt: skip
         if browser:
             webbrowser.open(address)

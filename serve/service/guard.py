@@ -10,8 +10,10 @@ from ipaddress import ip_address
 from logging import getLogger
 from traceback import format_tb
 
+from h11 import IDLE
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 LOGGER = getLogger(__name__)
 SAFE = ("GET", "HEAD")
@@ -38,7 +40,7 @@ class Limits:
     queue: int = 400
     """Items that are scored or wait. More are refused with 503."""
     body_time: float = 10.0
-    """For the body of a request to arrive."""
+    """For the body of a request to arrive, and before it for the headers."""
     item_time: float = 60.0
     """For one attempt at an item."""
     deadline: float = 150.0
@@ -131,6 +133,29 @@ class Guard:
                         return body
         except TimeoutError:
             raise Refusal(408, "too_slow", f"The body took more than {limits.body_time:g} seconds.") from None
+
+
+class TimedConnection(H11Protocol):
+    """A connection that is closed if the headers of a request do not arrive in time.
+
+    Uvicorn limits how long a connection may rest after an answer, and neither before the first request nor between the
+    first and the last header: connections that say nothing would hold every place.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._headers_due = self.loop.call_later(Limits.body_time, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._headers_due.cancelled() and self.conn.their_state is IDLE:
+            self._headers_due = self.loop.call_later(Limits.body_time, self.transport.abort)
+        super().data_received(data)
+        if self.conn.their_state is not IDLE:
+            self._headers_due.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_due.cancel()
+        super().connection_lost(exc)
 
 
 def is_loopback(host: str) -> bool:

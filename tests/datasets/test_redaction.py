@@ -1,6 +1,5 @@
 """Keys in texts and settings are hidden in every form; what only sounds like a key stays."""
 
-import time
 from typing import Any
 
 import pytest
@@ -61,13 +60,3 @@ def test_settings_are_searched_at_any_depth(settings: Any, without: Any) -> None
 def test_variables_that_hold_a_key_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "plain words that no form gives away")
     assert redact("it is plain words that no form gives away.") == "it is [SOME_API_KEY]."
-
-
-@pytest.mark.parametrize("part", ["a-", "://a:", '"', 'a="', "Bearer ", "sk-", "--a ", 'api_key="', "a:\\", "key_"])
-def test_no_text_takes_long(part: str) -> None:
-    def seconds(length: int) -> float:
-        before = time.process_time()
-        redact(part * (length // len(part)))
-        return time.process_time() - before
-
-    assert seconds(40_000) < 4 * max(seconds(20_000), 0.02)

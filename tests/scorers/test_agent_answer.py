@@ -3,10 +3,12 @@
 from itertools import permutations
 
 import pytest
+from inspect_ai.model import ModelOutput
+from inspect_ai.solver import TaskState
 
 from truthgym.datasets.agent_worlds import AgentQuestion, Call, make_call, next_call, oracle_calls
 from truthgym.datasets.gaia_mini import gaia_mini
-from truthgym.scorers.agent_answer import process_score
+from truthgym.scorers.agent_answer import process_score, read_answer
 
 
 def reads(question: AgentQuestion, order: tuple[list[str], ...]) -> list[Call]:
@@ -47,3 +49,15 @@ def test_a_needless_call_costs_in_any_order(questions: list[AgentQuestion]) -> N
         for order in permutations(question.chains):
             calls = [*reads(question, order), Call("search", {"query": "nobody"})]
             assert process_score(question, calls, oracle_calls(question, calls, 1)) < 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("So.\n- **Answer:** `1,300`.\r\n", "1,300"), ("> answer: a\nAnswer: A.", "A"), ("Answer:\n\nb c", "b c"),
+        ("Answer: 1e9999999", "1e9999999"), ("Answer: a\nAnswer: b", None), ("Answer: **", None), ("An answer: a", None),
+    ],
+)  # fmt: skip
+def test_the_line_with_the_answer(reply: str, answer: str | None) -> None:
+    state = TaskState("m/m", "q", 1, "q", [], output=ModelOutput.from_content("m/m", reply))  # type: ignore[arg-type]
+    assert read_answer(state)[0] == answer

@@ -4,6 +4,8 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -11,14 +13,16 @@ from typing import Any
 
 import pytest
 from inspect_ai.model import ChatMessage, Model, ModelOutput
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, Stub, ask, item, rewards, server, web
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.server import Server, application
 from truthgym.serve.service.access import RequestLog, Tokens, check_bind, read_tokens
-from truthgym.serve.service.guard import Limits
+from truthgym.serve.service.guard import Limits, TimedConnection
 from truthgym.serve.service.pool import CANARY
-from truthgym.serve.service.rates import limit
+from truthgym.serve.service.rates import ITEM, SETUP, limit
 from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.spec import RewardSpec
 
@@ -149,6 +153,36 @@ def test_a_slow_client_is_cut_off() -> None:
     start, body = asyncio.run(send_raw(app, "/score", b"{", more=True))
     assert start["status"] == 408
     assert b"too_slow" in body["body"]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /score HTTP/1.1\r\nX: ", b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP"]
+)
+def test_a_connection_on_which_no_header_ends_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it sends a byte now and then, or has sent a good request before."""
+    monkeypatch.setattr(Limits, "body_time", 0.3)
+
+    async def seconds() -> float:
+        config, loop = Config(application(server()), log_level="error"), asyncio.get_running_loop()
+        new = partial(TimedConnection, config, ServerState(), {})
+        async with await loop.create_server(new, "127.0.0.1", 0) as listening:
+            begun = loop.time()
+            reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+            writer.write(sent)
+            drips = asyncio.create_task(drip(writer)) if sent else None
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 5)
+            if drips:
+                drips.cancel()
+            writer.transport.abort()
+            return loop.time() - begun
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            writer.write(b"x")
+
+    assert 0.2 < asyncio.run(seconds()) < 3
 
 
 def test_a_request_that_the_end_of_the_server_cuts_off_is_answered(tmp_path: Path) -> None:
@@ -417,6 +451,18 @@ def test_an_item_that_the_judge_refuses_holds_up_no_other(status: int) -> None:
     assert all(isinstance(reward, float) for reward in rewards(second))
     assert (third.status_code, ready.status_code) == (422, 200)
     assert sum("Too long 0" in text for text in calls) <= 3, "asked again by nobody"
+
+
+@pytest.mark.parametrize(("status", "times"), [(500, 6), (408, 6), (429, 6), (400, 1), (401, 1)])
+def test_how_often_a_judge_that_fails_is_called(status: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    pause = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: pause(0))
+    served = with_judge(lambda text: calls.append(text) or status)  # type: ignore[func-returns-value]
+    api = served.source.roles["grader"].api  # type: ignore[union-attr]
+    monkeypatch.setattr(api, "should_retry", lambda error: status not in ITEM + SETUP)
+    ask(served, ("/score", item("It will rain.")))
+    assert len(calls) == times
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])

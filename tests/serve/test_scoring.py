@@ -1,8 +1,11 @@
 """The server's number is that of `inspect score`, whatever comes with it in a request."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,11 +16,23 @@ from inspect_ai.model import ModelOutput, StopDetails, get_model
 from tests.fixtures import Says, evaluate
 from tests.serve.asking import JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.redaction import redact
+from truthgym.scorers.beliefs.escaping import material
+from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
+from truthgym.scorers.graders.builtin import opens_hollow
+from truthgym.scorers.judges.asking import Form, parse_form
+from truthgym.scorers.judges.reasoning_quality import mask_conclusion
+from truthgym.scorers.rubrics.extraction import Extraction, extract
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
 from truthgym.serve.server import Server
 from truthgym.serve.service.scoring import Source
+from truthgym.serve.service.trainer_requests import conversation, without_end
 from truthgym.serve.spec import RewardSpec
 from truthgym.solvers.direct import direct
+from truthgym.solvers.length_control import length_of
+from truthgym.solvers.thoughts import split_thought
+from truthgym.solvers.trajectory import opens_with_refusal
+from truthgym.solvers.workers import answers_in
 from truthgym.tasks.worlds import urns
 
 JUDGES = ("judge", "grader")
@@ -275,3 +290,103 @@ def test_without_something_to_score_by_there_is_no_reward(scorer: str) -> None:
     )
     (result,) = response.json()["results"]
     assert (result["reward"], result["error"]["code"]) == (None, "not_applicable")
+
+
+class Grading(Form):
+    reasons: str
+    grade: int
+
+
+READERS: list[Callable[[str], object]] = [
+    *(read_belief, partial(read_beliefs, number=3), split_thought, answers_in, opens_hollow, opens_with_refusal),
+    *(
+        partial(material, "text"),
+        mask_conclusion,
+        partial(parse_form, form=Grading),
+        partial(length_of, unit="sentences"),
+    ),
+    *(partial(extract, how=Extraction(kind="tag", pattern="a")), without_end, conversation, redact),
+]
+"""What reads a text that a model wrote, which may be as long as a server takes."""
+PIECES = [
+    *(
+        "\n",
+        " ",
+        "a",
+        "1",
+        ".",
+        "(",
+        "[",
+        "{",
+        "<",
+        "`",
+        "*",
+        "|",
+        "%",
+        '"',
+        "$",
+        "=",
+        "\u200b",
+        "\r\n",
+        "\n ",
+        "```\n",
+        " |",
+    ),
+    *(
+        "answer",
+        "answer: ",
+        "answer:\n",
+        "\\finalBeliefProb{",
+        "\\boxed{",
+        "<a>",
+        "<think>",
+        "<|im_start|>",
+        "<|user|>a<|end|>",
+    ),
+    *(
+        '{"',
+        '{"a":',
+        "[1,",
+        "1. ",
+        "50% or ",
+        "5%\n",
+        "P(yes) = 0.5. ",
+        "probability ",
+        "it is ",
+        "1.1",
+        "twenty ",
+        "1 in ",
+    ),
+    *(
+        "a-",
+        "://a:",
+        'a="',
+        "Bearer ",
+        "sk-",
+        "--a ",
+        'api_key="',
+        "a:\\",
+        "key_",
+        "<pad>",
+        "<\u00ad",
+        "< a ",
+        "[A_",
+        '"*',
+    ),
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_text_takes_long_to_read(piece: str) -> None:
+    """Nothing that reads a model's text takes more than about twice as long for twice the text."""
+
+    def seconds(read: Callable[[str], object], length: int) -> float:
+        took = []
+        for start in ("", "x", "answer: "):
+            began = process_time()
+            read(start + piece * (length // len(piece)) + "x" * bool(start))
+            took.append(process_time() - began)
+        return max(took)
+
+    slow = [read for read in READERS if seconds(read, 40_000) > 0.1]
+    assert not [read for read in slow if seconds(read, 80_000) > 3 * min(seconds(read, 40_000) for _ in range(3))]
