@@ -55,7 +55,8 @@ def test_a_needless_call_costs_in_any_order(questions: list[AgentQuestion]) -> N
     ("reply", "answer"),
     [
         ("So.\n- **Answer:** `1,300`.\r\n", "1,300"), ("> answer: a\nAnswer: A.", "A"), ("Answer:\n\nb c", "b c"),
-        ("Answer: 1e9999999", "1e9999999"), ("Answer: a\nAnswer: b", None), ("Answer: **", None), ("An answer: a", None),
+        ("Answer: 1e9999999", "1e9999999"), ("Answer: a\nAnswer: b", None), ("Answer: **", None),
+        ("An answer: a", None),
     ],
 )  # fmt: skip
 def test_the_line_with_the_answer(reply: str, answer: str | None) -> None:
