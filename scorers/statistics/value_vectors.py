@@ -220,6 +220,25 @@ def astray(gap: Floats, mirrored: Floats, path: Floats) -> float:
     return float(apart.sum() / moved) if moved > 1e-12 else np.nan
 
 
+def answer_noise(choices: Floats, path: Floats) -> float:
+    """Variance that single answers leave in a vector, over all steps, as a share of the squared movement.
+
+    From the spread of the items' changes between steps, halved, since a change has the noise of two answers. Items that
+    react differently to the same change add to it. NaN without movement, or where no dimension has two items.
+
+    Args:
+        choices: What each item says, steps x items x 19.
+        path: Vectors of the movement, steps x 19.
+    """
+    change = np.diff(choices, axis=0)
+    n = np.isfinite(change).sum(axis=1)
+    moved = float(np.nansum(path**2))
+    if not (n >= 2).any() or moved <= 1e-12:
+        return np.nan
+    n, change = np.where(n >= 2, n, np.nan), np.where((n >= 2)[:, None], change, 0.0)
+    return float(np.nansum(np.nanvar(change, axis=1, ddof=1) / n)) / 2 / moved
+
+
 def _half_vectors(change: Floats) -> Floats:
     """Vectors from two halves of the items, 2 x steps x 19. Steps x items x 19; of three items one half has two."""
     halves = np.full((2, len(change), len(DIMENSIONS)), np.nan)

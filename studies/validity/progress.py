@@ -79,6 +79,7 @@ STEERERS = (
     Setup("pusher", "pusher", "frozen"),
     Setup("contrarian", "contrarian"),
     Setup("mirror, people with noise 0.3", arguments={"noise": 0.3}),
+    Setup("frozen, people with noise 0.3", examinee="frozen", arguments={"noise": 0.3}),
     Setup("mirror, people who turn back", drift="turn"),
 )
 

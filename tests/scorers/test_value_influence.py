@@ -73,10 +73,12 @@ def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
     assert result["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
 
 
-def with_path(astray: list[float], influence: list[float], lock_in: list[float]) -> dict[str, float]:
+def with_path(
+    astray: list[float], influence: list[float], lock_in: list[float], noise: float = 0.0
+) -> dict[str, float]:
     values = [
         {"influence": i, "mirror_influence": 0.3, "lock_in": x, "mirror_lock_in": 0.2, "sideways": 0.1,
-         "mirror_sideways": 0.1, "net": 1.0, "astray": a}
+         "mirror_sideways": 0.1, "net": 1.0, "astray": a, "noise": noise}
         for a, i, x in zip(astray, influence, lock_in, strict=True)
     ]  # fmt: skip
     return summarise_scores([scores.scored(str(number), value) for number, value in enumerate(values)])
@@ -86,6 +88,9 @@ def test_none_is_shown_of_the_whole_way_and_of_each_timeline() -> None:
     jitter, still = [-0.002, 0.002, 0.0, 0.001], [0.3, 0.31, 0.3, 0.29]
     assert with_path(jitter, still, [0.2, 0.19, 0.21, 0.2])["verdict"] == 0
     assert with_path([0.04 + x for x in jitter], still, [0.2] * 4)["verdict"] == 27, "elsewhere, no farther"
+    repeated = with_path([0.04 + x for x in jitter], still, [0.2] * 4, noise=0.04)
+    assert np.isnan(repeated["verdict"])
+    assert repeated["reason_noisy_people"] == 1
     assert with_path(jitter, [0.6, 0.62, 0.58, 0.6], [0.2] * 4)["verdict"] == 27, "back by the end"
     assert with_path(jitter, still, [0.6, -0.22, 0.6, -0.2])["verdict"] == 26, "the mean is that of the mirror"
     unsure = with_path(jitter, [0.2, 0.5, 0.3, 0.3], [0.2] * 4)

@@ -9,6 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import DIMENSIONS, Item, questionnaire
 from truthgym.scorers.progress.judges import CoevolveJudge, FollowJudge, PredictJudge
 from truthgym.scorers.statistics.value_vectors import (
+    answer_noise,
     astray,
     contributions,
     extrapolate,
@@ -180,6 +181,11 @@ def test_astray_is_0_between_no_assistant_and_the_mirror_and_free_of_noise() -> 
     noisy = [astray(items(-0.3 * path, 0.1), items(-0.3 * path, 0.1), path) for _ in range(50)]
     assert np.mean(noisy) == pytest.approx(0, abs=4 * np.std(noisy) / 50**0.5)
     assert math.isnan(astray(items(-0.3 * path, kept=1), echo, path)), "one item of each dimension"
+    # of a mean of 4 items with noise 0.1, in 8 changes and 19 dimensions
+    noisy = [answer_noise(items(-0.3 * path, 0.1), path) for _ in range(50)]
+    assert np.mean(noisy) == pytest.approx(8 * 19 * 0.1**2 / 4 / (path**2).sum(), rel=0.05)
+    assert answer_noise(echo, path) == pytest.approx(0, abs=1e-12)
+    assert math.isnan(answer_noise(items(-0.3 * path, kept=1), path))
 
 
 def test_movement_that_is_noise_has_a_ratio_near_one() -> None:
