@@ -226,7 +226,8 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
             ])
         )  # fmt: skip
     covers = [
-        figure[f"{estimate}_lower"] - ROUNDING <= truth <= figure[f"{estimate}_upper"] + ROUNDING for figure in figures
+        not figure[f"{estimate}_lower"] - ROUNDING > truth and truth <= figure[f"{estimate}_upper"] + ROUNDING
+        for figure in figures  # a lower bound of NaN: no lower end
     ]
     detected = [figure["verdict"] > 0 if task == "coevolve" else figure["skill_lower"] > 0 for figure in figures]
     return {

@@ -93,6 +93,18 @@ def test_one_timeline_has_an_interval_over_items() -> None:
     assert np.isnan(summarise_scores([old])["skill_lower"]), "a log from before it was recorded"
 
 
+def test_three_timelines_whose_interval_has_no_lower_end_keep_that_interval() -> None:
+    rows = [
+        scores.scored(str(i), {"error": e, "start_error": 4 * e, "item_stderr": 0.001})
+        for i, e in enumerate([9, 0.1, 0.3])
+    ]
+    rows[0] = scores.scored("0", {"error": 9.0, "start_error": 10.0, "item_stderr": 0.001})
+    figures = summarise_scores(rows)
+    assert figures["over_items"] == 0
+    assert np.isnan(figures["skill_lower"])
+    assert figures["skill"] < figures["skill_upper"] <= 1
+
+
 def test_each_kind_of_drift_has_its_skill() -> None:
     errors = {"linear-0": 0.1, "linear-1": 0.2, "linear-2": 0.3, "walk-0": 0.3, "walk-1": 0.3, "walk-2": 0.6}
     start = {name: 1.0 if "linear" in name else 0.5 for name in errors}
