@@ -54,6 +54,7 @@ def estimate(
     scorer whose calls do not depend on what a model says. Tokens are estimated at four characters each.
     """
     import pandas as pd
+    import rich
     from inspect_ai import eval
     from inspect_ai.event import ModelEvent
 
@@ -68,6 +69,8 @@ def estimate(
         events[question] = str((source.metadata or {}).get("event") or question)
     step = max(1, len(groups) // questions)
     rehearsed = list(groups.values())[::step][:questions]
+    console = rich.get_console()
+    quiet = console.quiet
     ours = bool(samples and "proposition" in (samples[0].metadata or {}))
     with tempfile.TemporaryDirectory() as folder:
         [log] = eval(
@@ -82,6 +85,7 @@ def estimate(
             log_realtime=False,
             display="none",
         )  # fmt: skip
+        console.quiet = quiet  # or the caller's next error would not be printed
         if log.status != "success" or not log.samples:
             reason = log.error.message if log.error else log.status
             raise BadInput(f"The rehearsal failed: {reason}")

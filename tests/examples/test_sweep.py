@@ -17,11 +17,10 @@ from inspect_ai.hooks import Hooks, hooks
 gc.set_threshold(50_000, 20, 20)
 metadata.packages_distributions = functools.cache(metadata.packages_distributions)  # as in conftest.py
 sweep = runpy.run_path("examples/sweep.py")
+task_of = sweep["task_of"]
 names = sweep["main"].__globals__
-def urns(**arguments):
-    return names["task_with"](sweep["urns"](**{"paradigms": "brier"} | arguments), epochs=2)
-names["DOMAINS"] = {"urns": urns}
-names["SYSTEM_PROMPTS"] = ["critical_thinking"]
+names["task_of"] = lambda *args, **arguments: names["task_with"](task_of(*args, **arguments), epochs=2)
+options = sweep["choose"]({"domains": "urns", "prompts": "critical_thinking", "scorers": "brier", "n": 1})
 if len(sys.argv) > 2:
     ends = []
     @hooks(name="killer", description="Kills this process when so many tasks have ended.")
@@ -30,7 +29,7 @@ if len(sys.argv) > 2:
             ends.append(data)
             if len(ends) == int(sys.argv[2]):
                 os.kill(os.getpid(), signal.SIGKILL)
-raise SystemExit(0 if sweep["main"](sys.argv[1], 1, "none") else 1)
+raise SystemExit(0 if sweep["main"](sys.argv[1], options, "none") else 1)
 """
 
 
@@ -85,4 +84,28 @@ def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
 
     frame = load(folder, "brier")
     assert len(frame) == 13
-    assert set(frame["mode"]) == set(runpy.run_path("examples/sweep.py")["MODES"])
+    assert set(frame["mode"]) == set(runpy.run_path("examples/sweep.py")["DEFAULTS"]["modes"])
+
+
+def test_a_sweep_of_a_file_prints_its_size_first_and_asks_about_its_answers_last(
+    root: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    config = tmp_path / "sweep.yaml"
+    config.write_text(
+        "{domains: [urns], modes: {direct: {}, two turns: {solver: self_debate, turns: 1}}, prompts: none, n: 9, "
+        "then: {world_in_the_loop: {model: reference/forecaster}}}"
+    )
+    command = [sys.executable, "examples/sweep.py", str(tmp_path / "logs"), "--config", str(config), "--paradigms"]
+    cost = subprocess.run([*command, "brier", "--cost"], cwd=root, env=environment, capture_output=True, text=True)
+    assert cost.stdout.splitlines()[0].endswith("= 2 logs"), cost.stderr
+    assert [line.split()[-2] for line in cost.stdout.splitlines()[1:3]] == ["27", "81"], "9 questions, 3 epochs"
+    assert not (tmp_path / "logs").exists()
+    run = [*command, "brier", "--display", "none"]
+    ended = subprocess.run(run, cwd=root, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert {setup(log) for log in logs(tmp_path / "logs")} == {"direct, prompt none", "two turns, prompt none"}
+    [after] = logs(tmp_path / "logs-world_in_the_loop")
+    assert after.status == "success"
+    wrong = subprocess.run([*command, "brier", "--modes", "directt"], cwd=root, env=environment, capture_output=True)
+    assert b"directt" in wrong.stdout + wrong.stderr
+    assert wrong.returncode != 0
