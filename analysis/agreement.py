@@ -45,23 +45,10 @@ TENTATIVE, RELIABLE = 0.667, 0.8
 def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
     """Krippendorff's alpha of everything that was scored more than once.
 
-    Args:
-        logs: Logs and folders of logs.
-        scorer: Compare the scores of this scorer only. "": of all scorers.
-        key: Compare this key of the scores. "": of each scorer the first with a better end, such as `brier_score`, or
-            else the viewer's first column.
-
-    Returns:
-        A row for each comparison, sorted by kind and alpha: `kind` (a key of `KINDS`), `measure` (scorer and key, or
-        the stage of a belief), `where` (the domain; for setups also the model), `raters` (what is compared), `alpha`
-        in (-1, 1], 1 for full agreement and 0 for agreement by chance, `lower` and `upper` (95 %, by event), `n` (units
-        with two ratings), `clusters`, and `shared`, the share of the units that have two.
-        `frame.attrs["worst"]` lists, for each comparison, the units that disagree most: `measure`, `where`, `model`,
-        `question`, `spread` (largest minus smallest) and `ratings` in words. `frame.attrs["notes"]` says what cannot
-        be concluded.
-
-    Raises:
-        BadInput: No log of a finished eval; nothing was scored twice.
+    A row for each comparison, by kind (a key of `KINDS`) and alpha: `measure`, `where`, `raters`, `alpha` (1 is full
+    agreement, 0 that by chance) with 95 % bounds by event, `n` units with two ratings, `clusters`, and `shared`, the
+    share of the units that have two. `attrs["worst"]` lists the units that disagree most. With `scorer` and `key` it is
+    of these scores only; of each scorer "" is the first key with a better end.
     """
     records: list[pd.DataFrame | None] = []
     for read in (beliefs, ratings_of_judges):

@@ -51,25 +51,12 @@ def load(logs: Places, scorer: str = "", key: str = "") -> pd.DataFrame:
 
     The settings (model, mode, domain, task arguments) are estimated without the trajectories, which they change: their
     effects are total effects. The features of trajectories are estimated beside the settings, within questions. Errors
-    are clustered by event (CRV3). p values are corrected by Holm's method over all effects on a score.
+    are clustered by event (CRV3), and p values corrected by Holm's method over all effects on a score.
 
-    Args:
-        logs: Logs and folders of logs.
-        scorer: Explain the scores of this scorer only. "": of all scorers.
-        key: Explain this key of the scores. "": of each scorer the first with a better end, such as `brier_score`.
-
-    Returns:
-        A row for each effect, sorted by score and effect: `score`, `best` ("lowest" or "highest"), `feature`, `level`
-        (with the one that it is compared with; for a number its unit), `kind` ("assigned" or "observed"), `effect` on
-        the score, `lower`, `upper` (95 %), `p`, `p_adjusted`, `real` (whether it is below 5 %), `explains`, the share
-        of the score's variance that is lost without the column, `mixed`, `mixed_lower`, `mixed_upper` (mixed effects,
-        with a random intercept for each question; NaN where it did not converge, and bounds NaN where questions share
-        an event), `n` and `clusters`.
-        `frame.attrs["checks"]` lists for each score the checks of the regression's assumptions, with their results.
-        `frame.attrs["notes"]` says what cannot be concluded.
-
-    Raises:
-        BadInput: No log of a finished eval; no score has a direction, or nothing varies that could explain it.
+    A row for each effect: `score`, `best`, `feature`, `level` (with the one that it is compared with; for a number its
+    unit), `kind`, `effect` with 95 % bounds, `p`, `p_adjusted`, `real` (below 5 %), `explains` (the share of the
+    score's variance that is lost without the column), `mixed` with bounds (mixed effects, with a random intercept for
+    each question), `n` and `clusters`. `attrs["checks"]` lists the checks of the regression's assumptions.
     """
     return effects(answers(logs, scorer=scorer, features=True), key)
 

@@ -26,23 +26,11 @@ LABELS = {"before": "first batch", "after": "this batch", "interval": "95 % inte
 
 
 def load(batches: Sequence[str | Path]) -> pd.DataFrame:
-    """Compare each batch with the first: the same model in the same setup, question by question.
+    """Compare each batch, a folder of logs, with the first: the same model in the same setup, question by question.
 
     Epochs are averaged first. Questions are the same if their id and target are. A setup of a batch in which only one
-    model answered in both is compared even if the models differ, as before and after training.
-
-    Args:
-        batches: Two or more folders of logs.
-
-    Returns:
-        A row for each batch but the first, main number of a scorer, setup and model: `batch`, `score` (SCORER/KEY),
-        `better` ("lower" or "higher", "" if the scorer does not say), `setup`, `model` and `first_model`, `before` and
-        `after` (means on the shared questions), `difference` (after minus before) with `lower` and `upper` (95 %,
-        clustered by event) and `mde`, the smallest difference that is detected with probability 0.8; `n` questions;
-        `read`, whether enough answers of both could be read (if not, there is no interval).
-
-    Raises:
-        BadInput: Fewer than two batches; they share no model, setup and question.
+    model answered in both is compared even if the models differ, as before and after training. Bounds are clustered by
+    event; `read` is whether enough answers of both could be read (if not, there is no interval).
     """
     if len(batches) < 2:
         raise BadInput(

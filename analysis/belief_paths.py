@@ -41,23 +41,12 @@ LABELS = {"stated": "answers", "moved": "mean step", "brier": "Brier score [95 %
 
 
 def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
-    """Read the belief paths of finished logs.
+    """Read the belief paths of finished logs: a row for each sample, epoch and elicitor.
 
-    Args:
-        logs: Logs and folders of logs.
-        scorer: The scorer that recorded the beliefs, in all its options. Of several passes with the same options the
-            newest counts.
-
-    Returns:
-        A row for each sample, epoch and elicitor: `setup`, `model`, `scorer` with its options, `log`, `question`,
-        `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN), `elicitor`, `prior`, `step 1` and so on if they were
-        elicited, `posterior`, and `corrected`: the posterior with the slope from prior to posterior removed
-        (of the first elicitor; NaN if the slope is not identified). `slope`, `slope_lower` and `slope_upper` are the
-        slope from prior to posterior, for the rows of the first elicitor; `score`, `score_lower` and `score_upper` the
-        martingale score in the log, with the scorer's own options (NaN if the log has none).
-
-    Raises:
-        BadInput: No log of a finished eval, or none with such a score.
+    `prior`, `step 1` and so on, `posterior`, and `corrected`: the posterior with the slope from prior to posterior
+    removed (of the first elicitor; NaN if the slope is not identified). `slope` is that slope, and `score` the
+    martingale score in the log, with the scorer's own options, both with `_lower` and `_upper`. Of several passes with
+    the same options the newest counts.
     """
     evals = runs(logs)
     rows: list[dict[str, Any]] = []

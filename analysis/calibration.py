@@ -44,26 +44,11 @@ LABELS["outside"] = "bins outside the band"
 
 
 def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
-    """Compute a reliability diagram for each model in each setup.
+    """Compute a reliability diagram for each model in each setup: a row for each point.
 
-    Args:
-        logs: Logs and folders of logs.
-        scorer: The scorer whose `belief` is read.
-
-    Returns:
-        A row for each point of a diagram, by setup, model and forecast:
-
-        - `setup`, `model`, `scorer`; `forecast`, the mean in the bin, and `frequency`, the share of "yes", in [0, 1];
-          `lower` and `upper`, the consistency band: the central 95 % of the frequencies of a calibrated forecaster;
-          `band`, whether the frequency is in it; `questions` in the bin.
-        - the same for all rows of a diagram: `n` questions, `epochs`, `share_read`; `slope` (with `slope_lower` and
-          `slope_upper`) and `intercept` of the logistic recalibration; `reliability` and `resolution`, corrected for
-          bias; `ece`, `ece_null` and `ece_null_upper`. They are computed as by the scorer `brier`.
-
-        `frame.attrs["notes"]` names what has no diagram, and why.
-
-    Raises:
-        BadInput: No log of a finished eval, or none whose beliefs allow a diagram.
+    `forecast`, the mean in the bin, and `frequency`, the share of "yes"; `lower` and `upper`, the consistency band: the
+    central 95 % of the frequencies of a calibrated forecaster; `band`, whether the frequency is in it. The other
+    columns are of the whole diagram, computed as by the scorer `brier`, whose `belief` is read.
     """
     forecasts = answers(logs, scorer=scorer)
     forecasts["outcome"] = forecasts["target"].map(binary_outcome).astype(float).fillna(forecasts["outcome"])

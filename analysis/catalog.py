@@ -33,20 +33,10 @@ DRAWN = ["created", "model", "setup", "status", "counts", "answers", "failed", "
 
 
 def load(logs: Places) -> pd.DataFrame:
-    """Read the headers of all logs, also of copies and unfinished runs.
+    """Read the headers of all logs, also of copies and unfinished runs: a row for each file, newest first.
 
-    Args:
-        logs: Logs and folders of logs.
-
-    Returns:
-        A row for each file, newest first: `created` and `completed` (ISO 8601; "" if it did not end), `status` as
-        Inspect writes it, `counts` (a key of `COUNTS`), `model`, `domain`, `task`, `mode` and `setup` as in `answers`,
-        `scorers` with commas, `questions`, `epochs`, `answers` that ended and samples that `failed`, `tokens_in`,
-        `tokens_out` in the whole run, `cost` in US dollars (NaN if Inspect lacked a price), `commit` with "+" if
-        files were changed after it ("" if it is unknown), `eval_id`, `task_id`, `log`.
-
-    Raises:
-        BadInput: A place does not exist, a file is not a log, or there are no logs.
+    `counts` is a key of `COUNTS`, `status` as Inspect writes it, `cost` in US dollars (NaN if Inspect lacked a price),
+    and `commit` ends in "+" if files were changed after it.
     """
     return table_of(with_setups(every_log(places_of(logs), Counter())))
 

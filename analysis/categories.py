@@ -22,20 +22,7 @@ LABELS = {"estimate": "estimate [95 % interval]", "n": "questions", "clusters": 
 
 
 def load(logs: Places, by: str = "", scorer: str = "", exclude: Names = "") -> pd.DataFrame:
-    """Estimate each scorer's main number in each category, for each model and setup.
-
-    Args:
-        logs: Logs and folders of logs.
-        by: A field of the questions: of their metadata, or `target` or `event`.
-        scorer: Only the scores of this scorer. "": of all.
-        exclude: Models and setups to leave out: parts of their names.
-
-    Returns:
-        The rows of `truthgym.analysis.tables.categories.by_category`.
-
-    Raises:
-        BadInput: No log of a finished eval; no question has the field, or it has too many values.
-    """
+    """Estimate each scorer's main number by a field of the questions (`by_category`), for each model and setup."""
     if not by:
         raise BadInput(
             "no field was named. Give one, as in: truthgym report LOGS --out DIR --by FIELD. The questions have: "

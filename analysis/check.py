@@ -60,15 +60,7 @@ class Checked:
 
 
 def check(file: str | Path, domain: str = "questions") -> Checked:
-    """Read a file as an eval would, and say what its questions can tell.
-
-    Args:
-        file: A .jsonl, .csv or .parquet file.
-        domain: The domain whose rows it has.
-
-    Raises:
-        BadInput: The file or rows cannot be used, with all problems of up to ten rows; an unknown domain or suffix.
-    """
+    """Read a file of questions as an eval of the domain would, and say what its questions can tell."""
     loaders = {name: loader for name, loader in LOADERS.items() if isinstance(loader, Domain)}
     one_of("domain", domain, list(loaders))
     if not str(file).endswith(FILE_SUFFIXES):

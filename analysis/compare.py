@@ -108,35 +108,23 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     interval clustered by `event`. Pairing removes the variance between questions. `martingale` is compared by its slope
     and by the means `excess_movement` and `brier_gain`, `brier` also by `brier_imputed`, in which an answer that could
     not be read counts as the base rate. With several runs the intervals of a score hold at once (Bonferroni), and so do
-    those of its categories in all runs. If a scorer was run again with the same options, its last pass counts; with
-    other options its scores are named `martingale1`, and compared with those of that name. Beliefs about the
-    proposition are not compared with those about the model's own answer. A log of `truthgym/preferences` whose pairs
-    are of two of the runs gives their `win_rate`: of the pairs, judged in both orders, a tie counts half for each.
+    those of its categories in all runs. Passes with other options have other names, and beliefs about the proposition
+    are not compared with those about the model's own answer. A log of `truthgym/preferences` whose pairs are of two of
+    the runs gives their `win_rate`: of the pairs, judged in both orders, a tie counts half for each.
 
     Args:
-        logs: Logs, folders of logs and patterns such as `logs/*.eval`, in any mix. The finished runs of a folder are in
-            the order of their names. Questions are the same if their id, target, input and choices are.
-        against: The run with which the others of its task are compared: its name as in `setup`, or a part of that, of
-            its model or of its path. "": the first one.
-        by: Also compare in each category of the questions, by a field of their metadata such as a column of your file.
+        logs: Logs, folders of logs and patterns such as `logs/*.eval`, in any mix. Questions are the same if their
+            id, target, input and choices are.
+        against: The run with which the others of its task are compared: its name as in `setup`, or a part of that,
+            of its model or of its path. "": the first one.
+        by: Also compare in each category of the questions, by a field of their metadata such as a column of your
+            file.
 
-    Returns:
-        A row for each run but the first of a task, category ("" for all questions) and score: `task`, `log`, `model`,
-        `setup` (what differs between the runs), `against` and `first_log` (the first run), `category`, `scorer`,
-        `score`, `better` ("lower", "higher", "0", or "" if the scorer declares no direction), `before` and `after` (the
-        mean or slope of the first run, and of this one), `difference` (after minus before), `lower`, `upper`, `mde`
-        (the smallest true difference that is detected with probability 0.8), `n_before` and `n_after` (questions with a
-        number in each run, of those in both logs), `n` (in both, which are compared), `clusters` (their events),
-        `shared` (questions in both logs), `verdict` ("better", "worse", "higher" or "lower" if the interval excludes 0,
-        "not compared" without an interval, else "no difference found") and `note` (why there is no slope or no
-        interval: too few answers could be read, or other shares of them, see `compare_means`). NaN if undefined.
-        `attrs["notes"]` says what does not compare: questions that differ behind one id, other task versions and
-        arguments, other models that the provider served, and runs that are alike. `attrs["pages"]` has that by first
-        run, and the verdict on each run alone; `attrs["left_out"]` a sentence for each file that is not a log.
-
-    Raises:
-        BadInput: Fewer than two logs; the first is not a log; logs that share no question, no scorer or no number; an
-            `against` or `by` that fits nothing.
+    A row for each run but the first of a task, category ("" for all questions) and score: `before` and `after` (the
+    mean or slope of the first run, and of this one), `difference` (after minus before) with 95 % bounds, `mde` (the
+    smallest true difference that is detected with probability 0.8), `n_before`, `n_after` and `n` questions (in both),
+    `shared` (questions in both logs), `verdict` and `note` (why there is no slope or no interval). `attrs["notes"]`
+    says what does not compare; `attrs["pages"]` has that by first run.
     """
     read, left_out, notes = _read_all(logs, by)
     kinds = categories([kind for run in read for kind in run.kinds.values()], by, read[0].fields) if by else {}
@@ -403,14 +391,7 @@ def _named(questions: Sequence[str]) -> str:
 
 
 def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
-    """What got better or worse between two evals of one task, in versions with the same number.
-
-    Returns:
-        The rows of `compare` that declare which end is better.
-
-    Raises:
-        BadInput: Another task, or a version of it with another number; else as `compare`.
-    """
+    """What got better or worse between two evals of one task: rows of `compare` that declare which end is better."""
     tasks = []
     for path in (before, after):
         with LogReader(path) as log:

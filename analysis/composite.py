@@ -34,23 +34,12 @@ COLUMNS = ("run", "scale", "set", "accuracy", "accuracy_lower", "accuracy_upper"
 def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "z") -> pd.DataFrame:
     """Compare sets of components by how often they order two answers as the gold score does.
 
-    Args:
-        logs: Logs and folders of logs, of finished evals with two epochs or more.
-        components: Scorers, separated by commas. "": all with a better end but the gold one.
-        gold: The scorer that knows better.
-        scale: "z", each component minus its mean over all answers, divided by its standard deviation; or "quantile",
-            its rank among all answers, which a few extreme numbers do not move.
-
-    Returns:
-        A row for each eval (`run`) and set: "all" with equal weights, each "without" one, each one "alone". `accuracy`,
-        the share of pairs of answers to a question in the gold score's order (ties of the set are half); `change`, its
-        difference from "all", paired by question; both with 95 % bounds, clustered by event. `gold_of_best`, the gold
-        score (up is better) of the answer that the set puts first; `weights`, what to give as `--reward_weights` for
-        the scale "z". An answer without a number gets the component's lowest one, as in training, and the worst gold
-        score; `unread`, the share of the answers that the gold score could not read.
-
-    Raises:
-        BadInput: Fewer than two components, scores that the logs do not have, or no two answers that differ.
+    A row for each eval (`run`) and set: "all" with equal weights, each "without" one component, each one "alone".
+    `accuracy`, the share of pairs of answers to a question in the gold score's order (ties of the set are half), and
+    `change`, its difference from "all", both with 95 % bounds by event; `gold_of_best`, the gold score (up is better)
+    of the answer that the set puts first; `weights` for `--reward_weights` with the scale "z". The scale "quantile" is
+    a component's rank among all answers. An answer without a number gets the component's lowest one, as in training,
+    and the worst gold score.
     """
     return compare_sets(answers(logs), components, gold, scale)
 

@@ -30,26 +30,9 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     """Compare what the estimates of finished evals cost with the width of their intervals.
 
     An interval narrows with the square root of the number of questions: half the width costs four times as much.
-    `tokens_for_width` says what each setup would pay for one and the same width.
-
-    Args:
-        logs: Logs and folders of logs.
-        scorer: Estimates of this scorer only. "": of all.
-        width: The width of the 95 % interval (upper minus lower) for which costs are compared, above 0.
-        prices: A YAML or JSON file with the prices of models, as `inspect eval --model-cost-config` takes it. "": only
-            the costs that a log records.
-
-    Returns:
-        A row for each eval and estimate, cheapest for the width first: `scorer`, `figure`, `setup`, `model`, `n`
-        questions, `epochs`, `answers`; `interval`, its width in the log; `tokens_in` and `tokens_out`, read and written
-        by all models of the eval, and `tokens`, their sum; `money` in dollars, NaN without a price of every model; and
-        `tokens_for_width`, `money_for_width`: what the `width` would cost with more or fewer such
-        questions, NaN of evals with fewer than thirty questions or too few answers read.
-
-        `frame.attrs["notes"]` says what is not compared, and why.
-
-    Raises:
-        BadInput: `width` is not above 0; prices that cannot be read; no log of a finished eval with a score and tokens.
+    `tokens_for_width` and `money_for_width` are what the `width` (upper minus lower) would cost with more or fewer such
+    questions, NaN of evals with fewer than thirty questions or too few answers read. `money` is NaN without a price of
+    every model; `prices` is a file as `inspect eval --model-cost-config` takes it.
     """
     target = positive("width", width, "the width of an interval, such as 0.05")
     price_list = prices_in(prices)

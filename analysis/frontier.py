@@ -30,19 +30,10 @@ COLUMNS = ["model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"
 
 
 def load(logs: Places) -> pd.DataFrame:
-    """The mean uplift of answers that are cut off at each budget.
+    """The mean uplift of answers that are cut off at each budget: a row for each model, setup and budget.
 
-    Args:
-        logs: Logs and folders of logs, scored by `world_uplift` with `budgets`.
-
-    Returns:
-        A row for each model, setup and budget (a number as text, or "whole"): `tokens`, the mean number that the
-        forecaster read; `uplift`, the mean over questions, net of the strongest placebo, in nats per observation, with
-        `lower` and `upper`, clustered by event; `n` questions. An answer that is shorter than a budget counts as a
-        whole.
-
-    Raises:
-        BadInput: No answer was scored with a budget.
+    `tokens` is the mean number that the forecaster read, and `uplift` is net of the strongest placebo, in nats per
+    observation, clustered by event. An answer that is shorter than a budget counts as a whole.
     """
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []

@@ -57,20 +57,11 @@ MOST_DRAWN = 40
 
 
 def load(logs: Places) -> pd.DataFrame:
-    """Count what went wrong in each run.
+    """Count what went wrong in each run: a row for each run, scorer, problem and reason, worst first.
 
-    Args:
-        logs: Logs and folders of logs, of finished evals.
-
-    Returns:
-        A row for each run, scorer, problem and reason, worst first: the columns of the run as in `answers`; `scorer`,
-        "" where the answer itself is concerned; `problem`, a key of `PROBLEMS`, `reason` as the log says it, without
-        what differs between samples; `example`, the first sample with its epoch and, where a reply was not read, how it
-        begins; `count`, `of` all samples (for "fifties" and "coarse" all beliefs), `share` in
-        [0, 1]. Each scorer has a row "read". "fifties" and "coarse" are there only where the reports are suspicious.
-
-    Raises:
-        BadInput: No log of a finished eval, or none with a sample.
+    `scorer` is "" where the answer itself is concerned; `problem` a key of `PROBLEMS`; `reason` as the log says it,
+    without what differs between samples; `example` the first sample and, where a reply was not read, how it begins;
+    `count`, `of` all samples (for "fifties" and "coarse" all beliefs). Each scorer has a row "read".
     """
     evals = runs(logs)
     frame = pd.DataFrame([row for _, rows in evals.read(lambda run: list(_rows(run))) for row in rows])

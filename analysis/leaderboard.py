@@ -71,11 +71,10 @@ def load(
 ) -> pd.DataFrame:
     """Compare all pairs of models on shared questions, in each setup and across the setups that all models have.
 
-    The solvers of a model are compared in the same way, in each task that it answered with several.
-
-    Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
-    event that ends at the range of the score. p values are corrected by Holm's method over all pairs (and setups) of a
-    score, once for the setups and once across them. Across setups every question of every setup counts the same.
+    The solvers of a model are compared in the same way, in each task that it answered with several. Epochs are averaged
+    first, then the difference is the mean over shared questions, with an interval clustered by event that ends at the
+    range of the score. p values are corrected by Holm's method over all pairs (and setups) of a score, once for the
+    setups and once across them, where every question of every setup counts the same.
 
     Args:
         logs: Logs and folders of logs.
@@ -86,21 +85,10 @@ def load(
         of: Compare "models" or "solvers". "": both, where there are two or more.
         by: Compare in each category of this field of the questions too; p values are corrected for their number.
 
-    Returns:
-        A row for each setup, score and pair of models: `of` (what is compared; a solver stands in the column `model`,
-        and its setup is the task and the model), `by` ("", or the field, and then the setup ends in a category),
-        `setup`, `score` (scorer and key), `best` ("lowest" or
-        "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
-        (model minus other), `lower`, `upper` (95 %, of this pair alone), `mde`, `p`, `p_adjusted`, `n` (shared
-        questions), `clusters`, `effective_clusters`, `stderr`, `reach` (the greatest possible difference), `uneven`
-        (why the answers that could be read allow no test), and `better`: the model that is better at 5 % after the
-        correction, "" for a tie, or `NOT_TESTED` without an interval. Models of which too few answers could be read
-        have no row. Rows are sorted by score and setup, and `model` has the better mean. `frame.attrs["ranks"]` holds
-        the rows of `leaderboard`, and `frame.attrs["notes"]` what cannot be concluded.
-
-    Raises:
-        BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
-            with one label; an `exclude` that is in no name.
+    A row for each pair, in which `model` has the better mean: `difference` (model minus other) with its own 95 %
+    bounds, and `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED`. A solver
+    stands in the column `model`, and its setup is the task and the model. `attrs["ranks"]` holds the rows of
+    `leaderboard`.
     """
     one_of("of", of, ("", *OF))
     frame, excluded = without(answers(logs, scorer=scorer, by=by), exclude)
@@ -215,16 +203,10 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
 def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
     """The models of each setup and score with the ranks that they can have, best first.
 
-    Args:
-        frame: From `load`.
-
-    Returns:
-        `of`, `by`, `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie; ""
-        and NaN for a model of which no difference was tested), `tied` (the models that it is not told apart from),
-        `gap`, `lower` and `upper` (the difference from the first model of the list, with its interval; 0 without one
-        for that model itself) and `n`, the fewest questions of its
-        comparisons. The intervals are simultaneous over all pairs that `p_adjusted`
-        is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in 95 % of tables.
+    `rank` is "1", or "1-3" for a tie, and "" for a model of which no difference was tested; `tied` the models that it
+    is not told apart from; `gap` the difference from the first of the list. Its intervals are simultaneous over all
+    pairs that `p_adjusted` is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in
+    95 % of tables.
     """
     rows = []
     usual = {"of": OF[0], "by": ""}  # of a frame of pairs that was made without them

@@ -38,23 +38,13 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> pd.DataFrame:
     """Estimate proxy and gold score of best-of-n for n = 1, 2, 4, ... up to the size of the pools.
 
     An answer that the gold score could not read has its worst number, since a proxy that is optimised chooses such
-    answers too; one that the proxy could not read has the proxy's lowest, so it is chosen last.
+    answers too; one that the proxy could not read has the proxy's lowest, so it is chosen last. `proxy` is the scorer
+    that selects ("": the first of `PROXIES` that the logs have), `gold` the one that counts ("": every other one with a
+    better end).
 
-    Args:
-        logs: Logs and folders of logs, of finished evals with several epochs.
-        proxy: Name of the scorer that selects. "": the first of `PROXIES` that the logs have.
-        gold: Name of the scorer that counts. "": every other one with a better end.
-
-    Returns:
-        A row for each eval, proxy, gold score and n: `run` (model, setup, and the eval's id if several evals have
-        both), `by` (the proxy), `gold`; `n`, `kl_bound` (nats, an upper bound); `proxy` and `gold_score` of the answer
-        that the proxy chooses, both so that more is better (a score of which less is better is negated), and the
-        `change` of the gold score from n = 1, paired by question, each with `_lower` and `_upper` 95 % bounds,
-        clustered by event; `unread`, the share of the chosen answers that the gold score could not read; `questions`,
-        `answers`, the smallest pool.
-
-    Raises:
-        BadInput: No such scores, one score as both, or fewer than four answers to every question.
+    A row for each eval, proxy, gold score and n: `kl_bound` (nats), `proxy` and `gold_score` of the answer that the
+    proxy chooses, both so that more is better, and the `change` of the gold score from n = 1, paired by question, each
+    with 95 % bounds by event; `unread`, the share of the chosen answers that the gold score could not read.
     """
     return best_of_n(answers(logs), proxy, gold)
 

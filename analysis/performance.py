@@ -94,9 +94,10 @@ def load(
     Args:
         logs: Logs and folders of logs.
         scorer: Read the estimates of this scorer only, in all its options. "": of all scorers.
-        x: What the chart compares scores with: "name" (nothing: a row for each setup), "size" (billions of parameters
-            in a model's name), or a column of `ability`. Replaces ASSIGN_X_COORDS_SETUP.
-        y: How the chart shows scores: as they are, "negated", or their natural "log". Replaces ELO_CORR_Y_COORDS_SETUP.
+        x: What the chart compares scores with: "name" (nothing: a row for each setup), "size" (billions of
+            parameters in a model's name), or a column of `ability`. Replaces ASSIGN_X_COORDS_SETUP.
+        y: How the chart shows scores: as they are, "negated", or their natural "log". Replaces
+            ELO_CORR_Y_COORDS_SETUP.
         ability: A .csv file with the column `model`, and columns of numbers: a model's ability elsewhere.
         groups: Groups that share a colour: a part of a model's name and the group, as in "qwen=Qwen,llama=Llama".
             Replaces GROUP_MODE_SETUP.
@@ -104,33 +105,12 @@ def load(
         exclude: Models and setups to leave out: parts of their names. The chart says which. Replaces
             REMOVE_N_OUTGROUP_SETUP and FORBIDDEN_MODELS.
 
-    Returns:
-        A row for each eval and scorer, sorted by scorer, domain, mode and score, whatever the order of the logs:
-
-        - `model` with its arguments; `domain`; `mode`, the `mode` in the task's metadata (as in examples/sweep.py), or
-          else the solver with its arguments; `task`, the task arguments that differ between the evals of a domain;
-          `scorer` with the options that differ from its defaults.
-        - `figure`, the name of the estimate, its `best` value ("lowest", "highest", "zero", or "" if none is
-          declared), its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
-          `share_read` in [0, 1], of the answers that reached the scorer, without repairs. NaN if the log has none. The
-          interval and n of scorers that report only Inspect's `stderr` come from it and from the number of questions.
-        - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's declared `reasons`. A scorer that
-          gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
-          with commas: its caveats.
-        - `tokens_in` and `tokens_out`, for each answer (a question in an epoch), of all models in the eval: with the
-          beliefs and judges of all its scorers, without replies from Inspect's cache. `answers` and `failed`, samples
-          that ended and those that raised an error. `log`.
-        - `label`, `group` (the label if it has no group), and `x` (NaN if it is not known, or is the name).
-
-        `frame.attrs["left_out"]` holds the number of logs left out, by reason; `frame.attrs["excluded"]` what the user
-        left out; `frame.attrs["correlations"]`, for each scorer and setup, and over the setups that all models have
-        (`ACROSS`), Spearman's correlation with x of the score, counted so that more is better, of rows that are drawn
-        and read: `rho`, `lower`, `upper`, `p`, `p_adjusted` (Holm, by scorer) and `n` models; `frame.attrs["notes"]`
-        what cannot be concluded.
-
-    Raises:
-        BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer or column; a table
-            of abilities that cannot be read.
+    A row for each eval and scorer: `mode` is that of the task's metadata, or else the solver with its arguments; `task`
+    the task arguments that differ between the evals of a domain; `figure` the name of the estimate; `share_read` of the
+    answers that reached the scorer, without repairs; `verdict`, or "" with the `reason` (a key of `REASONS` or of the
+    scorer's declared ones); `flags`, keys too; `tokens_in` and `tokens_out` for each answer, of all models in the eval.
+    The interval and n of scorers that report only Inspect's `stderr` come from it and from the number of questions.
+    `attrs["correlations"]` are Spearman's with x, by scorer and setup.
     """
     if scorer:
         one_of("scorer", scorer, list(SCORER_BY_NAME))
@@ -161,11 +141,9 @@ def load(
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw score and interval of each model by setup: a panel for each scorer, setups sorted by score.
+    """Draw score and interval of each model by setup, or against size or ability with the rank correlation.
 
-    With a size or ability as `x` there is a panel for each scorer and setup, with the rank correlation. A hollow mark:
-    too few answers were read. The dashed line is the scorer's reference value. Rows without a score or with fewer than
-    thirty questions are not drawn.
+    Hollow: too few answers were read. Rows without a score or with fewer than thirty questions are not drawn.
     """
     drawn = _drawn(frame)
     nothing = f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more"

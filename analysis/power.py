@@ -51,26 +51,10 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> pd.DataF
     that is a slope over questions, such as `martingale`, it is for the slope of one model: its standard error in the
     log, as the root of the number of questions, with as many epochs as the log has.
 
-    Args:
-        logs: Logs and folders of logs.
-        scorer: Plan for the scores of this scorer only. "": for all.
-        effect: The true difference to detect, in units of the score, above 0.
-
-    Returns:
-        Rows for each setup, score and model or pair of models, sorted by these:
-
-        - `setup`, `score`, `kind` (`LEVEL`, `DIFFERENCE` or `SLOPE`), `subject` (the model, or "A minus B"); of the log
-          `n` questions, `epochs`, the standard deviations `sd_event`, `sd_question`, `sd_epoch` between events, between
-          the questions of an event and between the epochs of a question (NaN of a slope), and `now`, the minimum
-          detectable effect of a run of this size;
-        - of the plan `planned_epochs`, `questions` (those of the log; a range for the subject that needs most) and
-          their minimum detectable effect `mde`; and `effect` with the `needed` questions that detect it with so many
-          epochs (infinite above 100,000).
-
-        `frame.attrs["notes"]` says what has no plan, and why.
-
-    Raises:
-        BadInput: `effect` is not a number above 0; no log of a finished eval, or none with enough questions.
+    Rows for each setup, score, `kind` and `subject` (the model, or "A minus B"): of the log the standard deviations
+    between events, questions and epochs, and `now`, the minimum detectable effect of a run of its size; of the plan
+    `planned_epochs`, `questions` with their `mde`, and the `needed` questions that detect the `effect` (infinite above
+    100,000).
     """
     difference = positive("effect", effect, "the difference to detect, such as 0.02")
     scores, left_out = main_scores(answers(logs, scorer=scorer))

@@ -16,19 +16,11 @@ from truthgym.scorers.progress.record import RESULT
 
 
 def results(logs: Places, timeline: str = "", epoch: int = 1) -> dict[str, dict[str, dict[str, Any]]]:
-    """The result of each examinee with each judge on one timeline. Of several runs the newest counts.
+    """The result of each examinee with each judge on one timeline, as `produce_final_result` returned it.
 
-    Args:
-        logs: Logs and folders of logs; those of other tasks are passed over.
-        timeline: The sample's id, such as linear-0. "": the only one.
-        epoch: Its epoch.
-
-    Returns:
-        By examinee, without the ending `Examinee` and followed by the model if there are several, and by judge, without
-        the ending `Judge`, what `produce_final_result` returned.
-
-    Raises:
-        BadInput: No finished log of a progress task has the timeline, or there are several and none is named.
+    By examinee, without the ending `Examinee` and followed by the model if there are several, and by judge, without the
+    ending `Judge`. Of several runs the newest counts. `timeline` is the sample's id, such as linear-0; "": the only
+    one.
     """
     with_ids, timelines = [], set()
     for run in runs(logs):

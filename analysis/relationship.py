@@ -92,22 +92,14 @@ LABELS = {"interval": "95 % interval", "p_adjusted": "p (Holm)", "strength": "re
 def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> pd.DataFrame:
     """Relate all scores over models, setups, questions and answers, and estimate what assigned settings say.
 
-    Args:
-        logs: Logs and folders of logs.
-        x: The cause in the causal part: a number of an answer, such as "length/words". "": each but y.
-        y: The effect there. "": `brier/brier_score`, or else the first number with a better end.
-        setting: The setting that was assigned: "mode", or an argument of the task, such as "system_prompt".
+    `x` is the cause in the causal part, a number of an answer ("": each but y), `y` the effect ("":
+    `brier/brier_score`, or else the first number with a better end), and `setting` the one that was assigned: "mode",
+    or an argument of the task.
 
-    Returns:
-        A row for each estimate: `level` ("models", "setups", "questions" or "answers": the units), `kind` (a key of
-        `ASSUMPTIONS`, or "direct", beside "mediated"), `x`, `y`, `controls` (what is constant), `estimate`, `lower`,
-        `upper` (95 %), `p`, `p_adjusted` (Holm, over the rows of a level and kind), `n` units, `clusters`, and
-        `strength`: the product of both reliabilities of a corrected correlation, and the first-stage F of two-stage
-        least squares. The effects are of 1 standard deviation of x. `frame.attrs["setups"]` holds the points of the
-        published link; `frame.attrs["notes"]` says what cannot be concluded.
-
-    Raises:
-        BadInput: No log of a finished eval, fewer than two scorers, or an unknown x, y or setting.
+    A row for each estimate: `level` (the units), `kind` (a key of `ASSUMPTIONS`, or "direct", beside "mediated"),
+    `controls` (what is constant), `estimate` with 95 % bounds, `p`, `p_adjusted` (Holm, over the rows of a level and
+    kind), `n` units, and `strength`: the product of both reliabilities of a corrected correlation, or the first-stage
+    F. Effects are of 1 standard deviation of x. `attrs["setups"]` holds the points of the published link.
     """
     return relations(performance.load(logs), answers(logs), x, y, setting)
 

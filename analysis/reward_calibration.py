@@ -42,33 +42,15 @@ def load(logs: Places, proxy: str = "", gold: str = "", gold_error: str | float 
     The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
     have no better answer and are left out of all but the length bias; a margin of 0 counts as half right in the
     accuracy, and claims nothing. An answer that the gold score could not read has its worst number; one that the proxy
-    could not read has no margin.
+    could not read has no margin. What a margin claims is shown of log-odds only: of `reward_model` with numbers below
+    0, as the models of preferences have. `gold_error` is the share of the pairs that gold has in the wrong order, if
+    that is known: margins are then compared with that much agreement.
 
-    What a margin claims is shown of log-odds only: of `reward_model` with numbers below 0, as the models of preferences
-    have. A process model, a rubric or a grader gives shares and grades, of which a difference is no probability.
-
-    Args:
-        logs: Logs and folders of logs, of finished evals with several epochs.
-        proxy: Name of the scorer whose margins are in question. "": as in `over_optimisation`.
-        gold: Name of the scorer that knows better. "": every other one with a better end.
-        gold_error: Share of the pairs that gold has in the wrong order, if that is known: what margins imply is then
-            compared with that much agreement. A forecast's score by one outcome is wrong of many close pairs.
-
-    Returns:
-        A row for each eval (`run`), proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its
-        mean; `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
-        `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
-        of a run: `pairs`; `unread`, the share of their answers that the gold score could not read; `accuracy`, the
-        share of pairs in gold's order, with 95 % bounds clustered by event; `ece` and `ece_null`, the expected
-        calibration error of the implied accuracy and what a calibrated model has with so few pairs, both without
-        margins of 0; `excess`, implied minus actual accuracy of the same pairs, with bounds (`figures`): above 0 the
-        margins are too large, below 0 too small; `wrong`, the number of pairs against gold; `length_bias`, the
-        preference of the proxy for the longer answer with quality held fixed by gold's difference (`label_biases`: 0
-        is none, 1 always; where gold is noisy, quality leaks into it), with bounds;
-        `spearman`, the mean over questions of the rank correlation of proxy and gold score.
-
-    Raises:
-        BadInput: No such scores, or fewer than ten pairs in every run.
+    A row for each eval (`run`), proxy (`by`), gold score and bin of |margin| (equally many pairs): the mean `margin`;
+    `implied`, the accuracy that Bradley and Terry's model gives it; `correct`, the accuracy; `isotonic`, the monotone
+    fit. The same in all bins of a run: `accuracy`; `ece` and `ece_null`; `excess`, implied minus actual accuracy, above
+    0 where margins are too large; `wrong`, the pairs against gold; `length_bias` (`label_biases`); `spearman`, the mean
+    over questions of the rank correlation of both scores.
     """
     return margins(answers(logs, features=True), proxy, gold, gold_error)
 

@@ -34,19 +34,7 @@ MIN_SEEN = 3
 
 
 def load(logs: Places) -> pd.DataFrame:
-    """One row for each token of each predicted text.
-
-    Args:
-        logs: Logs and folders of logs. Those without evidence by tokens are passed over.
-
-    Returns:
-        Columns `log`, `eval_id`, `model` (the predictor), `scorer`, `source` (the evaluated model), `sample_id`,
-        `epoch`, `trial`, `position`, `token`, `given`, `control` (log-probabilities, in nats) and `contribution`, their
-        difference.
-
-    Raises:
-        BadInput: No log has a token.
-    """
+    """One row for each token of each predicted text: log-probabilities `given` and `control`, and their difference."""
     all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
     for _, own in all_runs.read(lambda run: list(_rows_of(run))):

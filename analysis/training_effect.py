@@ -48,29 +48,16 @@ def load(logs: Places, before: str = "", after: str = "", control: str = "", con
 
     Args:
         logs: Logs and folders of logs, of the same tasks by all the models.
-        before: The model that training started from: the `model` of a log, or the part of it that no other model has.
-            May be omitted if the logs are of two models and `after` is given.
-        after: The models that a recipe trained, one for each seed: their names with commas, or a pattern with `*`, as
-            in `hf/trained-*`. "": every model that is not named by the other arguments, each a recipe of its own.
-        control: Models that were trained in the same way on something else, such as random answers; as `after`. "":
-            none.
+        before: The model that training started from: the `model` of a log, or the part of it that no other model
+            has. May be omitted if the logs are of two models and `after` is given.
+        after: The models that a recipe trained, one for each seed: their names with commas, or a pattern with `*`.
+            "": every model that is not named by the other arguments, each a recipe of its own.
+        control: Models that were trained in the same way on something else, such as random answers; as `after`.
         control_before: The model that the control started from. "": `before`.
 
-    Returns:
-        A row for each `setup`, `split`, `measure` and trained `model`, and each `comparison`: `CHANGE`, and with a
-        control also `CONTROL` and `BEYOND` (the difference in differences):
-
-        - `of`: "score" for the main number of each scorer; "other score" for its other numbers that have a better end;
-          with those of `martingale` that are means; "length" (`characters`, `steps`) and "form" (`hedges`, `numbers`,
-          `confidence`, the share read by each scorer, the share `cut off` at the token limit) for side effects.
-          `better`: "lower", "higher", "0" or "".
-        - `first` and `last`, the two means that are compared; `difference` of them, `lower` and `upper` (95 %), `mde`,
-          the smallest true difference that is detected with probability 0.8, and `n` questions; `seeds`, the fewest
-          models of a trained arm, and `reason`, why there is no interval: one seed, or answers of which less than 90 %
-          or uneven shares could be read.
-
-    Raises:
-        BadInput: A model that the logs do not have, or that several names fit; models that share no question.
+    A row for each `setup`, `split`, `measure`, trained `model` and `comparison` (`CHANGE`, `CONTROL`, `BEYOND`). `of`
+    is "score" for the main number of each scorer, "other score", or "length" and "form" for side effects; `seeds` the
+    fewest models of a trained arm, and `reason` why there is no interval.
     """
     answer_rows = answers(logs, features=True)
     names = sorted(answer_rows["model"].unique())

@@ -65,25 +65,20 @@ def load(
 
     Args:
         logs: Logs and folders of logs.
-        score: KEY or SCORER/KEY of the number to sort by. "": that of `brier`, or the only score that has a better end.
+        score: KEY or SCORER/KEY of the number to sort by. "": that of `brier`, or the only score that has a better
+            end.
         best: Which end is better, for a score that does not declare it.
-        filter: A condition on the columns, as `pandas.DataFrame.query` takes it: "split == 'train' and value < 0.1".
+        filter: A condition on the columns, as `pandas.DataFrame.query` takes it: "split == 'train' and value <
+            0.1".
         duplicates: Whether near-duplicates are marked or left out.
-        embedder: What compares texts: "none", or a model as in `embedder_named`.
+        embedder: What compares texts: "none" (n-grams), or a model of sentence-transformers.
         embedder_url: An OpenAI-compatible endpoint that serves the model `embedder`. "": it runs here.
         threshold: The cosine similarity, in (0, 1], from which on a trajectory repeats a better one.
         among: Compare the trajectories of a question with each other, or all of them.
 
-    Returns:
-        The columns of `answers` with features, and a row for each trajectory with a number, sorted: `score`
-        (SCORER/KEY), `value`, `best`; `rank` from 1; `similarity` with the most similar better trajectory that is kept,
-        and `duplicate_of`, the rank of that one if the similarity reaches the threshold, or else missing.
-
-        As .csv this is the file that `truthgym convert --trajectories` takes.
-
-    Raises:
-        BadInput: No log of a finished eval; an unknown or ambiguous score; a filter that cannot be used or leaves
-            nothing; an embedder that cannot be used.
+    The columns of `answers` with features, `rank` from 1, `similarity` with the most similar better trajectory that is
+    kept, and `duplicate_of`, its rank if the similarity reaches the threshold. As .csv this is the file that `truthgym
+    convert --trajectories` takes.
     """
     one_of("duplicates", duplicates, ["mark", "drop"])
     one_of("among", among, ["question", "all"])

@@ -43,18 +43,8 @@ def ask(
 ) -> tuple[bool, "list[EvalLog]"]:
     """Ask the two readers and the models the questions of all worlds, or resume.
 
-    Args:
-        log_dir: Folder for the logs.
-        models: Their names, as in `inspect eval --model`, or Inspect's models.
-        model_path: Folder of an hf/ model.
-        n: Questions of each world.
-        seed: Another one gives other questions.
-        epochs: Answers of a model to each question.
-        read: How answers are read: `stated`, or `token` for the probability of the next token (docs/brier.md).
-        display: Inspect's display.
-
-    Returns:
-        Whether all of it has succeeded, and the headers of the logs in the order of the worlds.
+    Returns whether all of it has succeeded, and the headers of the logs in the order of the worlds. With `read="token"`
+    an answer is the probability of the next token (docs/brier.md).
     """
     from inspect_ai import eval_set
     from inspect_ai.model import get_model

@@ -34,17 +34,8 @@ def check_no_pointer(path: str | Path, name: str) -> None:
 class EvalArchive:
     """Reads members of a local zip file by name. If a name occurs twice, the last member is read, as Inspect does.
 
-        with EvalArchive("run.eval") as archive:
-            header = archive.read("header.json")
-
-    The directory is read once, and stays known after the archive is closed: it can be opened again.
-
-    Args:
-        path: The file.
-        name: The name to use in errors, if it differs from the path.
-
-    Raises:
-        BadInput: The file is not a zip file, or is incomplete.
+    The directory is read once, and stays known after the archive is closed: it can be opened again. `name` stands in
+    errors, if it differs from the path.
     """
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:

@@ -67,21 +67,11 @@ class LogFile:
 
 
 def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[list[LogFile], Counter[str]]:
-    """Find the logs to read, sorted by which log's samples count if several logs hold the same sample.
+    """The logs to read, finished before unfinished and newest first, and the number of those skipped, by reason.
 
-    Folders are searched recursively. Shards next to their merged log are skipped, because it holds their samples.
-    A log of an unfinished run is skipped if another log completes the run, and otherwise unless `unfinished` is set.
-
-    Args:
-        places: Logs (.eval, .json), folders of logs and patterns such as `logs/*.eval`; logs and folders also remote
-            (s3://..., whatever Inspect can read).
-        unfinished: Whether to include logs of runs that never finished.
-
-    Returns:
-        The logs, finished before unfinished and newest first; and the number of skipped logs by reason.
-
-    Raises:
-        BadInput: A place does not exist, a file that `places` names is not a log, or no log is left.
+    Where several logs hold the same sample, the first counts. Folders are searched recursively; `places` may be remote,
+    and patterns. Shards next to their merged log are skipped, and logs of unfinished runs if another log completes the
+    run, and otherwise unless `unfinished` is set.
     """
     left_out = Counter[str]()
     logs = every_log(places, left_out)

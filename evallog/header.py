@@ -209,12 +209,9 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 def repeated_scores(scorers: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, str]:
-    """Names of scores that repeat an earlier one (same scorer, same options), with the earlier one's name.
+    """Names of scores that repeat an earlier one (same scorer and options but `figures`), with that one's name.
 
-    Options that differ in `figures` alone are the same: it chooses the metrics of a log, and changes no score.
-
-    `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
-    scoring by `martingale`.
+    `inspect score --action append` names the second scoring by `martingale` `martingale1`.
     """
     counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
     for scorer, options in scorers:

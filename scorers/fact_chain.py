@@ -36,9 +36,8 @@ CHAINS_DIFFER = (
 def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | None) -> int:
     """How many hops from the start are right: each led to a record that was read after it, the last to the answer.
 
-    Other records may be read in between. A path that went wrong and comes upon the chain again has left it: there the
-    record before is a wrong one that itself names the next. So a record of no use that was read just before the next
-    one, and by chance names it, ends the right hops of an agent that was not lost.
+    A path that went wrong and comes upon the chain again has left it: there the record before is a wrong one that
+    itself names the next.
     """
     place, read, before = question.archive().world, 0, ""
     for name in (call.shown[0] for call in calls if call.tool == "retrieve" and call.shown):

@@ -127,11 +127,9 @@ def preference(figures: Figures = "headline") -> Scorer:
 def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
     """The score of a pair.
 
-    Args:
-        pair: `first` and `second`, each with its `text` and `vendor`, and `gold`: 1 if the first is better, -1 if the
-            second is, 0 for neither, None if that is not known; `gold_difference`, by how much; `gold_noisy`.
-        answers: By order (`given`, `swapped`, and with a probe `padded_second`, `padded_first`) the probability that
-            the reply shown first is better, None if unread; `vendor` of the judge; `reasons`, `unread`.
+    `pair` holds both replies, each with its `text` and `vendor`, and `gold`: 1 if the first is better, -1 if the second
+    is, 0 for neither, None if that is not known. `answers` are by order the probability that the reply shown first is
+    better, None if unread.
     """
     first, second = pair["first"], pair["second"]
     words = [len(reply["text"].split()) for reply in (first, second)]

@@ -82,18 +82,9 @@ def serve(
     browser: bool = False,
     at_once: int = AT_ONCE,
 ) -> None:
-    """Serve the page until SIGTERM or SIGINT. What it started goes on.
+    """Serve the page of a folder until SIGTERM or SIGINT. What it started goes on.
 
-    Args:
-        folder: See `app`. It is made if it is not there.
-        host: Where to listen. Other than loopback only with a token.
-        port: The port; 0 chooses a free one.
-        token_file: File whose first line is the token.
-        browser: Whether to open the page in a browser.
-        at_once: See `app`.
-
-    Raises:
-        BadInput: Windows; a host that is open without a token; a port in use; no folder.
+    Other than loopback it listens only with a token, the first line of `token_file`; port 0 chooses a free one.
     """
     import uvicorn
 

@@ -37,17 +37,10 @@ if __name__ == "__main__":
 
 
 def repeat(log: str | Path, folder: Path | None = None) -> str:
-    """A Python script that runs again what a log records.
+    """A Python script that runs again what a log records, without the keys of `folder`'s `.env` (or the log's).
 
     Scores are the same if the model answers the same: simulated agents do. Prices of a model, API keys and code that
     was changed since are not in a log; the script names the commit.
-
-    Args:
-        log: An .eval or .json log.
-        folder: Keys of its file `.env` are left out too. None: the log's folder.
-
-    Raises:
-        BadInput: The file is not a log, or its task was made in Python, of which the log names no file.
     """
     from inspect_ai.log import read_eval_log
 

@@ -90,15 +90,12 @@ def build(
     by: str = "",
     viewer: str = "",
 ) -> list[Finding]:
-    """Write the site to a folder. It opens from disk at index.html.
+    """Write the site to a folder; it opens from disk at index.html.
 
     With `by` the analyses in `BY` also divide the questions by that field. Conversations link to the log viewer at the
-    address `viewer`, whose log folder is that of `logs`, or else to the one in `out`.
-
-    With `unfinished` the samples of runs that never finished count too; each page says of which runs they are.
-
-    An analysis that has nothing to say of these logs gets a page with the reason. One that fails gets a page with the
-    error, and the others are written.
+    address `viewer`, whose log folder is that of `logs`, or else to the one in `out`. With `unfinished` the samples of
+    runs that never finished count too. An analysis that has nothing to say of these logs, or that fails, gets a page
+    with the reason.
     """
     options = dict(options or {})
     for name in only:

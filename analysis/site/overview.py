@@ -120,15 +120,10 @@ def overview(
 ) -> Markup:
     """What the first page shows, as HTML.
 
-    Args:
-        evals: The runs.
-        estimates: From `performance.load`; None: no domain is shown.
-        boards: From `leaderboard.load`; None: no two could be compared.
-        cells: From `categories.load`; None: the questions were not divided.
-        pages: Address, question and remark of each page.
-        refusals: Why others have nothing to show.
-        links: Address of each log in a viewer, by its path.
-        local: Whether the viewer is in the folder of the site, which then has to be served.
+    `estimates`, `boards` and `cells` are from the `load` of performance, leaderboard and categories (None: nothing was
+    found), `pages` address, question and remark of each page, `refusals` why others have nothing to show, `links` the
+    address of each log in a viewer, and `local` whether the viewer is in the folder of the site, which then has to be
+    served.
     """
     models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
     results = [run.log.header.results for run in evals]

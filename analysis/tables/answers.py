@@ -103,17 +103,10 @@ def value_of(sample: Outcome, by: str) -> str:
 
 
 def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[str, str]:
-    """From each value of a field to its category, in the order in which tables show them.
+    """From each value of a field (`by`) to its category, in the order in which tables show them.
 
-    Numbers with more than `MOST_CATEGORIES` values are divided into quarters.
-
-    Args:
-        values: One for each question, "" where it has none.
-        by: The name of the field.
-        fields: All that the questions have, for the error.
-
-    Raises:
-        BadInput: No question has the field, or it has too many values to be one.
+    Numbers with more than `MOST_CATEGORIES` values are divided into quarters. `values` are one for each question, ""
+    where it has none, and `fields` all that the questions have, for the error.
     """
     import pandas as pd
 

@@ -27,14 +27,10 @@ def by_category(rows: "pd.DataFrame") -> "pd.DataFrame":
     alone would be (Bonferroni, by the number of categories): two categories of a model whose intervals do not overlap
     differ.
 
-    Args:
-        rows: From `answers(logs, by=...)`, or some of its rows.
-
-    Returns:
-        A row for each `model`, `setup`, `score` and `category`: `estimate`, `lower`, `upper`, `mde`, `n` (questions),
-        `clusters` (events), `few` (whether these are fewer than `FEW`), `read` (the share of answers that could be
-        read) and `best`, the better end ("lowest", "highest" or ""). `attrs["notes"]` says in sentences what the
-        estimates do not show.
+    `rows` are from `answers(logs, by=...)`. A row for each `model`, `setup`, `score` and `category`: `estimate`,
+    `lower`, `upper`, `mde`, `n` (questions), `clusters` (events), `few` (whether these are fewer than `FEW`), `read`
+    (the share of answers that could be read) and `best`, the better end. `attrs["notes"]` says what the estimates do
+    not show.
     """
     import pandas as pd
 

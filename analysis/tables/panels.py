@@ -33,16 +33,9 @@ def interval_panel(
 ) -> alt.LayerChart:
     """A rule from a lower to an upper bound with a point at the estimate, for each row.
 
-    Args:
-        rows: The table. None: the chart around it has the data, as of facets.
-        estimate: The axis of the numbers: `alt.X("difference:Q", title=...)`, or `alt.Y` for upright intervals.
-        bounds: The columns of the bounds.
-        dashed: Values at which a dashed line stands, with its color.
-        color: Of all marks, or the channel that gives it. None: Vega's own.
-        width: Of the rules, in pixels.
-        point: Properties of the points other than these. With a channel `fill` they can be hollow.
-        layers: Drawn above the dashed lines, below the intervals.
-        channels: Such as `y` or `tooltip`.
+    `rows` is None where the chart around it has the data. `estimate` is the axis of the numbers, `alt.Y` for upright
+    intervals; `dashed` the values at which a dashed line stands, with its color; `point` properties of the points,
+    which a channel `fill` makes hollow; `layers` are drawn below the intervals; `channels` such as `y` or `tooltip`.
     """
     axis = "x" if isinstance(estimate, alt.X) else "y"
     lower = estimate.copy()

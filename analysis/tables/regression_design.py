@@ -78,8 +78,8 @@ def factors(frame: "pd.DataFrame") -> "pd.DataFrame":
 def settings(frame: "pd.DataFrame") -> Design:
     """Indicators of the settings, each level against the most frequent one.
 
-    A factor is assigned if all of its levels were ids nine in ten of the same questions: then the questions are no
-    reason for a difference. A factor whose levels cannot be told apart from those of others is left out, with a note.
+    A factor is assigned if all of its levels were asked nine in ten of the same questions. A factor whose levels cannot
+    be told apart from those of others is left out, with a note.
     """
     design = Design()
     questions = frame["domain"] + " " + frame["sample_id"].astype(str)
@@ -106,8 +106,7 @@ def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str
     """The design with the features of the trajectories added, within questions and in standard deviations.
 
     The mean of each question is taken out of a feature, so that a hard question that makes all answers long is no
-    reason for an effect of length. A question with one answer then says nothing. Only if each question has one answer
-    are features between questions, with a note.
+    reason for an effect of length. Only if each question has one answer are features between questions, with a note.
     """
     import pandas as pd
 

@@ -87,14 +87,9 @@ def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> f
     - alone on the first line, if no later place states another.
 
     A percentage with its sign and a fraction (`2/3`) are always read. Asked for a percentage, a number above 1 is a
-    percentage, and so is 1 as the whole reply; 0.65 is read in the marker only: elsewhere it may be 0.65 %. Asked for a
-    decimal, a number from 0 to 1 is read. Not read are a decimal comma, which may separate two numbers, thoughts,
-    examples, a number that the next sentence takes back, and a number beside an answer "No".
-
-    Args:
-        text: What a model wrote. Anything but a string is not read.
-        decimal: Whether a decimal from 0 to 1 was asked for, and not a percentage.
-        cut_off: Whether the reply ended at the token limit: then its last line and most labels are not read.
+    percentage, and so is 1 as the whole reply; 0.65 is read in the marker only. Asked for a `decimal`, a number from 0
+    to 1 is read. Not read are a decimal comma, thoughts, examples, a number that the next sentence takes back, and a
+    number beside an answer "No"; of a reply that was `cut_off`, its last line and most labels.
     """
     if not isinstance(text, str):
         return None

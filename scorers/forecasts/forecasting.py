@@ -174,17 +174,8 @@ def over_exchanged(before: Floats, after: Floats, outcome: Floats, cluster: Sequ
     $$g_{ij}=\ln\sigma(s_ia_i)-\ln\sigma(s_i(a_i-e_i+e_j)),$$
 
     and its value is $\bar g_{i\cdot}+\bar g_{\cdot i}-\theta$, with $\theta$ half of the mean of the first two: the
-    terms of a U-statistic, whose variance is that of their mean.
-
-    Args:
-        before: Log-odds of yes without an answer, questions x epochs. NaN where there are none.
-        after: The same with the answer.
-        outcome: 1 for yes and 0 for no, of each question.
-        cluster: The event of each question. Answers are exchanged between events.
-
-    Returns:
-        Questions x epochs. 0 on average where answers know nothing about their questions; NaN with fewer than three
-        events.
+    terms of a U-statistic. It is 0 on average where answers know nothing about their questions. Log-odds are questions
+    x epochs, before and after the answer; NaN with fewer than three events.
     """
     result = np.full(before.shape, np.nan)
     codes = np.unique(cluster, return_inverse=True)[1] if len(cluster) else np.zeros(0, dtype=int)
@@ -226,10 +217,8 @@ def copied_share(text: str, observation: str, context: str) -> float:
     """Share of an observation that stands in a text and not in the context, which the text's writer could know.
 
     The larger of two: of its runs of four words; and, of six words or more, of its words in any order within a stretch
-    of the text half as long again, or of those that are new, whichever is less. So a copy in which some words were
-    changed, added or moved still counts. A text with a large share saw the observation, knows what it says, or has the
-    same sentence with another number. Case and punctuation do not count. NaN where the observation has no run of four
-    words that is new.
+    of the text half as long again, or of those that are new, whichever is less: a copy with some words changed still
+    counts.
 
     >>> copied_share("He says the turnout was 84.6 percent.", "The turnout was 84.6 percent.", "")
     1.0

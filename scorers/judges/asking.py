@@ -140,9 +140,6 @@ def models_in(role: str) -> list[Model]:
 def model_vendor(model: str) -> str:
     """Vendor of a model, by the prefix of its name; else its provider. Models of one vendor may share tastes.
 
-    In `provider/.../name` only the name counts if it has a prefix in `VENDORS`: a model has the same vendor whichever
-    provider serves it, and a distilled model belongs to the vendor that its name begins with.
-
     >>> model_vendor("openrouter/anthropic/claude-opus-4.1"), model_vendor("reference/judge")
     ('anthropic', 'reference')
     """

@@ -66,12 +66,9 @@ CONCLUDED = re.compile(
 
 
 def mask_conclusion(text: str) -> str:
-    r"""Hide what a reasoning concludes: probabilities in any notation, and the concluding yes or no.
+    """Hide what a reasoning concludes: probabilities in any notation, and the concluding yes or no.
 
-    Masked are the value of `\finalBeliefProb{...}`, percentages, decimals from 0 to 1, odds ("two in three"),
-    fractions, numbers that follow a word for probability, "Yes" and "No" at the beginning of a sentence, and true,
-    false, likely and similar words that characterise the answer or the statement. Numbers of the evidence that look the
-    same are masked too; the judge sees the evidence separately. Hints in other words are not masked.
+    Numbers of the evidence that look the same are masked too; the judge sees the evidence separately.
 
     >>> mask_conclusion("Rain is common there. So it is likely. I put it at 73%.")
     'Rain is common there. So it is [hidden]. I put it at [hidden].'

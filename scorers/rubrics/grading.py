@@ -139,17 +139,7 @@ class RubricScore:
 
 
 def rubric_score(grades: ArrayLike, weights: Sequence[float]) -> RubricScore:
-    r"""Score an answer by its grades.
-
-    $$s=\frac{\sum_c w_c\,\bar g_c}{\sum_c w_c},\qquad \bar g_c=\frac1{|V_c|}\sum_{v\in V_c} g_{vc}$$
-
-    over the criteria c that at least one vote $V_c$ graded. A criterion that does not apply leaves both sums: its grade
-    is NaN in votes x criteria. With fixed missing grades the score never falls if a grade rises. If the weights of all
-    graded criteria are 0, they count the same.
-
-    >>> rubric_score([[1, 0, np.nan], [1, 1, np.nan]], [3, 1, 2]).score
-    0.875
-    """
+    """The mean of the grades by the weights of the criteria; a criterion that does not apply leaves both sums."""
     table = np.atleast_2d(np.asarray(grades, dtype=float))
     weight = np.asarray(weights, dtype=float)
     graded = np.isfinite(table)

@@ -7,16 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def best_of_n_mean(proxy: ArrayLike, values: ArrayLike, sizes: Sequence[int]) -> NDArray[np.float64]:
-    r"""Expected value of the answer that the proxy puts first among n, without sampling again.
+    r"""Expected value of the answer that the proxy puts first among n, without sampling again; NaN beyond the pool.
 
     With the N answers of a pool sorted by the proxy, the i-th smallest is the best of a random n of them in
-    $\binom{i-1}{n-1}$ of $\binom{N}{n}$ cases. The mean over all subsets is an unbiased estimate for n new answers of
-    the same model. Answers that tie share their weight, as if one of them were drawn.
-
-    `proxy` selects, higher first; `values` are averaged. NaN for an n that exceeds the pool.
-
-    References:
-        Nakano et al. (2021), WebGPT, arXiv:2112.09332, appendix I.
+    $\binom{i-1}{n-1}$ of $\binom{N}{n}$ cases. Answers that tie share their weight. Nakano et al. (2021),
+    arXiv:2112.09332, appendix I.
 
     >>> best_of_n_mean([1.0, 2.0, 3.0], [0.0, 1.0, 0.0], [1, 2, 3]).round(3).tolist()
     [0.333, 0.333, 0.0]
@@ -41,11 +36,8 @@ def best_of_n_mean(proxy: ArrayLike, values: ArrayLike, sizes: Sequence[int]) ->
 def kl_bound(n: ArrayLike) -> NDArray[np.float64]:
     r"""$\log n-(n-1)/n$ nats: an upper bound on the divergence of best-of-n from the model that it samples.
 
-    It is exact where no two answers tie and each is unlikely. It is not a measured divergence: with few distinct
-    answers the true one is far smaller, at most minus the log of the probability of the answers that are kept.
-
-    References:
-        Beirami et al. (2024), arXiv:2401.01879: the bound, and where it is loose.
+    It is exact where no two answers tie and each is unlikely; else the true one is smaller. Beirami et al. (2024),
+    arXiv:2401.01879.
 
     >>> kl_bound([1, 4]).round(4).tolist()
     [0.0, 0.6363]

@@ -23,8 +23,6 @@ NULL_DRAWS = 400
 """Number of simulations for the null value of the ECE: its Monte-Carlo error is about 2 %."""
 FEWEST = 10
 """Fewest events with a miss, and with a hit, for an interval of the calibration slope."""
-NO_EVENTS = "the event of each question was not given, and questions that resolve together make it larger"
-"""Why a figure that depends on how much the outcomes vary is NaN."""
 
 
 class Murphy(NamedTuple):
@@ -55,7 +53,7 @@ class ECE(NamedTuple):
 
     ece: float
     null: float
-    """The mean of a calibrated forecaster. NaN without events (`NO_EVENTS`)."""
+    """The mean of a calibrated forecaster. NaN without events."""
     null_upper: float
     """Below this are 95 % of a calibrated forecaster's values."""
 
@@ -84,21 +82,13 @@ def reliability_diagram(
 ) -> list[ReliabilityBin]:
     r"""Frequency against forecast, with consistency bands: what a calibrated forecaster's diagram looks like.
 
-    Consistency resampling draws as many questions as there are, and an outcome with exactly the forecast probability
-    for each. The number of questions in the bins is then multinomial, and that of the outcomes that are 1 binomial:
+    Consistency resampling draws as many questions as there are, and an outcome with exactly the forecast probability:
 
     $$(n_1,\dots,n_K)\sim\mathrm{Multinomial}(N, w),\qquad s_k\sim\mathrm{Binomial}(n_k,\bar p_k)$$
 
-    The band is the central 95 % of $s_k/n_k$. It is of each bin alone: of ten bins of a calibrated forecaster, one is
-    outside in four diagrams of ten. Questions of one event may resolve together. In place of N, the band draws the
-    effective number $N^2 / \sum_g n_g^2$ of events g with $n_g$ questions: all of an event resolve the same way, the
-    worst case.
-
-    Forecasts are one per question, or questions x epochs; epochs add to the frequencies, but N counts a question once.
-    No bins with fewer than two questions.
-
-    References:
-        Bröcker and Smith (2007), Weather and Forecasting 22, 651-661.
+    The band is the central 95 % of $s_k/n_k$, of each bin alone. In place of N, the band draws the effective number
+    $N^2 / \sum_g n_g^2$ of events g with $n_g$ questions: all of an event resolve the same way, the worst case. Epochs
+    add to the frequencies, but N counts a question once. Bröcker and Smith (2007), Weather and Forecasting 22.
     """
     values = np.asarray(p, dtype=float)
     values = values[:, None] if values.ndim == 1 else values
@@ -127,19 +117,10 @@ def murphy_decomposition(
     \mathrm{RES}=\sum_k\tfrac{n_k}{N}\big[(\bar y_k-\bar y)^2-V_k\big]+V,\quad \mathrm{UNC}=\bar y(1-\bar y)+V$$
 
     where $V_k$ and V are the squared cluster-robust standard errors (CR2, as in `mean_estimate`) of the frequency in a
-    bin and of all: $\bar y_k(1-\bar y_k)/(n_k-1)$ where each question is an event of its own.
-
-    Without the correction, the sampling noise of each bin's frequency inflates both reliability and resolution: a
-    calibrated forecaster would have a reliability of about bins / (4 N). With it, they can be slightly negative. The
-    parts sum to the Brier score of the forecasts rounded to their bins' means, which is the Brier score itself if the
-    forecasts within each bin are equal.
-
-    Bins have equal mass, at most one for two events. Equal forecasts share a bin, and a bin of one event is merged with
-    its neighbour. NaN with fewer than two events, and without events (`NO_EVENTS`). ValueError: shapes differ, a
-    forecast outside [0, 1], an outcome other than 0 and 1.
-
-    References:
-        Murphy (1973), J. Appl. Meteorol. 12; Ferro and Fricker (2012), Q. J. R. Meteorol. Soc. 138, 1954-1960.
+    bin and of all. Without the correction a calibrated forecaster would have a reliability of about bins / (4 N); with
+    it, both can be slightly negative. Bins have equal mass, at most one for two events. Equal forecasts share a bin,
+    and a bin of one event is merged with its neighbour. NaN with fewer than two events. Murphy (1973), J. Appl.
+    Meteorol. 12; Ferro and Fricker (2012), Q. J. R. Meteorol. Soc. 138.
     """
     forecast, outcome = pairs(p, y)
     event = _events(p, y, events)
@@ -158,15 +139,10 @@ def murphy_decomposition(
 def recalibration(p: ArrayLike, y: ArrayLike, clip: float, events: Sequence[Hashable] | None = None) -> Recalibration:
     r"""Fit $\mathrm{logit}\,P(y=1)=a+b\,\mathrm{logit}\,p$ by maximum likelihood: intercept a and slope b.
 
-    Forecasts are clipped to [clip, 1 - clip], because the logits of 0 and 1 are infinite. Epochs may be pooled: repeats
-    do not bias the estimate. The interval of the slope is cluster-robust, with Student's t of the effective clusters as
-    in `mean_estimate`; NaN without events, and with fewer than ten that have a question which ended against its
-    forecast, or as forecast: with fewer it is too short. All is NaN if no finite estimate
-    exists: all forecasts or all outcomes are equal, or the forecasts separate the outcomes perfectly. ValueError as in
-    `checked`.
-
-    References:
-        Cox (1958), Biometrika 45, 562-565. Liang and Zeger (1986), Biometrika 73, 13-22.
+    Forecasts are clipped to [clip, 1 - clip]. Epochs may be pooled: repeats do not bias the estimate. The interval of
+    the slope is cluster-robust, with Student's t of the effective clusters; NaN without events, and with fewer than ten
+    that have a question which ended against its forecast, or as forecast. All is NaN if all forecasts or all outcomes
+    are equal, or the forecasts separate the outcomes perfectly. Cox (1958), Biometrika 45.
     """
     forecast, outcome = pairs(p, y)
     clipped = np.clip(forecast, clip, 1 - clip)
@@ -192,22 +168,16 @@ def expected_calibration_error(
 
     $$\mathrm{ECE}=\sum_k\tfrac{n_k}{N}\,|\bar p_k-\bar y_k|$$
 
-    Even a perfectly calibrated forecaster scores well above 0 (about 0.1 at N = 100), so the number means nothing by
-    itself: compare it with the null, and prefer the corrected reliability.
-
-    The null is its mean over outcomes simulated with the forecast probabilities, `null_upper` their 95 % point. Of the
-    events a share $\lambda$ resolves as one, by a single random number for all its questions (with the same probability
-    for those in one bin), and the others by one for each. It is estimated by the products of the errors $r=y-p$ of two
-    questions of an event,
+    Even a perfectly calibrated forecaster scores well above 0 (about 0.1 at N = 100): compare it with the null, its
+    mean over outcomes simulated with the forecast probabilities. Of the events a share $\lambda$ resolves as one, by a
+    single random number for all its questions, and the others by one for each. It is estimated by the products of the
+    errors $r=y-p$ of two questions of an event,
 
     $$\hat\lambda=\sum r_ir_j\Big/\sum\big(\min(\bar p_i,\bar p_j)-\bar p_i\bar p_j\big)$$
 
-    plus its cluster-robust standard error, for the propositions as they are and with each turned round
-    whose forecast is below one half; the larger counts, within [0, 1]. Errors of the forecaster that are alike within
-    an event raise it too. NaN with fewer than two questions, the null also without events (`NO_EVENTS`).
-
-    References:
-        Naeini, Cooper and Hauskrecht (2015), AAAI; Kumar, Liang and Ma (2019), NeurIPS, on its bias.
+    plus its cluster-robust standard error, for the propositions as they are and with each turned round whose forecast
+    is below one half; the larger counts, within [0, 1]. The null is NaN without events (questions that resolve together
+    make it larger). Naeini, Cooper and Hauskrecht (2015), AAAI; Kumar, Liang and Ma (2019), NeurIPS, on its bias.
     """
     forecast, outcome = pairs(p, y)
     event = _events(p, y, events)
@@ -284,10 +254,7 @@ def pairs(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def checked(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Forecasts and outcomes as float arrays of one shape, broadcast; NaN passes.
-
-    ValueError names what is wrong.
-    """
+    """Forecasts and outcomes as float arrays of one shape, broadcast; NaN passes. ValueError names what is wrong."""
     forecast, outcome = np.asarray(p, dtype=float), np.asarray(y, dtype=float)
     try:
         forecast, outcome = np.broadcast_arrays(forecast, outcome)

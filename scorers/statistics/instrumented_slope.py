@@ -44,11 +44,8 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
     $$\hat\beta=\frac{\sum_{i\ne j}\sum_q\tilde z_{qj}\,\Delta_{qi}}{\sum_{i\ne j}\sum_q\tilde z_{qj}\,x_{qi}}$$
 
     with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ is also
-    in the change, which biases an OLS slope; it is not in $z_{qj}$. A question that is alone in its group carries no
-    information about a slope and is left out.
-
-    The interval holds every slope that the Anderson-Rubin test does not reject, so that it is valid however weak the
-    instrument, and need not be symmetric:
+    in the change, which biases an OLS slope; it is not in $z_{qj}$. A question that is alone in its group is left out.
+    The interval holds every slope that the Anderson-Rubin test does not reject, however weak the instrument:
 
     $$\Big(\sum_g s_g(\beta)\Big)^2\le t^2_{0.975,\,\nu}\sum_g\big(A_gs_g(\beta)-\overline{As(\beta)}\big)^2,\qquad
     s_g(\beta)=\sum_{q\in g}\sum_{i\ne j}\tilde z_{qj}(\Delta_{qi}-\beta x_{qi}),\qquad
@@ -56,11 +53,8 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
 
     where $w_q=\sum\tilde z_{qj}$ is a question's weight, $b_{gk}$ their sum over the questions of cluster g in group k
     of $n_k$, and $c_g$ the sum of their squares. $A_g$ corrects for what the intercepts absorb (CR2), and $\nu$ are
-    Satterthwaite's degrees of freedom, $\mathrm{tr}(M)^2/\mathrm{tr}(M^2)$ with
-    $M=A\,(\mathrm{diag}(c)-\sum_k b_k b_k'/n_k)\,A$.
-
-    Change and level are questions x epochs x steps, the instrument is questions x epochs; each group has its own
-    intercept.
+    Satterthwaite's degrees of freedom, $\mathrm{tr}(M)^2/\mathrm{tr}(M^2)$ with $M=A\,(\mathrm{diag}(c)-\sum_k b_k
+    b_k'/n_k)\,A$.
     """
     parts = []
     for i, j, s in _pairs(level):
@@ -72,10 +66,7 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
 
 
 def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Slope:
-    """Slope of a change on a level by least squares, over all epochs and steps, with an intercept for each group.
-
-    Args, as in `cross_epoch_slope`. The interval is clustered and does not account for the bias.
-    """
+    """Slope of a change on a level by least squares, over all epochs and steps, with an intercept for each group."""
     question = np.broadcast_to(np.arange(len(level))[:, None, None], level.shape)
     kept = np.isfinite(change + level)
     q = question[kept]
@@ -95,8 +86,7 @@ def r_squared(change: Floats, level: Floats, group: Codes) -> float:
 def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> float:
     """Cluster-robust F statistic of the regression of a level on its instrument in other epochs.
 
-    It is the F that, with endless clusters, has the p value of ours: infinite if the instrument determines the level
-    exactly; NaN if nothing varies or there are too few clusters. With few clusters it is much less than F.
+    It is the F that, with endless clusters, has the p value of ours: infinite if the instrument determines the level.
     """
     from scipy.special import ndtri
 
@@ -113,11 +103,7 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
-    """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 uninformative.
-
-    The level is questions x epochs x steps, the other questions x epochs. Of the level itself it is the test-retest
-    reliability: the share of the level's variance that is not error.
-    """
+    """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 uninformative."""
     covariance = first = second = 0.0
     number = 0
     for i, j, s in _pairs(level):
@@ -133,10 +119,7 @@ def reliability(level: Floats, other: Floats, group: Codes) -> float:
 
 
 def within(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Unbiased variance of the first and covariance of both, between the epochs of each question.
-
-    Of questions x epochs, one of each per question; NaN if fewer than two epochs have both.
-    """
+    """Unbiased variance of the first and covariance of both, between the epochs of each question; NaN with one."""
     both = np.isfinite(first + second)
     count = both.sum(axis=1)
     enough = count > 1

@@ -19,8 +19,6 @@ ROUNDING_ERROR = 1e-8
 """Size up to which an end of an interval is 0 but for floating-point arithmetic."""
 RARE = 5
 """Clusters of the smaller class, hits or misses, up to which the variance of a score counts as not seen."""
-NORMAL = 1e9
-"""Degrees of freedom of Student's t that are as good as the normal distribution."""
 POWER = 0.8
 """Probability of detecting an effect of the size of `mde`."""
 
@@ -90,71 +88,50 @@ def mean_estimate(
     \nu=\frac{n^2}{\sum_g n_g^2+(\sum_g r_g)^2-\sum_g r_g^2},\quad r_g=\frac{n_g^2}{n-n_g}$$
 
     The interval is $\bar x\pm t_{0.975,\,\nu}\,\mathrm{SE}$, and mde is $(t_{0.975,\,\nu}+t_{0.8,\,\nu})\,\mathrm{SE}$.
-    With G equally large clusters, $\nu=G-1$ and both equal `inspect_ai.scorer.ci(cluster=...)` and OLS on a constant
-    with a clustered covariance in statsmodels. With unequal ones those are too short: with one cluster of 100 and 50
-    of one question, their nominal 95 % interval covers the mean in a quarter to a third of the runs.
+    With G equally large clusters, $\nu=G-1$ and both equal `inspect_ai.scorer.ci(cluster=...)`; with unequal ones those
+    are too short.
 
     **Few misses.** Forecasts near 0 and 1 have small scores but for a rare miss, and the variance is not seen before
-    there are about ten. With `bounds`, or with `other`, the upper end is that of the values and one more cluster of
-    questions that all end against the forecast, and the lower end that of one more that all end as forecast: their
-    mean score h as one of $N=G+1$ values, with G the effective clusters. The end is the quantile of a distribution
-    (Pearson's type III) with the mean, variance and skewness of a mean of the N values whose weights are
-    Dirichlet(1, ..., 1): Rubin's Bayesian bootstrap with one more value, as in Gaffke's bound. With $\sigma$ its
-    standard deviation, the probability is
+    there are about ten. With `bounds` (the range of the values), or with `other` (what each value would be if its
+    question had ended otherwise; `missed`, whether it ended against its forecast), the upper end is that of the values
+    and one more cluster of questions that all end against the forecast, and the lower end that of one more that all end
+    as forecast: their mean score h as one of $N=G+1$ values, with G the effective clusters. The end is the quantile of
+    a distribution (Pearson's type III) with the mean, variance and skewness of a mean of the N values whose weights are
+    Dirichlet(1, ..., 1): Rubin's Bayesian bootstrap with one more value. With $\sigma$ its standard deviation, the
+    probability is
 
     $$\Phi\Big(\pm\frac{t_{0.975,\,\nu}}{\sigma}\sqrt{\mathrm{SE}^2+\frac{G\,(h-\bar x)^2}{N^2(N+1)}}\Big)$$
 
-    For scores that are equal for all hits and for all misses this is nearly the interval of Clopper and Pearson, and
-    without skewness and with h at the mean nearly that of Student. h goes to the mean as the smaller class, clusters
-    with a miss or clusters with a hit, goes from 5 to 10. Where more than half of the values are equal, whatever the
-    outcome, an end of the range takes the place of h, and goes to the mean as the clusters with another value go from 5
-    to 10.
+    h goes to the mean as the smaller class, clusters with a miss or clusters with a hit, goes from 5 to 10. Where more
+    than half of the values are equal, whatever the outcome, an end of the range takes the place of h, and goes to the
+    mean as the clusters with another value go from 5 to 10. Without `other`, and if no value is beyond the bounds, a
+    value in the better quarter of its range is taken for a Brier score: with $u$ the share of the range between it and
+    the end that is nearer to the mean, it would be $(1-\sqrt u)^2$.
 
-    Without `other`, and if no value is beyond the bounds, a value in the better quarter of its range is taken for a
-    Brier score: with $u$ the share of the range between it and the end that is nearer to the mean, it would be
-    $(1-\sqrt u)^2$.
-
-    Values that are all equal do not show how much such values vary: by their standard error of 0 the interval has no
-    width, and means nothing. If they lie in a known range [a, b], the interval of an equal value c is, with G the
-    effective clusters,
+    Values that are all equal do not show how much such values vary. If they lie in a known range [a, b], the interval
+    of an equal value c is, with G the effective clusters,
 
     $$\big[\,a+(c-a)\,0.025^{1/G},\;b-(b-c)\,0.025^{1/G}\,\big]$$
 
-    since a mean beyond it gives G equal values with a chance of at most 0.025 (Markov: $P(X=c)\le(\mu-a)/(c-a)$). For
-    answers that are right or wrong it is that of Clopper and Pearson. mde is then the larger of its two sides: where
-    values vary as little as here, a reference further away is outside of it.
-
-    With `bounds` (0, 1), answers that are all right or wrong have that interval too where some are right and some
-    wrong (Korn and Graubard): of Clopper and Pearson, with the effective number of answers
+    since a mean beyond it gives G equal values with a chance of at most 0.025 (Markov), and mde is the larger of its
+    two sides. With `bounds` (0, 1), answers that are all right or wrong have the interval of Clopper and Pearson, with
+    the effective number of answers (Korn and Graubard)
 
     $$n^*=\min\Big(n,\;1+\frac{\bar x(1-\bar x)}{\mathrm{SE}^2}
     \Big(\frac{t_{0.975,\,n-1}}{t_{0.975,\,\nu}}\Big)^2\Big)$$
 
-    which is n without clusters. With bounds [a, b], mde is the larger of two: the longer side of the interval plus
-    $t_{0.8,\,\nu}\,\mathrm{SE}$, for a reference at that distance from the mean, and
-    $(t_{0.975,\,\nu}+t_{0.8,\,\nu})$ times the standard error at a mean that far from $\bar x$, which grows with
-    $\sqrt{(x-a)(b-x)}$, for a true value at that distance from a reference where the mean is.
-
-    Args:
-        values: One number per question: the mean over its epochs. A question with NaN is left out.
-        cluster: Cluster name of each question: questions that resolve together share one. None: each is its own.
-        bounds: The range of the values, which the interval does not leave; infinite where there is no end. None:
-            unknown.
-        other: What each value would be if its question had ended otherwise.
-        missed: Whether each question ended against its forecast. None: where the value is above its `other`.
-
-    NaN for the interval and mde with fewer than three effective clusters, at a side of equal values where their range
-    has no end, and for everything without a question.
+    With bounds [a, b], mde is the larger of two: the longer side of the interval plus $t_{0.8,\,\nu}\,\mathrm{SE}$, for
+    a reference at that distance from the mean, and $(t_{0.975,\,\nu}+t_{0.8,\,\nu})$ times the standard error at a mean
+    that far from $\bar x$, which grows with $\sqrt{(x-a)(b-x)}$. NaN for the interval and mde with fewer than three
+    effective clusters, at a side of equal values where their range has no end, and for everything without a question.
 
     >>> [round(bound, 3) for bound in (lambda found: (found.lower, found.upper))(mean_estimate([1] * 72, None, (0, 1)))]
     [0.95, 1.0]
 
     References:
-        Bell and McCaffrey (2002). Survey Methodology 28. Pustejovsky and Tipton (2018). JBES 36.
-        Miller, E. (2024). Adding error bars to evals. arXiv:2411.00640, appendix A.
-        Clopper and Pearson (1934). Biometrika 26. Korn and Graubard (1998). Survey Methodology 24.
-        Rubin (1981). The Bayesian bootstrap. Annals of Statistics 9. Learned-Miller and Thomas (2019). A new confidence
-        interval for the mean of a bounded random variable. arXiv:1905.06208.
+        Bell and McCaffrey (2002). Survey Methodology 28. Pustejovsky and Tipton (2018). JBES 36. Miller (2024).
+        arXiv:2411.00640, appendix A. Clopper and Pearson (1934). Biometrika 26. Korn and Graubard (1998). Survey
+        Methodology 24. Rubin (1981). Annals of Statistics 9. Learned-Miller and Thomas (2019). arXiv:1905.06208.
     """
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
@@ -276,11 +253,7 @@ def _far_enough(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:
 
 
 def clopper_pearson(share: Estimate) -> Estimate:
-    """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_estimate`.
-
-    The share is strictly between 0 and 1, has its cluster-robust standard error, and `n` is the number of answers,
-    which the effective number does not exceed.
-    """
+    """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_estimate`."""
     from scipy.special import betaincinv
 
     p, n = share.estimate, share.n
@@ -300,10 +273,6 @@ def ratio_estimate(
     r"""The ratio of two sums, such as uplift per token, with a cluster-robust 95 % interval (linearised).
 
     $$R=\frac{\sum_i u_i}{\sum_i b_i},\qquad z_i=R+\frac{u_i-Rb_i}{\bar b}$$
-
-    and the interval is that of the mean of z. A ratio of sums does not reward short texts as a mean of ratios does.
-
-    Values without a size above 0 are left out. `cluster` and `bounds` as in `mean_estimate`.
     """
     u, b = np.asarray(values, dtype=float).ravel(), np.asarray(sizes, dtype=float).ravel()
     usable = np.isfinite(u) & np.isfinite(b) & (b > 0)
@@ -334,10 +303,7 @@ def t_bounds(centre: float, error: float, degrees: float) -> tuple[float, float]
 
 
 def jackknife_variance(without: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Variance of figures by their values without each of G clusters, clusters (x figures).
-
-    $$\frac{G-1}{G}\sum_g(\theta_{(g)}-\bar\theta)^2$$
-    """
+    r"""Variance of figures by their values without each of G clusters: $\frac{G-1}{G}\sum(\theta_g-\bar\theta)^2$."""
     clusters = len(without)
     return np.asarray((clusters - 1) / clusters * np.square(without - without.mean(axis=0)).sum(axis=0))
 

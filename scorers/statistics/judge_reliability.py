@@ -33,19 +33,9 @@ def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | No
 
     $$\mathrm{ICC}=\frac{MS_B-MS_W}{MS_B+MS_W},\qquad \mathrm{sd}=\sqrt{MS_W}$$
 
-    1 is a judge that repeats its ratings, 0 one whose ratings distinguish trajectories no better than chance. It is no
-    validity: a judge that gives each text an arbitrary number, and always the same one, has 1. It depends on how
-    different the trajectories are: compare judges on the same ones. If every pair is a cluster of its own, the interval
-    is that of Shrout and Fleiss, from F. Epochs of a question, and several judges of one text, share a cluster: then it
-    is a jackknife over clusters of Fisher's z, with Student's t.
-
-    The correlation is NaN with fewer than three pairs or if all ratings are equal, its interval with fewer than three
-    clusters.
-
-    References:
-        Shrout and Fleiss (1979). Intraclass correlations. Psychological Bulletin 86. Ukoumunne, O. C. (2002). A
-        comparison of confidence interval methods for the intraclass correlation coefficient in cluster randomized
-        trials. Statistics in Medicine 21.
+    1 is a judge that repeats its ratings, 0 one whose ratings distinguish trajectories no better than chance. If every
+    pair is a cluster of its own, the interval is that of Shrout and Fleiss (1979, Psychological Bulletin 86), from F;
+    else a jackknife over clusters of Fisher's z (Ukoumunne 2002, Statistics in Medicine 21).
     """
     pairs = np.stack([np.asarray(first, dtype=float), np.asarray(second, dtype=float)], axis=-1)
     kept = np.isfinite(pairs).all(axis=1)
@@ -93,12 +83,7 @@ def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
 
 
 def order_spread(over_orders: Sequence[ArrayLike], noise: float) -> float:
-    r"""Standard deviation that the order of the examples adds to a rating, beyond its retest noise.
-
-    $$\sqrt{\max(0,\ \overline{s^2}-\mathrm{sd}_{retest}^2)}$$
-
-    Ratings are of each trajectory in each order. NaN if the noise is.
-    """
+    """Standard deviation that the order of the examples adds to a rating, beyond its retest `noise`."""
     rows = [row[np.isfinite(row)] for row in (np.asarray(row, dtype=float) for row in over_orders)]
     rows = [row for row in rows if row.size > 1]
     if not rows or np.isnan(noise):
@@ -109,10 +94,7 @@ def order_spread(over_orders: Sequence[ArrayLike], noise: float) -> float:
 
 
 def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
-    """Slope of one trajectory's ratings on the rating of the example shown last, over orders. 0 is right.
-
-    NaN if all last examples have the same rating.
-    """
+    """Slope of one trajectory's ratings on the rating of the example shown last, over orders. 0 is right."""
     y, x = np.asarray(ratings, dtype=float), np.asarray(last, dtype=float)
     kept = np.isfinite(y) & np.isfinite(x)
     centred = x[kept] - x[kept].mean() if kept.any() else x[:0]
@@ -123,13 +105,9 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
 def rank_correlation(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
     r"""Spearman's rank correlation, with Fisher's interval for ranks, $\mathrm{SE}=\sqrt{(1+\rho^2/2)/(n-3)}$.
 
-    Where pairs share a cluster it is a jackknife over clusters of Fisher's z, with Student's t. Where at most one pair
-    of neighbours is out of order, the interval reaches to 1 and begins where it would with one such pair. NaN with
-    fewer than three pairs or if one variable is constant; the interval with fewer than four pairs, or than six
-    clusters.
-
-    References:
-        Bonett and Wright (2000). Sample size requirements for estimating correlations. Psychometrika 65.
+    Where pairs share a cluster it is a jackknife over clusters of Fisher's z. Where at most one pair of neighbours is
+    out of order, the interval reaches to 1 and begins where it would with one such pair. Bonett and Wright (2000).
+    Psychometrika 65.
     """
     from scipy.stats import rankdata, spearmanr
 
@@ -160,14 +138,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | N
 
 
 def agreement(ratings: ArrayLike) -> tuple[float, int]:
-    """Krippendorff's alpha of several judges, for an interval scale, as Inspect computes it.
-
-    1 is full agreement, 0 agreement by chance, below 0 systematic disagreement. A judge that is merely more lenient
-    lowers it too.
-
-    Ratings are trajectories x judges; the second number is of the trajectories that two judges or more rated, and alpha
-    is NaN with fewer than two.
-    """
+    """Krippendorff's alpha of several judges (trajectories x judges), for an interval scale, as Inspect computes it."""
     rows = [row[np.isfinite(row)].tolist() for row in np.asarray(ratings, dtype=float)]
     rows = [row for row in rows if len(row) > 1]
     if len(rows) < 2:
@@ -178,11 +149,7 @@ def agreement(ratings: ArrayLike) -> tuple[float, int]:
 
 
 def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
-    """Mean of x minus mean of y, two independent sets, with Welch's interval.
-
-    Clusters are those of x; n is that of the smaller set. No interval if either has fewer than three effective
-    clusters.
-    """
+    """Mean of x minus mean of y, two independent sets, with Welch's interval."""
     first, second = mean_estimate(x, cluster), mean_estimate(y)
     n = min(first.n, second.n)
     if n == 0:
@@ -196,11 +163,7 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
 
 
 def agreement_estimate(ratings: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Estimate:
-    r"""Krippendorff's alpha, as `agreement`, with a jackknife interval of $\ln(1-\alpha)$ over clusters.
-
-    `n` is the number of units with two ratings or more. NaN with fewer than two of them or if all ratings are equal,
-    which alpha says nothing about; the interval with fewer than six clusters.
-    """
+    r"""Krippendorff's alpha, as `agreement`, with a jackknife interval of $\ln(1-\alpha)$ over clusters."""
     table = np.asarray(ratings, dtype=float)
     names: Sequence[Hashable] = range(len(table)) if cluster is None else cluster
     usable = np.isfinite(table).sum(axis=1) > 1
@@ -406,9 +369,7 @@ def _over_questions(records: Sequence[JudgeRecord], value: Callable[[JudgeRecord
 def self_preference(records: Sequence[JudgeRecord]) -> Estimate:
     """How much more judges of the policy's vendor give its trajectories than other judges do, beyond leniency.
 
-    The same difference on the held-out trajectories, which no model wrote, is subtracted: a judge that is lenient to
-    all has no self-preference. Both are rated in the first order of the examples, so that the example shown last has no
-    influence. NaN if all judges are of one vendor, or none is of the policy's.
+    The same difference on the held-out trajectories, which no model wrote, is subtracted.
     """
     sides = [[record for record in records if (record.family == record.policy_family) == own] for own in (True, False)]
     means = [row_mean(np.array(rated).T) for rated in map(_final_held_out, sides) if rated]

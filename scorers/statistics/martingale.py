@@ -268,9 +268,7 @@ def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, f
 def table_score(table: BeliefTable) -> MartingaleScore:
     """The score of the first elicitor.
 
-    If two were asked, the second's prior is the instrument; otherwise the model's prior in a second wording, if it was
-    requested: instrument and regressor then come from different wordings, so an error of one wording, the same in all
-    epochs, is no longer common to both.
+    The instrument is the second elicitor's prior, or the model's prior in a second wording, if they were requested.
     """
     first, instrument = table.first, _instrument(table)
     stepwise = table.settings.get("granularity") == "step" and first in table.path

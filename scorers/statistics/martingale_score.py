@@ -96,18 +96,13 @@ def martingale_score(
 ) -> MartingaleScore:
     r"""Estimate the slope of the update on the prior, without bias from noise in both reports.
 
-    The prior of each epoch is instrumented by that of every other epoch: see `cross_epoch_slope`. If the prior
-    has reliability $\lambda$ and the posterior repeats the share $\kappa$ of its error, least squares estimates
+    The prior of each epoch is instrumented by that of every other epoch: see `cross_epoch_slope`. If the prior has
+    reliability $\lambda$ and the posterior repeats the share $\kappa$ of its error, least squares estimates
     $\lambda\beta-(1-\lambda)(1-\kappa)$ instead of $\beta$.
 
-    Args:
-        prior: Beliefs in [0, 1] before, questions x epochs, or questions x epochs x steps. NaN if missing.
-        posterior: Beliefs after, in the same shape.
-        instrument: Another elicitor's prior, questions x epochs. By default the prior itself, which is not allowed for
-            steps: the belief before a later step has seen reasoning.
-        cluster: Cluster name of each question. By default each is its own.
-        group: Group name of each question, such as its domain; each group has its own intercept.
-        invalid: Why there is no valid instrument: "saw_reasoning" or "no_second_wording" of `REASONS`.
+    Beliefs are questions x epochs, or questions x epochs x steps, NaN if missing. With steps the instrument is the
+    prior of each epoch, since the belief before a later step has seen reasoning. Each group has its own intercept.
+    `invalid` is why there is no valid instrument, a key of `REASONS`.
     """
     x, y = (np.asarray(values, dtype=float) for values in (prior, posterior))
     z = np.asarray(x if instrument is None else instrument, dtype=float)
@@ -234,12 +229,7 @@ def brier_gain(prior: Floats, posterior: Floats, outcome: Floats) -> Floats:
 
 
 def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: Codes) -> Floats:
-    r"""The posterior with the estimated slope removed: $y-\hat\beta(\bar x_q-\bar x)$, clipped to [0, 1].
-
-    $\bar x_q$ is the question's mean prior over its epochs, which is less noisy than a single one, and $\bar x$ that of
-    its group. Its noise enters the corrected posterior: this removes the slope on the belief, not the slope on the
-    noisy report.
-    """
+    r"""The posterior with the estimated slope removed: $y-\hat\beta(\bar x_q-\bar x)$, clipped to [0, 1]."""
     own = row_mean(prior)
     finite = np.isfinite(own)
     count = np.bincount(group[finite], minlength=group.max(initial=0) + 1)
@@ -249,13 +239,10 @@ def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: C
 
 
 def foreseen_share(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group: Codes) -> Slope:
-    r"""Share of the update that a joint reading already puts into the prior: 0 for a reader that does not look ahead.
+    """Share of the update that a joint reading already puts into the prior: 0 for a reader that does not look ahead.
 
-    The slope of (joint prior - separate prior) on the separately measured update. The separate prior's error is in both
-    terms, so the update is instrumented by that of another epoch. This detects look-ahead at what the epochs have in
-    common; it is NaN if that is too little (fewer than ten questions, or a first-stage F under 10).
-
-    The joint prior is from one reading of everything, the others from separate readings.
+    The slope of (joint prior - separate prior) on the separately measured update, instrumented by that of another
+    epoch.
     """
     update = np.where(np.isfinite(joint), posterior - prior, np.nan)
     slope = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)

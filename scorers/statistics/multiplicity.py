@@ -16,11 +16,7 @@ def p_value(mean: Estimate, null: float = 0.0) -> float:
     """Two-sided p value of the hypothesis that a mean is `null`: below 0.05 where its interval leaves `null` out.
 
     It is that of Student's t, with the standard error or, if it is longer, the interval's side towards `null` in units
-    of t. Values that are all equal have p = 2 (1 - x)^G, with x the distance of `null` as a share of the range on that
-    side, and G the effective clusters: the interval of such values is made in the same way.
-
-    1 if the estimate equals `null` exactly, as it does if one policy is compared with itself. NaN without a standard
-    error.
+    of t. Values that are all equal have p = 2 (1 - x)^G, with x the distance of `null` as a share of the range.
 
     >>> p_value(Estimate(0.0, 0.0, 0.0, stderr=0.0, effective_clusters=20.0))
     1.0
@@ -42,17 +38,12 @@ def p_value(mean: Estimate, null: float = 0.0) -> float:
 def simultaneous(mean: Estimate, intervals: int, reach: float = np.inf) -> Estimate:
     r"""An estimate whose interval is one of several that all hold their true values at once, in 95 % of runs or more.
 
-    By Bonferroni: each side is longer by $t_{1-0.025/m,\,\nu}/t_{0.975,\,\nu}$ for m intervals, and `mde` is that
-    of the longer interval. An estimate that was chosen among them after a look at the data, such as the distance from
-    the best of the sample, is covered too, if m counts all that could have been chosen.
+    By Bonferroni: each side is longer by $t_{1-0.025/m,\,\nu}/t_{0.975,\,\nu}$ for m intervals, and `mde` is that of
+    the longer interval. An estimate that was chosen among them after a look at the data is covered too, if m counts all
+    that could have been chosen. `reach` is the size that no mean exceeds.
 
     >>> simultaneous(Estimate(0.5, 0.4, 0.6), 1).upper
     0.6
-
-    Args:
-        mean: An estimate with its own 95 % interval.
-        intervals: How many there are, m.
-        reach: The size that no mean exceeds.
     """
     if intervals < 2 or not mean.lower <= mean.upper:
         return mean
@@ -77,13 +68,7 @@ def _equal_share(intervals: int, clusters: float) -> float:
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """Holm's corrected p values: below 0.05 in a family without any effect with probability 0.05 or less.
-
-    NaN is a test that could not be made: it stays NaN and does not count.
-
-    References:
-        Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.
-    """
+    """Holm's corrected p values (1979); NaN is a test that could not be made, and does not count."""
     values = np.asarray(p, dtype=float)
     corrected = np.full(values.shape, np.nan)
     tested = np.flatnonzero(np.isfinite(values))
@@ -96,13 +81,8 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
 def rank_ranges(names: Sequence[str], better: Sequence[tuple[str, str]]) -> dict[str, tuple[int, int]]:
     """The ranks that each name can have, given which pairs differ. 1 is the best.
 
-    The best rank is 1 plus the number of names that are better; the worst is the number of names minus those that are
-    worse. If the pairs were tested with a familywise error of 5 %, all ranges hold the true ranks at once with
-    probability 0.95 or more. Names that no test tells apart share a range: a tie.
-
-    References:
-        Mogstad, Romano, Shaikh and Wilhelm (2024). Inference for ranks with applications to mobility across
-        neighbourhoods and academic achievement across countries. Review of Economic Studies 91.
+    If the pairs were tested with a familywise error of 5 %, all ranges hold the true ranks at once with probability
+    0.95 or more. Mogstad, Romano, Shaikh and Wilhelm (2024). Review of Economic Studies 91.
 
     >>> rank_ranges(["a", "b", "c"], [("a", "c")])
     {'a': (1, 2), 'b': (1, 3), 'c': (2, 3)}

@@ -155,15 +155,9 @@ def paired_difference(
 ) -> Estimate:
     """Mean of `after` minus `before` over questions, with a cluster-robust 95 % interval.
 
-    Pairing by question removes the variance between questions, which two separate intervals would include. Where few
-    questions ended against the forecasts, the interval allows for one more that does (see `mean_estimate`): a model
-    that is too sure of itself is a little better on every other question.
-
-    `bounds` is the range of a difference, such as (-1, 1). A question with NaN in either argument is left out. If no
-    pair differs, there is no interval without bounds: nothing limits the difference of the pairs that were not seen.
-
-    `others` are both values if each question had ended otherwise. None: as in `mean_estimate`, if both are within the
-    length of the bounds from 0.
+    Pairing by question removes the variance between questions. Where few questions ended against the forecasts, the
+    interval allows for one more that does (see `mean_estimate`). `bounds` is the range of a difference; without it,
+    pairs that are all equal have no interval. `others` are both values if each question had ended otherwise.
 
     >>> round(paired_difference([0.1, 0.2, float("nan")], [0.2, 0.1, 0.3]).estimate, 6)
     0.0
@@ -194,15 +188,11 @@ def compare_means(
     name: str = "",
     read: Sequence[float] = (),
 ) -> Comparison:
-    """Compare two models by a mean over the questions that both have a number for.
+    """Compare two models by a mean over the questions that both have a number for (one per epoch).
 
-    Silence does not win: where the shares of the answers that could be read do not allow it (`unequally_read`), there
-    is no interval. A model that answers only where it is sure has the better mean on what it answered.
-
-    Values are one per epoch; NaN, an answer that could not be parsed, is left out. `bounds` is the range of a value
-    (None, or a value beyond it: it has no ends), and `name` the SCORER/KEY of the values, if they are a proper score.
-    `read` are the shares of the answers that count as read, after and before, and of a control if there is one; without
-    them the shares of the values of questions in both that are not NaN.
+    Silence does not win: where the shares of the answers that could be `read` do not allow it (`unequally_read`), there
+    is no interval. `bounds` is the range of a value, and `name` the SCORER/KEY of the values, if they are a proper
+    score.
     """
     both = [question for question in after if question in before]
     shares = read or tuple(share_of(run[question] for question in both) for run in (after, before))
@@ -316,20 +306,10 @@ def compare_recipes(
     over the questions of the arms' means, clustered as in `mean_estimate`, and $\mathrm{SE}_{sq}$ that of what is left
     of each seed and cluster, which both contain (two-way clustering). Student's t has the degrees of freedom of Welch's
     test of the seeds' means, at most those of the questions: seeds are the units, and more questions do not take their
-    place.
+    place. With one model in a trained arm there is no interval.
 
-    With one model in a trained arm there is no interval: what it learnt differs from one seed to the next, and its
-    questions, however many, do not show by how much.
-
-    Args:
-        after: The trained models, one for each seed, each with its values by question, one per epoch.
-        before: The models that training started from: one, or one for each seed.
-        cluster: What resolves together with each question.
-        control: The same of a control, whose mean change is subtracted (`difference_in_differences`).
-        read: As in `compare_means`, of all models.
-
-    Returns:
-        Of the questions that all models have a number for.
+    The change of a `control`, (after, before), is subtracted: difference in differences. `read` as in `compare_means`,
+    of all models.
 
     References:
         Welch (1947). Biometrika 34. Cameron, Gelbach and Miller (2011). Multiway clustering. JBES 29.
@@ -400,13 +380,11 @@ def difference_in_differences(
 
 
 def compare_slopes(after: Slope, before: Slope) -> Comparison:
-    r"""Compare two models by a slope, estimated on the same questions.
+    r"""Compare two models by a slope, estimated on the same questions, whose clusters are numbered alike.
 
     $$\mathrm{SE}^2=\sum_g(\psi_{g}^{\mathrm{after}}-\psi_{g}^{\mathrm{before}})^2$$
 
-    where $\psi_g$ is the influence of a cluster of questions on each estimate: what moves both slopes alike cancels.
-
-    Both number the same clusters alike.
+    where $\psi_g$ is the influence of a cluster on each estimate: what moves both slopes alike cancels.
     """
     estimate = after.estimate - before.estimate
     degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)

@@ -19,9 +19,6 @@ def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0
 
     $$\mathrm{SE}^2=\frac{\mathrm{sd}^2}{n^2}\sum_g n_g\big(1+(n_g-1)\rho\big)$$
 
-    with the degrees of freedom of `mean_estimate`, the standard deviation between questions and the correlation $\rho$
-    of two values in one cluster. NaN with fewer than three effective clusters.
-
     >>> round(planned_mde(0.1, range(200)), 3)
     0.02
     """
@@ -87,11 +84,7 @@ def variance_components(values: ArrayLike, cluster: Sequence[Hashable]) -> Compo
     n_0=\frac{N-\sum_g n_g^2/N}{G-1}$$
 
     with the mean squares $M_B$ between events and $M_W$ within them of the questions' means. A negative estimate is 0.
-
-    Values are questions x epochs. NaN throughout with fewer than two questions that have a value.
-
-    References:
-        Searle, Casella and McCulloch (1992). Variance Components. Chapter 3.
+    Searle, Casella and McCulloch (1992). Variance Components. Chapter 3.
     """
     x = np.asarray(values, dtype=float)
     count = np.isfinite(x).sum(axis=1)

@@ -12,8 +12,7 @@ from truthgym.scorers.statistics.regression import linear_effects
 def preference_of(forward: float, swapped: float) -> tuple[int, float]:
     """The label of a pair that a judge saw in both orders, and the mean probability that its first reply is better.
 
-    The label is 1 if both answers prefer the pair's first reply, -1 if both prefer its second, 0 (a tie) if they
-    disagree or one of them is 1/2. Each is the probability that the reply shown first is better.
+    1 or -1 if both answers prefer the pair's first or second reply, else 0 (a tie).
 
     >>> preference_of(0.75, 0.25), preference_of(0.75, 0.75)
     ((1, 0.75), (0, 0.5))
@@ -32,20 +31,12 @@ def label_biases(
     $$s=\beta_g\,\mathrm{sign}(d)+\beta_r\,\mathrm{sign}(d)\,\mathrm{rank}|d|+\beta_l l+\beta_o o$$
 
     over the pairs, with the label s, l and o 1 for the first reply, -1 for the second and 0 for neither, and d gold's
-    signed difference, first minus second: a judge that errs is more often right about large differences, and longer
-    replies are often better by far. There is no constant: which reply is first is random. If only the better reply is
-    known (all differences are of one size), the term with the rank is left out.
-
-    It holds fixed what gold measures. Where gold is noisy, such as a Brier score against one outcome, quality leaks
-    into both: a judge that sees the quality better than gold does seems to go by whatever goes with quality.
-
-    A judge that takes its own reply with probability $\pi$, else the longer one with probability $\lambda$, and else
-    the better one with probability a, has $\beta_o=\pi$, $\beta_l=(1-\pi)\lambda$ and
-    $\beta_g=(1-\pi)(1-\lambda)(2a-1)$, all times the share of answers that it does not give by position.
-
-    A label is NaN if unread; pairs in which neither reply is better, or it is not known, are left out. Both biases are
-    in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it cannot be told from quality or from the other
-    property because they always go together.
+    signed difference: a judge that errs is more often right about large differences, and longer replies are often
+    better by far. If all differences are of one size, the term with the rank is left out. Where gold is noisy, such as
+    a Brier score against one outcome, quality leaks into both. A judge that takes its own reply with probability $\pi$,
+    else the longer one with probability $\lambda$, and else the better one with probability a, has $\beta_o=\pi$,
+    $\beta_l=(1-\pi)\lambda$ and $\beta_g=(1-\pi)(1-\lambda)(2a-1)$, all times the share of answers that it does not
+    give by position.
     """
     s, d, first, second = (np.asarray(values, dtype=float) for values in (label, gold, longer, own))
     used = np.isfinite(s) & np.isfinite(d) & (d != 0)
@@ -65,18 +56,11 @@ STEPS = 30
 
 
 def fit_bradley_terry(differences: ArrayLike, penalty: float = 1.0) -> NDArray[np.float64]:
-    r"""Weights of the features from pairs with a winner.
+    r"""Weights of the features from pairs with a winner (differences: pairs x features, winner minus loser).
 
     $$\hat w=\arg\max_w\sum_i\log\sigma(w^\top(x_i^+-x_i^-))-\tfrac{\lambda}{2}\lVert w\rVert^2$$
 
-    There is no constant: with the sides swapped, the probability is the complement.
-
-    Differences are pairs x features, of the winner minus the loser, and should be on one scale. `differences @ weights`
-    are log-odds of the winner, that is, signed margins of reward. The ridge `penalty` must be above 0: without it
-    separable pairs have no solution.
-
-    References:
-        Bradley and Terry (1952). Rank analysis of incomplete block designs. Biometrika 39.
+    Without the ridge `penalty` separable pairs have no solution. Bradley and Terry (1952). Biometrika 39.
     """
     x = np.asarray(differences, dtype=float)
     if x.ndim != 2 or not len(x) or penalty <= 0:

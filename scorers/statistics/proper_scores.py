@@ -73,9 +73,7 @@ RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
 
 
 def choice_scores(p: ArrayLike, y: ArrayLike) -> dict[str, float]:
-    """The scores of one question with choices: of the probability of each that it is right, the mean over them.
-
-    `accuracy` is whether the likeliest choice is right; if several are equally likely, the share of them that are.
+    """The mean scores of a question with choices; `accuracy` is whether the likeliest choice is right.
 
     >>> choice_scores([0.7, 0.1, 0.2], [1, 0, 0])["brier_score"], choice_scores([0.5, 0.5, 0], [1, 0, 0])["accuracy"]
     (0.0467, 0.5)
@@ -100,14 +98,8 @@ def skill_score(
     r"""Skill against a reference, $1-\bar s/\bar r$, with Fieller's interval, clustered as in `mean_estimate`.
 
     1 is perfect, 0 equals the reference, below 0 is worse. The interval holds each c for which that of the mean of
-    $s-(1-c)\,r$ holds 0; it ends at 1, and has no lower end (NaN) where the reference may be 0. The standard error is
-    that of the delta method. Pairs with NaN are left out.
-
-    Both are negatively oriented, one per question. `others` are both, if the questions had ended otherwise; the one
-    more question of `mean_estimate` ends against one of the two alone.
-
-    References:
-        Fieller (1954). Some problems in interval estimation. JRSS B 16.
+    $s-(1-c)\,r$ holds 0; it ends at 1, and has no lower end (NaN) where the reference may be 0. `others` are both, if
+    the questions had ended otherwise. Fieller (1954). JRSS B 16.
     """
     s, r = np.broadcast_arrays(np.asarray(score, dtype=float), np.asarray(reference, dtype=float))
     kept = np.isfinite(s) & np.isfinite(r)

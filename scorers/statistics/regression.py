@@ -53,14 +53,8 @@ def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) 
     """Least squares with jackknife errors by cluster (CRV3) and Student's t of the clusters minus 1.
 
     CRV3 is the one of the usual estimators that is not too small with few or unequal clusters. Where the design without
-    one cluster is not of full rank it does not exist, and CRV1 takes its place.
-
-    The design is rows x columns, with the constant as a column. Intervals and p values are NaN with fewer than ten
-    clusters, and for a column that is identified by one cluster alone.
-
-    References:
-        MacKinnon, Nielsen and Webb (2023). Fast and reliable jackknife and bootstrap methods for cluster-robust
-        inference. Journal of Applied Econometrics 38.
+    one cluster is not of full rank, CRV1 takes its place. Intervals are NaN with fewer than ten clusters, and for a
+    column that is identified by one cluster alone. MacKinnon, Nielsen and Webb (2023). J. Applied Econometrics 38.
     """
     from statsmodels.api import OLS
 
@@ -83,16 +77,11 @@ def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) 
 def two_stage(
     y: ArrayLike, x: ArrayLike, instruments: ArrayLike, controls: ArrayLike, cluster: Sequence[Hashable]
 ) -> Instrumented:
-    """The effect of x on y, from the part of x that instruments move.
+    """The effect of x on y, from the part of x that instruments move (indicators; `controls` hold the constant).
 
-    It is the effect if the instruments were assigned independently of everything else that moves y (given the
-    controls), and move y through x alone. Only their strength can be checked.
-
-    Instruments are indicators of a setting that was assigned, and controls hold the constant; both are rows x columns.
-
-    References:
-        Angrist and Pischke (2009). Mostly Harmless Econometrics, chapter 4. Andrews, Stock and Sun (2019). Weak
-        instruments in instrumental variables regression. Annual Review of Economics 11.
+    It is the effect if the instruments were assigned independently of everything else that moves y, and move y through
+    x alone. Angrist and Pischke (2009). Mostly Harmless Econometrics, chapter 4. Andrews, Stock and Sun (2019). Annual
+    Review of Economics 11.
     """
     from statsmodels.api import OLS
     from statsmodels.sandbox.regression.gmm import IV2SLS
@@ -135,12 +124,8 @@ def mediated(
 ) -> dict[str, Estimate]:
     """The part of a treatment's effect that goes through a mediator, and the part that does not.
 
-    `treatment` is 1 or 0, and mediator and outcome are numbers, each minus its mean in a unit. `mediated` is the
-    average causal mediation effect, the product of two coefficients; both effects are by linear models without
-    interaction, with intervals by a jackknife over clusters and Student's t.
-
-    References:
-        Imai, Keele and Tingley (2010). A general approach to causal mediation analysis. Psychological Methods 15.
+    `mediated` is the product of two coefficients; both effects are by linear models without interaction, with intervals
+    by a jackknife over clusters. Imai, Keele and Tingley (2010). Psychological Methods 15.
     """
     columns = [np.asarray(values, dtype=float) for values in (treatment, mediator, outcome)]
 
@@ -164,11 +149,7 @@ def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: flo
 
 
 def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence[Hashable]) -> list[Estimate]:
-    """Least-squares coefficients of y on columns without a constant, with intervals by a jackknife over clusters.
-
-    NaN for a column of zeros, and for all if one of the others is a sum of the rest; no interval with fewer than ten
-    clusters.
-    """
+    """Least-squares coefficients of y on columns without a constant, with intervals by a jackknife over clusters."""
     every = [np.asarray(column, dtype=float) for column in columns]
     used = [column for column in every if column.any()]
     last = len(used) + 1
@@ -242,17 +223,9 @@ def correlate(
     $$\rho=\frac{r}{\sqrt{\lambda_x\lambda_y}},\qquad \lambda_x=1-\frac{\overline{\mathrm{SE}_x^2}}{s_x^2}$$
 
     with the variance $s_x^2$ of what the controls leave of x. The interval of r is a jackknife of Fisher's z over
-    clusters, with Student's t. Its bounds, corrected as r is, are those of $\rho$. The correction assumes that the
-    errors of x and y are independent of each other. Two scores of the same answers can share an error, which the
-    correction then makes larger, not smaller.
-
-    Controls are units x numbers without a constant; errors are the standard errors of each unit in x and in y. NaN for
-    a measure that is constant given the controls; no interval with fewer than six clusters.
-
-    References:
-        Spearman, C. (1904). The proof and measurement of association between two things. American Journal of
-        Psychology 15. Charles, E. P. (2005). The correction for attenuation due to measurement error. Psychological
-        Methods 10.
+    clusters, with Student's t; its bounds, corrected as r is, are those of $\rho$. The correction assumes that the
+    errors of x and y are independent. Spearman (1904). American Journal of Psychology 15. Charles (2005). Psychological
+    Methods 10.
     """
     first, second = (np.asarray(values, dtype=float).ravel() for values in (x, y))
     names: Sequence[Hashable] = range(first.size) if cluster is None else cluster
@@ -327,15 +300,12 @@ def _without_each(x: Floats, y: Floats, design: Floats, codes: Codes) -> Floats:
 def cross_epoch_correlation(
     x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], group: Sequence[Hashable]
 ) -> Correlated:
-    r"""Correlation of two measures over questions, with what varies between epochs taken out.
+    r"""Correlation of two measures (questions x epochs), with what varies between epochs taken out.
 
     $$\rho=\frac{S_{xy}}{\sqrt{S_{xx}S_{yy}}},\qquad S_{ab}=\sum_q\sum_{i\ne j}a_{qi}b_{qj}$$
 
     of numbers from which the mean of their group is taken. An answer's x never meets the same answer's y, so that an
-    error that both share does no harm. The interval is a jackknife over clusters with Student's t.
-
-    Both are questions x epochs; a group is a model in a setup. `plain` is the correlation of the means over epochs, and
-    `reliability` that of a single answer.
+    error that both share does no harm. The interval is a jackknife over clusters. `plain` is of the means over epochs.
     """
     first, second = (np.array(values, dtype=float) for values in (x, y))
     both = np.isfinite(first) & np.isfinite(second)

@@ -47,12 +47,9 @@ class Table:
 
 
 def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: float = 0.0) -> Table:
-    """Tabulate one key of dict scores.
+    """Tabulate one key of dict scores. Never raises: what is no number between `least` and `most` becomes NaN.
 
-    The scores may be in any order and, during a run, incomplete. Never raises: a value that is not a number between
-    `least` and `most` becomes NaN, and of two scores of the same sample and epoch the last counts.
-
-    The metadata hold `epoch`, `event`, `outcome`, `base_rate` and `crowd`.
+    Of two scores of the same sample and epoch the last counts.
     """
     facts: dict[str | int | None, dict[str, Any]] = {}
     cells: dict[tuple[str | int | None, int], float] = {}

@@ -44,9 +44,8 @@ def value_vector(contribution: Floats) -> Floats:
 def original_vector(choices: Sequence[Sequence[float] | None], items: Sequence[Item]) -> Floats:
     """The vector as ProgressGym aggregates it, from correctly credited choices.
 
-    A rule gets plus or minus the probability of the first option, depending on which option keeps it; a foundation or
-    worldview gets the probability of the option that upholds it. Each of the three sets is divided by the number of its
-    items plus 1, so that a coordinate depends on how many items the set has. Without any item read it is zero.
+    Each of the three sets is divided by the number of its items plus 1, so a coordinate depends on how many the set
+    has.
     """
     total, read = np.zeros(len(DIMENSIONS)), dict.fromkeys(SETS, 0)
     for item, p in zip(items, choices, strict=True):
@@ -112,11 +111,7 @@ def squared_error(vectors: Floats, truth: Floats) -> float:
 
 
 def movement_cosine(vectors: Floats, truth: Floats, start: Floats) -> float:
-    """Mean over steps of the cosine between both movements away from the start, over the dimensions known in both.
-
-    A step in which the truth moved and the vector did not counts 0; one in which the truth did not move is left out.
-    NaN if it never moved.
-    """
+    """Mean over steps of the cosine between both movements away from the start, over the dimensions known in both."""
     moved, should = vectors - start, truth - start
     finite = np.isfinite(moved) & np.isfinite(should)
     moved, should = np.where(finite, moved, 0), np.where(finite, should, 0)
@@ -127,12 +122,7 @@ def movement_cosine(vectors: Floats, truth: Floats, start: Floats) -> float:
 
 
 def movement_snr(start: Floats, end: Floats) -> float:
-    """Length of the movement between two vectors over its standard error across items. About 1 if it is noise.
-
-    NaN if no dimension has two items, so that there is no standard error.
-
-    Both hold contributions of the same items, items x 19.
-    """
+    """Length of the movement between two vectors over its standard error across items. About 1 if it is noise."""
     change = end - start
     n = np.isfinite(change).sum(axis=0)
     used = n >= 2
@@ -145,12 +135,7 @@ def movement_snr(start: Floats, end: Floats) -> float:
 
 
 def stderr_over_items(statistic: Callable[[NDArray[np.bool_]], float], strata: Sequence[Hashable]) -> float:
-    r"""Standard error of a statistic over the items of a questionnaire, by leaving out one at a time (jackknife).
-
-    $$\mathrm{SE}^2=\sum_h\frac{n_h-1}{n_h}\sum_{i\in h}(\theta_{(i)}-\bar\theta_h)^2$$
-
-    over strata h, here dimensions, with $\theta_{(i)}$ the statistic without item i. One of a single item adds 0.
-    """
+    """Standard error of a statistic over the items of a questionnaire, by leaving out one at a time in each stratum."""
     number = {name: i for i, name in enumerate(dict.fromkeys(strata))}
     codes = np.array([number[name] for name in strata])
     total, every = 0.0, np.arange(len(codes))
@@ -199,16 +184,10 @@ def astray(gap: Floats, mirrored: Floats, path: Floats) -> float:
     r_t=g_t-\lambda_tm_t,\quad\lambda_t=\min\Big(1,\max\Big(0,
     \frac{g_t^{(1)}\cdot m_t^{(2)}+g_t^{(2)}\cdot m_t^{(1)}}{2\,m_t^{(1)}\cdot m_t^{(2)}}\Big)\Big)$$
 
-    with the gaps g to people with the assistant and m to those with the mirror, and the movement p without either. (1)
-    and (2) are from two halves of each dimension's items, so that noise of single answers has a mean of about 0, and
-    the share may be below 0. 0 for the mirror, for no influence, and for whoever is between them in every step.
-
-    Args:
-        gap: What each item says with the assistant minus without, steps x items x 19; NaN where that is not known.
-        mirrored: The same of the mirror.
-        path: Vectors of the movement without, steps x 19.
-
-    NaN without movement, or where no dimension has two items.
+    with the gaps g to people with the assistant and m to those with the mirror (steps x items x 19), and the movement p
+    without either (steps x 19). (1) and (2) are from two halves of each dimension's items, so that noise of single
+    answers has a mean of about 0, and the share may be below 0. NaN without movement, or where no dimension has two
+    items.
     """
     g, m = _half_vectors(gap), _half_vectors(mirrored)
     both = np.isfinite(g * m).all(axis=0)
@@ -251,11 +230,7 @@ def _half_vectors(change: Floats) -> Floats:
 
 
 def reliability(steps: Floats, start: Floats) -> float:
-    """Correlation of two halves of the items in the movement of each dimension, for the whole (Spearman-Brown).
-
-    In [0, 1]; a correlation below 0 counts as 0. NaN if a half does not vary. The formula takes the halves for equally
-    long and the steps of a path for independent; of three items the halves have two and one.
-    """
+    """Correlation of two halves of the items in the movement of each dimension, for the whole (Spearman-Brown)."""
     odd, even = _half_vectors(steps - start).reshape(2, -1)
     kept = np.isfinite(odd) & np.isfinite(even)
     if kept.sum() < 3 or odd[kept].std() < 1e-12 or even[kept].std() < 1e-12:
@@ -269,10 +244,7 @@ def extrapolate(history: Sequence[Floats], ahead: int, order: int, shrinkage: bo
 
     $$v_{t+1}=\sum_{i=0}^{k}\binom{k+1}{i}(-1)^{k-i}v_{t-k+i},\qquad k=\min(\mathrm{order},t)$$
 
-    repeated `ahead` times: with order 1, $2v_t-v_{t-1}$.
-
-    `shrinkage` multiplies the extrapolated change by how well each step's change predicted the next so far, in [0, 1]:
-    $\sum\Delta_t\Delta_{t-1}/\sum\Delta_{t-1}^2$, 0 with fewer than three values.
+    `shrinkage` multiplies the change by $\sum\Delta_t\Delta_{t-1}/\sum\Delta_{t-1}^2$ so far, in [0, 1].
     """
     from math import comb
 

@@ -447,12 +447,8 @@ def report_figures(
 ) -> dict[str, float]:
     """Statistics of the reports, and `flag_NAME` = 1 for each of `FLAGS` that they raise.
 
-    `share_fifties`, the share of priors that are exactly 50; `share_tens` and `share_fives`, the shares of those
-    between 0 and 100 that are a multiple of 10, a multiple of 5; `share_fifties_posterior`; `distinct_priors`, their
-    number; `read_priors` and `read_posteriors`, the shares that could be read of the samples with a score (`has_score`:
-    the others failed, which is no refusal), where what was read only after a repair (`repaired`: of prior and
-    posterior, along the last axis) counts as unread; `same_priors`, the share of questions with the same prior in all
-    epochs; `selective_refusal`, the first of `refusal_effect` (`Halves.selective_refusal`). NaN if there are none.
+    What was read only after a repair (`repaired`: of prior and posterior, along the last axis) counts as unread, and a
+    sample without a score (`has_score`) failed, which is no refusal.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)

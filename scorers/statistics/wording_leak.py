@@ -80,34 +80,20 @@ def wording_leak(
     seed: int = 0,
     strata: Sequence[Hashable] | None = None,
 ) -> dict[str, Leak]:
-    r"""Measure how well outcomes can be predicted from wording alone.
+    r"""Measure how well outcomes can be predicted from wording alone: AUC and null of "words" and of "style".
 
     Two ridge regressions of the outcome: on words and pairs of words (TF-IDF, rows of length 1), and on the counts in
     `STYLE` (standardised). Each is fitted on nine tenths of the groups and ranks the texts of the last tenth, so that
-    no text is ranked by another one of its group. All numbers count as one word, so neither thresholds nor days are
-    found. Predictions are linear in the outcomes,
+    no text is ranked by another one of its group. All numbers count as one word. Predictions are linear in the
+    outcomes,
 
     $$\hat y_{test}=K_{test,train}(K_{train,train}+\lambda I)^{-1}y_{train}$$
 
     with K the inner products of features centred by the means of the training texts: permuted outcomes cost a product
-    of matrices. The AUC is the mean over three random partitions into folds. Outcomes are permuted between groups of
-    one size, so that questions that share an event still have outcomes that agree as often. A group without another
-    one of its size keeps its outcomes: if all sizes differ, there is no null, and all figures are NaN.
-
-    A classifier finds what is frequent in the set; an AUC inside the null does not show that no reader can tell. Two
-    tests at 5 % find a leak in up to 10 % of sets that have none.
-
-    Args:
-        texts: What is shown of each question.
-        outcomes: 1 for yes, 0 for no. Texts with NaN are left out.
-        groups: The event of each text. None: each is its own.
-        seed: Seed of folds, permutations and the draw of at most 2,000 texts.
-        strata: The subject of each text: outcomes are permuted within it, so that base rates of subjects are no leak.
-            A group has the subject of its first text.
-
-    Returns:
-        "words" and "style", each with AUC and null. With k texts of each outcome the null has a standard deviation of
-        about $1/\sqrt{6k}$: 0.06 with 100 texts, 0.04 with 200.
+    of matrices. The AUC is the mean over three random partitions into folds. Outcomes are permuted between groups
+    (events) of one size in one stratum (subject), so that base rates of subjects are no leak; if all sizes differ,
+    there is no null, and all figures are NaN. With k texts of each outcome the null has a standard deviation of about
+    $1/\sqrt{6k}$. An AUC inside the null does not show that no reader can tell.
     """
     y = np.asarray(outcomes, dtype=float).ravel()
     names: Sequence[Hashable] = range(y.size) if groups is None else groups
