@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pandas as pd
 
 from truthgym.analysis.site.analyses import ANALYSES, BATCHES, BY, Options, analysis, check_options
 from truthgym.analysis.site.overview import overview
-from truthgym.analysis.site.page import Page, html_of
+from truthgym.analysis.site.page import html_of
 from truthgym.analysis.tables.markdown import counted
 from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, omissions, places_of, runs
@@ -64,20 +65,6 @@ class Finding:
     def figure(self) -> str:
         return f"{self.name}.svg"
 
-    def page(self, footer: str, scripts: Sequence[str]) -> Page:
-        """Its page: what was found, or why there is nothing to show."""
-        return Page(
-            self.question,
-            f"{self.name}.html",
-            self.markdown or f"Nothing can be shown: {self.refusal}",
-            self.notes,
-            figure=self.figure,
-            spec=self.spec,
-            files=self.files,
-            footer=footer,
-            scripts=scripts if self.spec else (),
-        )
-
 
 def build(
     logs: Places,
@@ -119,24 +106,33 @@ def build(
     menu = [("Overview", "index.html"), *entries]
     footer = f"Written by truthgym report from {evals.place}."
     frames = {finding.name: finding.frame for finding in findings}
-    first = Page(
-        "What do these logs say?",
-        "index.html",
-        html=overview(
-            evals,
-            frames.get("performance"),
-            frames.get("leaderboard"),
-            frames.get("categories"),
-            [(f"{one.name}.html", one.question, one.remark) for one in findings if not one.empty],
-            [f"{one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty],
-            links,
-            local=any(link.startswith(VIEWER) for link in links.values()),
-        ),
-        footer=footer,
-        folded=evals.long_options,
+    first = overview(
+        evals,
+        frames.get("performance"),
+        frames.get("leaderboard"),
+        frames.get("categories"),
+        [(f"{one.name}.html", one.question, one.remark) for one in findings if not one.empty],
+        [f"{one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty],
+        links,
+        local=any(link.startswith(VIEWER) for link in links.values()),
     )
-    for page in [first, *(finding.page(footer, scripts) for finding in findings)]:
-        (out / page.here).write_text(html_of(page, menu, links), encoding="utf-8")
+    page = partial(html_of, menu, links, footer=footer)
+    pages = [page(title="What do these logs say?", here="index.html", html=first, folded=evals.long_options)]
+    pages += [
+        page(
+            title=one.question,
+            here=f"{one.name}.html",
+            markdown=one.markdown or f"Nothing can be shown: {one.refusal}",
+            notes=one.notes,
+            figure=one.figure,
+            spec=one.spec,
+            files=one.files,
+            scripts=scripts * bool(one.spec),
+        )
+        for one in findings
+    ]
+    for name, html in zip(["index", *(one.name for one in findings)], pages, strict=True):
+        (out / f"{name}.html").write_text(html, encoding="utf-8")
     return findings
 
 

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jinja2
 import msgspec
 import numpy as np
 import pandas as pd
@@ -15,6 +13,7 @@ from markupsafe import Markup
 
 from truthgym.analysis import leaderboard
 from truthgym.analysis.performance import REASONS
+from truthgym.analysis.site.page import TEMPLATES
 from truthgym.analysis.tables.answers import labelled, own_replies
 from truthgym.analysis.tables.categories import in_words
 from truthgym.analysis.tables.markdown import UNPRINTABLE, counted, with_interval
@@ -39,73 +38,10 @@ SIDES = {
 }
 """How a verdict is said of a score with a reference value, by its better end."""
 KINDS = ("Worst", "Typical", "Best")
-TEMPLATE = jinja2.Template(
-    """
-{%- macro plot(p) -%}
-<div class="plot">{% for row in p.rows %}
-<details class="row{{ ' weak' if row.weak }}"><summary>
-<span class="who">{{ row.name }}</span>
-<span class="track" aria-hidden="true">
-{%- if p.reference is not none %}<i class="ref" style="left:{{ p.reference }}%"></i>{% endif %}
-{%- if row.bar %}<i class="bar" style="left:{{ row.bar[0] }}%;width:{{ row.bar[1] }}%"></i>{% endif %}
-{%- if row.dot is not none %}<i class="dot" style="left:{{ row.dot }}%"></i>{% endif %}</span>
-<span class="number">{{ row.number }}{% if row.weak %} <i>{{ row.weak }}</i>{% endif %}</span></summary>
-<div class="three">{{ cards(row.three, false) }}</div></details>{% endfor %}
-<div class="axis"><span></span><span class="track">{% for place, text in p.ticks %}
-<i style="left:{{ place }}%">{{ text }}</i>{% endfor %}</span><span></span></div>
-</div>
-{%- endmacro -%}
-{%- macro cards(three, named) -%}
-{% for c in three %}<article class="card"><h3>{{ c.kind }}{% if named %} <i>{{ c.who }}</i>{% endif %}</h3>
-<p class="asked">{{ c.asked }}</p><p class="outcome">{{ c.outcome }}</p>
-{% if c.more %}<details class="said"><summary><q>{{ c.words }}</q></summary><q>{{ c.more }}</q></details>
-{% else %}<p class="said"><q>{{ c.words }}</q></p>{% endif %}
-<p class="where">{% if c.link %}<a href="{{ c.link }}">Open in the viewer</a>: {% endif %}{{ c.where }}</p></article>
-{% else %}<p class="quiet">No answer of this run has a number.</p>{% endfor %}
-{%- endmacro -%}
-<p class="quiet">{{ counts }}</p>
-{% for d in domains %}<section class="domain" id="{{ d.name }}"><h2>{{ d.name }}</h2>
-<p class="finding">{{ d.sentence }}</p>
-<div class="beside"><div>{{ plot(d.plot) }}
-<p class="quiet">{{ d.caption }}</p>
-{% if d.rest %}<details class="rest"><summary>{{ d.rest_title }}</summary>{{ plot(d.rest) }}</details>{% endif %}
-{% for said in d.kinds %}<p class="quiet">{{ said }}</p>{% endfor %}
-{% if d.others %}<p class="quiet">Also scored: {{ d.others }}. <a href="performance.html">All scores</a></p>
-{%- endif %}</div>
-<div class="three">{{ cards(d.three, true) }}</div></div></section>
-{% endfor %}
-{% if distrust %}<section class="notes"><h2>What to distrust</h2><ul>{% for note in distrust %}<li>{{ note }}</li>
-{% endfor %}</ul></section>
-{% endif %}<h2>Where to click</h2>
-<p>Each page says first what cannot be concluded from it.</p>
-<ul class="pages">
-{% for href, question, remark in pages %}<li><a href="{{ href }}">{{ question }}</a> <i>{{ remark }}</i></li>
-{% endfor %}</ul>
-{% if refusals %}<details><summary>{{ refusals|length }} more pages have nothing to show of these logs</summary><ul>
-{% for text in refusals %}<li>{{ text }}</li>
-{% endfor %}</ul></details>{% endif %}
-{% if local %}<p>The logs open in <a href="viewer/index.html">Inspect's viewer</a> when this folder is served, as
-browsers do not load it from disk: <code>python -m http.server --directory</code> and the folder's name.</p>
-<script>if (location.protocol === "file:") document.querySelectorAll(".where a").forEach(
-  link => link.replaceWith("Serve this folder to open it in the viewer"));</script>{% endif %}""",
-    autoescape=True,
-)
 
 
-@dataclass(frozen=True)
-class Card:
-    """A conversation, as a page shows it."""
-
-    kind: str
-    who: str
-    asked: str
-    outcome: str
-    words: str
-    more: str
-    """All the words, if `words` are not all; at most `ALL_WORDS` characters."""
-    where: str
-    link: str
-    badness: float
+Card = dict[str, Any]
+"""A conversation, as a page shows it."""
 
 
 def overview(
@@ -130,7 +66,7 @@ def overview(
     answers = sum(result.completed_samples for result in results if result)
     counts = (len(evals), "run"), (len(models), "model"), (len(setups), "setup"), (answers, "answer")
     shown, distrust = _domains(evals, estimates, boards, cells, links) if estimates is not None else ([], [])
-    html = TEMPLATE.render(
+    html = TEMPLATES.get_template("overview.html").render(
         counts="{} of {} in {}, with {}.".format(*(counted(*count) for count in counts)),
         domains=shown,
         distrust=[*evals.omissions, *distrust],
@@ -230,30 +166,17 @@ def _short_names(labels: "pd.Series[str]") -> dict[str, str]:
 
 
 def _sides(solid: pd.DataFrame, reference: float) -> str:
-    """How many estimates are on each side of the reference value: "4 of 6 are better than 0.25, 1 worse"."""
-    sides = solid["verdict"].str.partition(" ")[0]
-    words = SIDES.get(solid["best"].iloc[0], SIDES[""])
-    counts = {word: int((sides == side).sum()) for side, word in words.items()}
-    against = _reference(solid)
+    """How many estimates are on each side of the reference value: "4 of 6 are better than 0.25, 1 of 6 is worse"."""
+    words = list(SIDES.get(solid["best"].iloc[0], SIDES[""]).values())
+    sides = solid["verdict"].str.partition(" ")[0].map(SIDES.get(solid["best"].iloc[0], SIDES[""]))
+    against = SCORER_BY_NAME[solid["bare"].iloc[0]].better.partition(f"{reference:g} for ")[2]
+    against = f"than {against} ({reference:g})" if against else f"than {reference:g}"
     if len(solid) == 1:
-        said = next((word for word, number in counts.items() if number), "")
-        return f"{solid['name'].iloc[0]} is {said or f'not shown {next(iter(counts))}'} than {against}"
-    told = [f"{number or 'none'} {word}" for word, number in counts.items() if number]
-    if not told:
-        return f"none of the {len(solid)} is shown {' or '.join(words.values())} than {against}"
-    first, *others = (word for word, number in counts.items() if number)
-    number = counts[first]
-    start = f"all {number}" if number == len(solid) else f"{number} of {len(solid)}"
-    return f"{start} {'is' if number == 1 else 'are'} {first} than {against}" + "".join(
-        f", {counts[other]} {other}" for other in others
-    )
-
-
-def _reference(rows: pd.DataFrame) -> str:
-    """What a score is compared with, in words: "always one half (0.25)"."""
-    declared = SCORER_BY_NAME[rows["bare"].iloc[0]]
-    words = declared.better.partition(f"{declared.reference:g} for ")[2]
-    return f"{words} ({declared.reference:g})" if words else f"{declared.reference:g}"
+        return f"{solid['name'].iloc[0]} is {sides.fillna(f'not shown {words[0]}').iloc[0]} {against}"
+    counts = [(word, int((sides == word).sum())) for word in words]
+    told = [f"{number} of {len(solid)} {'is' if number == 1 else 'are'} {word}" for word, number in counts if number]
+    first, *others = told or [f"none of the {len(solid)} is shown {' or '.join(words)}"]
+    return ", ".join([f"{first} {against}", *others])
 
 
 def _names(rows: pd.DataFrame) -> "pd.Series[str]":
@@ -400,19 +323,19 @@ def _picked(run: Run, row: Mapping[Any, Any], links: Mapping[str, str]) -> list[
         outcome, confident = _outcome(sample, labelled(run, sample)[label], row["bare"], key)
         kind = kinds[picked[member]]
         cards.append(
-            Card(
-                kind="Worst confident error" if kind == KINDS[0] and confident else kind,
-                who=row["name"],
-                asked=_clipped(_question(sample).partition("\n")[0], ASKED),
-                outcome=outcome,
-                words=last,
-                more=words if words != last else "",
-                where=f"{Path(run.log.path).name}, sample {sample.id}, epoch {sample.epoch}",
-                link=sample_link(links.get(run.log.path, ""), sample),
-                badness=badness[member],
-            )
+            {
+                "kind": "Worst confident error" if kind == KINDS[0] and confident else kind,
+                "who": row["name"],
+                "asked": _clipped(_question(sample).partition("\n")[0], ASKED),
+                "outcome": outcome,
+                "words": last,
+                "more": words if words != last else "",
+                "where": f"{Path(run.log.path).name}, sample {sample.id}, epoch {sample.epoch}",
+                "link": sample_link(links.get(run.log.path, ""), sample),
+                "badness": badness[member],
+            }
         )
-    return sorted(cards, key=lambda card: -card.badness)
+    return sorted(cards, key=lambda card: -card["badness"])
 
 
 def sample_link(log: str, sample: Outcome) -> str:
@@ -424,10 +347,10 @@ def _three(cards: Sequence[Card]) -> list[Card]:
     """The worst of all, the one in the middle of the typical ones, and the best."""
     if not cards:
         return []
-    by_badness = sorted(cards, key=lambda card: card.badness)
-    typical = [card for card in by_badness if card.kind == KINDS[1]]
+    by_badness = sorted(cards, key=lambda card: card["badness"])
+    typical = [card for card in by_badness if card["kind"] == KINDS[1]]
     three = [by_badness[-1], *typical[len(typical) // 2 : len(typical) // 2 + 1], by_badness[0]]
-    return list(dict.fromkeys(three))
+    return [card for place, card in enumerate(three) if card not in three[:place]]
 
 
 def _main_key(scorer: str, own: Mapping[str, float], score: LoggedScore) -> tuple[str, Best | None]:

@@ -19,7 +19,7 @@ from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
 from truthgym.analysis.site.overview import sample_link
-from truthgym.analysis.site.page import Page, html_of, inline
+from truthgym.analysis.site.page import html_of, inline
 from truthgym.analysis.tables.answers import answers
 from truthgym.cli.report import command
 from truthgym.datasets.errors import BadInput
@@ -282,7 +282,14 @@ def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) 
 def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
     markdown = "| model | score |\n|---|---|\n| <b>x</b> \\| y | 0.1 [0.0, 0.2] |\n| z | - |\n\n- Few.\n\n![c](c.svg)\n"
     html = html_of(
-        Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "<!--<script x</script>"}'), [], {}
+        [],
+        {},
+        title="Which?",
+        here="a.html",
+        markdown=markdown,
+        notes=["Few."],
+        figure="c.svg",
+        spec='{"a": "<!--<script x</script>"}',
     )
     assert "&lt;b&gt;x&lt;/b&gt; | y" in html
     assert '<th class="figure">score</th>' in html
