@@ -180,10 +180,7 @@ def _terms(frame: pd.DataFrame, design: Design, columns: range) -> Iterator[dict
 
 
 def _mixed(frame: pd.DataFrame, matrix: np.ndarray[Any, np.dtype[np.float64]]) -> Any:  # noqa: ANN401
-    """Estimates and bounds with a random intercept for each question. None if it is too large or did not converge.
-
-    The bounds are NaN if questions share an event, which the intercepts do not know.
-    """
+    """Estimates and bounds with a random intercept for each question. None if it is too large or did not converge."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     questions = frame["domain"] + " " + frame["sample_id"].astype(str)

@@ -54,10 +54,7 @@ def load(batches: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.FacetChart:
-    """Draw each difference with its interval, a panel for each score. The dashed line is no change.
-
-    Differences on fewer than thirty questions are not drawn.
-    """
+    """Draw each difference with its interval, a panel for each score. The dashed line is no change."""
     rows = frame[frame["n"] >= FEW_QUESTIONS].dropna(subset=["lower", "upper"])
     if rows.empty:
         raise BadInput(

@@ -73,8 +73,8 @@ def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     """Draw each path from prior to posterior, coloured by the outcome, and the update against the prior.
 
-    Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
-    at 0 for beliefs whose updates cannot be predicted. Blue: the slope from prior to posterior.
+    Points: mean update by the prior of *another* epoch, whose error is not in the update; at 0 if they cannot be
+    predicted.
     """
     panels = [_run(rows) for _, rows in list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]]
     return stack(panels, "There is no belief path to draw; score a log with truthgym/martingale")

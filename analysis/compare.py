@@ -204,10 +204,7 @@ def _read_all(places: Sequence[str | Path], by: str) -> tuple[list[Run], list[st
 
 
 def _groups(every: Sequence[Run], against: str) -> tuple[list[tuple[list[str], list[Run], list[str]]], list[str]]:
-    """The runs that are compared, with their names, the first one first, and what else differs; and those that are not.
-
-    They are of one task; where no two are, of tasks that ask the same.
-    """
+    """The runs that are compared, the first one first, with their names and what else differs; and the others."""
     groups: list[list[Run]] = []
     for same_task in (True, False):
         groups = []
@@ -413,10 +410,7 @@ def _verdicts(name: str, run: Run) -> Iterator[str]:
 
 
 def findings(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """For each first run what was found, in words: `heading`, `logs`, `warnings`, `sentences`, `notes`, `tables`.
-
-    A table is the rows of all questions, or those of one number of each scorer in the categories.
-    """
+    """For each first run what was found, in words: `heading`, `logs`, `warnings`, `sentences`, `notes`, `tables`."""
     for page in frame.attrs["pages"]:
         rows = frame[frame["first_log"] == page["first_log"]]
         if rows.empty:
@@ -630,10 +624,7 @@ def _means(
 
 
 def _imputed(values: RunValues, run: Run, other: Run, scorer: str) -> dict[str, list[float]]:
-    """The Brier scores of a run's questions, that of the base rate for each answer that could not be read.
-
-    As `brier_imputed` of the log; a sample that failed counts too. Of a belief about the own answer, it was wrong.
-    """
+    """The Brier scores of a run's questions, that of the base rate for each answer that could not be read."""
     numbers = values.values[f"{scorer}/brier_score"]
     own = run.about[scorer] == "own_answer"
     facts = {

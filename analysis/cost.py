@@ -73,11 +73,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
 
 
 def chart(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Draw the width of the interval by the tokens paid, a panel for each estimate. Lower left is better.
-
-    Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
-    above it pay more for the same width. An estimate of one eval has no panel: there is nothing to compare.
-    """
+    """Draw the width of the interval by the tokens paid; along a dotted line it falls with the root of the tokens."""
     panels = [_panel(rows) for _, rows in _compared(frame).groupby("scorer", sort=True)]
     nothing = f"No two evals of one scorer have {FEW_QUESTIONS} questions to compare; run more models or setups"
     figure: alt.ConcatChart = grid(panels, 2, nothing).resolve_scale(color="independent", shape="independent")

@@ -358,10 +358,7 @@ def _pairs(
     bounds: tuple[float, float] | None = None,
     shares: Mapping[str, float] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Each pair of models on the questions of both, not tested where they read too little or unevenly.
-
-    `bounds` is the range of the score, None if it has no ends, and `shares` those of the answers that could be read.
-    """
+    """Each pair of models on the questions of both, not tested where they read too little or unevenly."""
     names = sorted(means.columns)
     values = means[names].to_numpy(dtype=float)
     events = np.array(cluster_codes(means.index.get_level_values(-2).tolist()))

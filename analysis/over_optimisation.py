@@ -67,10 +67,7 @@ def best_of_n(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFr
 def signed_scores(
     frame: pd.DataFrame, proxy: str = "", gold: str = ""
 ) -> tuple[list[tuple[str, pd.DataFrame]], list[tuple[str, pd.DataFrame]]]:
-    """Name and rows of the proxy, in each of its options, and of each gold score, with their `run`.
-
-    More is better: a score that was negated has a minus before its name. See `unread_as_worst` for unread answers.
-    """
+    """Name and rows of the proxy, in each of its options, and of each gold score, with their `run`."""
     scorers = sorted({bare_name(str(name)) for name in frame["scorer"]})
     proxy = proxy or next((name for name in PROXIES if name in scorers), "")
     if proxy not in scorers:

@@ -335,10 +335,7 @@ def _foreign(evals: Runs) -> Iterator[str]:
 
 
 def _label(run: Run, results: ScorerResults) -> str:
-    """The scorer with its options, and how a question's epochs became one value if that is not by their mean.
-
-    Of a scorer of another project that reports several numbers also their names.
-    """
+    """The scorer with its options, and how a question's epochs became one value if that is not by their mean."""
     label, name = run.scorer_label(results), bare_name(results.scorer)
     single = name in SCORER_BY_NAME or not results.name.removeprefix(name).strip("0123456789")
     label = label if single else score_name(label, one_line(results.name))

@@ -104,11 +104,7 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> pd.DataF
 
 
 def chart(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Draw the minimum detectable effect by questions, a line for each number of epochs.
-
-    A panel for each setup, score and kind shows the subject that needs most. The dashed line is the effect; the cross
-    is the log's own size.
-    """
+    """Draw the minimum detectable effect by questions, a line for each number of epochs."""
     panels = [_panel(rows) for _, rows in frame.groupby(SUBJECT[:3], sort=False)]
     return grid(panels, 2, "There is no plan to draw; give logs with more questions")
 
@@ -159,10 +155,7 @@ CAPTION = (
 
 
 def _subjects(scored: pd.DataFrame) -> Iterator[tuple[str, str, Components, float]]:
-    """Each model's components, and those of the differences of each pair of models on the questions of both.
-
-    With each the epochs of a question: the harmonic mean, by which the variance between epochs is divided.
-    """
+    """Each model's components, and those of the differences of each pair of models on the questions of both."""
     models = {str(model): by_question(part) for model, part in scored.groupby("model", sort=True)}
     for model, own in models.items():
         yield LEVEL, model, variance_components(own.values, own.event), _epochs(own.values)
@@ -212,10 +205,7 @@ def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, 
 
 
 def _slopes(estimates: pd.DataFrame, planned: set[str]) -> list[dict[str, Any]]:
-    """The estimates of scores that are slopes, in each setup first the one that needs most questions.
-
-    Of several runs of a model and setup the one with most questions counts.
-    """
+    """The estimates of scores that are slopes, in each setup first the one that needs most questions."""
     rows = estimates[~estimates["scorer"].isin(planned) & (estimates["best"] == "zero")]
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])
     rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5)

@@ -212,11 +212,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 
 def by_setup(estimates: pd.DataFrame, answers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, BestEnd]]:
-    """The estimate of each scorer (columns) of each model in each setup (rows), and its error between models.
-
-    Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
-    sign, as in `|martingale|`.
-    """
+    """The estimate of each scorer (columns) of each model in each setup (rows), and its error between models."""
     rows = estimates.copy()
     zero = rows["best"] == "zero"
     rows["measure"] = rows["scorer"].where(~zero, "|" + rows["scorer"] + "|")
@@ -248,10 +244,7 @@ def _errors(answers: pd.DataFrame, estimate: "pd.Series[float]") -> "pd.Series[f
 
 
 def _by_answer(answers: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, BestEnd]]:
-    """A number of each scorer (columns) for each answer (rows), and the best value of each.
-
-    Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
-    """
+    """A number of each scorer (columns) for each answer (rows), and the best value of each."""
     columns: dict[str, pd.Series[float]] = {}
     best: dict[str, BestEnd] = {}
     keys, better = main_keys(answers), ends(answers)
@@ -416,11 +409,7 @@ def _independent(design: np.ndarray[Any, np.dtype[np.float64]]) -> list[int]:
 def _causes(
     answers: pd.DataFrame, numbers: pd.DataFrame, x: str, y: str, setting: str, caveats: list[Caveat]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of the kinds "two-stage least squares", "mediated" and "direct".
-
-    All numbers are taken within the answers of one model to one question with all other settings the same, in which
-    every level of the setting occurs, so that none of these is a reason for a difference.
-    """
+    """The rows of the kinds "two-stage least squares", "mediated" and "direct"."""
     levels = factors(answers)
     if setting not in levels:
         if setting != "mode":

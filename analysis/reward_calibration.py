@@ -110,13 +110,9 @@ def figures(
 ) -> dict[str, float]:
     r"""Accuracy with its interval, and the calibration error of the accuracy that margins imply if they are log-odds.
 
-    A margin m implies agreement with a gold score that is wrong of a share e of the pairs in
-
-    $$e+(1-2e)\,\frac{1}{1+\exp(-|m|)}$$
-
-    `excess` is the mean of that minus the agreement. Where fewer than ten pairs are wrong, or are implied to be, their
-    scatter does not show how many others would be: its interval is then at least as wide as that of the agreement by
-    Clopper and Pearson (`mean_estimate` with the range 0 to 1).
+    A margin m implies agreement $e+(1-2e)/(1+\exp(-|m|))$ with a gold score that is wrong of a share e of the pairs.
+    `excess` is the mean of that minus the agreement, whose interval, where fewer than ten pairs are wrong, is at least
+    as wide as that of Clopper and Pearson.
     """
     right = _right(margin, truth)
     claim = (margin != 0) & log_odds

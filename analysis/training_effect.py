@@ -128,10 +128,7 @@ def _scores(answer_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _belief_changes(logs: Places, answer_rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """One value for each question of what `martingale` measures by means: excess movement and Brier gain.
-
-    Also the models in setups that have no prior and posterior of the same questions.
-    """
+    """One value for each question of what `martingale` measures by means: excess movement and Brier gain."""
     rows, without = [], []
     if answer_rows["scorer"].str.startswith("martingale").any():
         recorded = beliefs(logs)

@@ -267,8 +267,7 @@ def embedder_named(name: str, url: str = "") -> Embed:
 def hashed_ngrams(texts: Sequence[str]) -> NDArray[np.float32]:
     """Character n-grams of each text, hashed with a sign: texts x `DIMENSIONS`, each of length 1 (0 for no text).
 
-    Counts enter as log(1 + count). The sign keeps the expected product of texts without a common n-gram at 0
-    (Weinberger et al. 2009). Case and white space do not count.
+    The sign keeps the expected product of texts without a common n-gram at 0 (Weinberger et al. 2009).
     """
     vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
     for row, text in zip(vectors, texts, strict=True):

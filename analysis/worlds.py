@@ -76,11 +76,8 @@ def tasks_of(n: int, seed: int = 0, read: str = "stated") -> "list[Task]":
 def readings(logs: "Iterable[EvalLog]") -> "pd.DataFrame":
     """A row for each finished log of a generated world, with its `sentence`.
 
-    `excess` is the mean squared distance of an answer from the exact posterior: the part of the expected Brier score
-    that the reader could have avoided, without the chance in the outcomes. Lower is better, and 0 is exact. It rewards
-    caution too. What the answers follow is in the columns after it: the least-squares weights of the two readers'
-    updates, and the reader that leads by the rule in `scorers/statistics/reader_weights.py`. In `urns` both readers are
-    one.
+    `excess` is the mean squared distance of an answer from the exact posterior, the part of the expected Brier score
+    that the reader could have avoided; what the answers follow is in the columns after it (`reader_weights`).
     """
     import pandas as pd
     from inspect_ai.log import read_eval_log

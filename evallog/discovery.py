@@ -101,11 +101,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
 
 
 def every_log(places: Sequence[str | Path], unreadable: Counter[str] | None = None) -> list[LogFile]:
-    """All logs, also copies and those of unfinished runs, with their headers read.
-
-    A file of a folder that cannot be read is counted in `unreadable` by its reason, if that is given, or else raises
-    BadInput as does a file that `places` names.
-    """
+    """All logs, also copies and those of unfinished runs, with their headers read."""
     logs, named = [], set(map(str, places))
     for path in log_paths(places):
         try:

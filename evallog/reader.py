@@ -303,10 +303,10 @@ class LogReader:
 
 
 def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome | None, bytes]:
-    """Decode a sample without its events, and return what was decoded. The sample is None if it has another schema.
+    """Decode a sample without its events, and return what was decoded; None if it has another schema.
 
-    If metadata or the store hold fields of the names that delimit the events, the cut leaves malformed JSON, or JSON
-    without the uuid, which follows the events. In that case the whole sample is decoded.
+    If metadata or the store hold fields of the names that delimit the events, the cut leaves JSON that is malformed or
+    has no uuid: then the whole sample is decoded.
     """
     sample: AnyOutcome | None = None
     for part in (_without_events(content), content):
@@ -339,10 +339,7 @@ def _with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:  # noq
 
 
 def _join_chunks(archive: EvalArchive, folder: str, with_messages: bool) -> bytes:
-    """A chunked sample as one JSON document. Inspect writes very large samples in chunks and has no public reader.
-
-    `sample.json` holds the small fields, and the ranges of the message chunks that make up the conversation.
-    """
+    """A chunked sample as one JSON document. Inspect writes very large samples in chunks and has no public reader."""
 
     def items(kind: str) -> list[Any]:
         read: list[Any] = []

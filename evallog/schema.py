@@ -177,10 +177,7 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def asked(self) -> str:
-        """A digest of the input and the choices: the same for the same question, whatever its id.
-
-        The ids of messages are left out, which Inspect makes anew for each run.
-        """
+        """A digest of the input and the choices: the same for the same question, whatever its id."""
         asked = msgspec.json.decode(self.input)
         if isinstance(asked, list):
             asked = [[message.get("role"), _written(message.get("content"))] for message in asked]

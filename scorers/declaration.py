@@ -50,9 +50,7 @@ def figures_metric(
 ) -> Callable[[], Metric]:
     """Make the metric of a scorer: its figures, the estimate first, and only the first ten unless all were requested.
 
-    Once a run is complete it also says in a sentence or two what was found (`finding`; the estimate where that is
-    empty), how sure it is, and what to do next: the first of what a reader must know, which is that nothing could be
-    read, that there are too few questions, and whatever `notes` says of the scores and all figures.
+    Once a run is complete it also says in a sentence or two what was found, how sure it is, and what to do next.
     """
 
     @metric(name=name, scores="unreduced")
@@ -73,11 +71,7 @@ def figures_metric(
 
 
 def tell(message: str, quietly: Callable[[str], None] = logger.info) -> None:
-    """Print a message in the full width of the terminal. With `--display log` or `none` it is said `quietly`.
-
-    A log handler of Inspect would wrap it in a narrow column, and one display shows it before the tables of a run and
-    another behind them. Training rolls out with `--display log`, as Inspect logs the results of a run there.
-    """
+    """Print a message in the full width of the terminal; with `--display log` or `none` say it `quietly`."""
     if display_type() in ("log", "none"):
         quietly(message)
     else:
@@ -132,10 +126,7 @@ def verdict_sentence(
     reasons: Mapping[str, str],
     shown: Sequence[str] = (),
 ) -> str:
-    """The verdict in one sentence: its meaning, or why there is none, and the figures that are `shown` beside it.
-
-    `reasons` have no prefix. Empty where a run holds neither verdict nor reason.
-    """
+    """The verdict in one sentence: its meaning, or why there is none, and the figures that are `shown` beside it."""
     code = figures.get("verdict", np.nan)
     why = next((key.removeprefix(REASON) for key in figures if key.startswith(REASON)), None)
     if code not in verdicts and why is None:

@@ -37,11 +37,7 @@ def contrasts(context: ArrayLike, null: ArrayLike, base: ArrayLike) -> dict[str,
 
 
 def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float]:
-    """What one trial says: by "conditional_only" `context` alone is its estimate, else `context` minus `null`.
-
-    `context`, `null` and `base` are the log-probability (or rating) of the answer with the evaluated model's answers,
-    with its answers to other questions, and without. An arm that is missing is NaN. `count` is the answer's tokens.
-    """
+    """What one trial says: by "conditional_only" `context` alone is its estimate, else `context` minus `null`."""
     values = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
     if scoring == "conditional_only":
         values[NAME] = values["conditional"]
@@ -50,10 +46,7 @@ def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float
 
 
 def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Estimate]:
-    """The mean of the estimate of each evaluated and predicted model, with its interval clustered by event.
-
-    A clique, such as a model and its copies, shows as pairs far above the others.
-    """
+    """The mean of the estimate of each evaluated and predicted model, with its interval clustered by event."""
     cells: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for item in scores:
         metadata = item.score.metadata or {}

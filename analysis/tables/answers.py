@@ -40,10 +40,8 @@ def answers(
 ) -> "pd.DataFrame":
     """Read the scores of all answers. Memory grows with the table, not with the logs.
 
-    With `by` they have the column `category`, by that field of the questions, and `attrs["categories"]` their order.
-
-    Of several passes of a scorer with the same options the newest counts, and a copied log counts once. The same
-    unchanged files are read once in a process.
+    With `by` they have the column `category`, by that field of the questions. Of several passes of a scorer with the
+    same options the newest counts, and a copied log counts once.
     """
     evals = runs(logs, among)
     return _answers(evals, scorer, features, by).copy()
@@ -235,10 +233,7 @@ def sample_facts(sample: Outcome) -> tuple[str, int, str, str, str]:
 
 
 def labelled(run: Run, sample: Outcome) -> dict[str, LoggedScore]:
-    """The scores of a sample by their scorer with its options. Of several with one label the newest counts.
-
-    A log does not say which options are defaults: to its reader a pass that writes them out is another one.
-    """
+    """The scores of a sample by their scorer with its options. Of several with one label the newest counts."""
     return {run.scorers.get(name, name): score for name, score in (sample.scores or {}).items()}
 
 

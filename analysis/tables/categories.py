@@ -72,10 +72,7 @@ def by_category(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def few_events(cells: "pd.DataFrame") -> list[str]:
-    """A warning that names the categories with fewer than `FEW` events, with their number; none if all have more.
-
-    `cells` has the columns `category`, `clusters` and `few`.
-    """
+    """A warning that names the categories with fewer than `FEW` events, with their number; none if all have more."""
     fewest = cells[cells["few"]].groupby("category", sort=False)["clusters"].min()
     if fewest.empty:
         return []
@@ -84,10 +81,7 @@ def few_events(cells: "pd.DataFrame") -> list[str]:
 
 
 def in_words(cells: "pd.DataFrame") -> str:
-    """The worst and the best category of one model and score, in one sentence.
-
-    "" without a better end, or if fewer than two categories have an interval and enough answers that could be read.
-    """
+    """The worst and the best category of one model and score, in one sentence."""
     shown = cells[(cells["read"] >= LEAST_SHARE_SCORED) & cells["lower"].notna()]
     shown = shown.sort_values("estimate", ascending=bool((cells["best"] != "lowest").all()), kind="stable")
     if len(shown) < 2 or not shown["best"].iloc[0]:

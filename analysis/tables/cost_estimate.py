@@ -48,11 +48,7 @@ def estimate(
     prices: str = "",
     effect: float = 0.0,
 ) -> "pd.DataFrame":
-    """Estimate the model calls and tokens of a run by rehearsing a few of its questions with simulated agents.
-
-    The simulated agents answer the real prompts through the real parsers, so that calls are exact for every solver and
-    scorer whose calls do not depend on what a model says. Tokens are estimated at four characters each.
-    """
+    """Estimate the model calls and tokens of a run by rehearsing a few of its questions with simulated agents."""
     import pandas as pd
     import rich
     from inspect_ai import eval

@@ -52,12 +52,7 @@ def save(
     out: Path,
     report: "Callable[[pd.DataFrame, str], str] | None" = None,
 ) -> None:
-    """Write a table or its chart, by the suffix of `out`.
-
-    With the extra "charts" an HTML file contains the JavaScript that draws it, and opens offline. Without the extra the
-    browser loads that from a CDN, and one line says so. A .md file gets the report, and the chart beside it as .svg: of
-    a page that exists, what is between `<!-- results -->` and `<!-- end -->` is replaced.
-    """
+    """Write a table or its chart, by the suffix of `out`; a .md file gets the report, with the chart beside it."""
     match out.suffix:
         case ".md" if report:
             figure = out.with_suffix(".svg")
@@ -99,10 +94,7 @@ def _module(function: Callable[..., object]) -> str:
 
 
 def between(page: str, what: str, generated: str, place: str) -> str:
-    """A page with new text between each comment for this generated text and the next end comment.
-
-    What has lines of its own keeps them: else the text stands within a sentence.
-    """
+    """A page with new text between each comment for this generated text and the next end comment."""
 
     def replacement(match: re.Match[str]) -> str:
         lines = match[2] and (not match[3] or match[3].endswith("\n"))

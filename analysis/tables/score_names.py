@@ -57,10 +57,7 @@ def best_end(scorer: str, higher_is_better: bool | None = None) -> BestEnd:
 
 
 def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
-    """The key that stands for each scorer: the first that has a better end, or else the first.
-
-    The columns of the log viewer come first, in their order. Keys without a number count only if no key has one.
-    """
+    """The key that stands for each scorer: the first that has a better end, or else the first."""
     best, read = ends(frame), set(_pairs(frame[frame["value"].notna()]))
     main = {}
     for scorer in sorted({scorer for scorer, _ in best}):

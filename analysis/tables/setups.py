@@ -50,10 +50,7 @@ LONG, SAME, LONGEST = 60, 24, 150
 
 
 class OptionTexts:
-    """The values of options as texts on one line, without keys: of long ones the words in which they differ.
-
-    Two values of an option never have the same text, but for values that differ in a key of a model alone.
-    """
+    """The values of options as texts on one line, without keys: of long ones the words in which they differ."""
 
     def __init__(self, options_of: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         """Collect the options of all that is compared, each with what it belongs to."""
@@ -242,10 +239,7 @@ class Runs:
         return self.omissions + together
 
     def read(self, of_run: Callable[[Run], T]) -> Iterator[tuple[Run, T]]:
-        """What a function reads from the samples of each run, with progress on the terminal.
-
-        A log whose samples are damaged is left out from then on, unless it is the last one.
-        """
+        """What a function reads from the samples of each run, with progress on the terminal."""
         from rich.console import Console
         from rich.progress import track
 
@@ -269,10 +263,7 @@ def places_of(logs: Places) -> tuple[str, ...]:
 
 
 def runs(logs: Places, among: Places = (), unfinished: bool = False) -> Runs:
-    """Find the finished evals, with `unfinished` the others too, reading only the logs' headers.
-
-    A copied log counts once. The same unchanged files are read once in a process.
-    """
+    """Find the finished evals, with `unfinished` the others too, reading only the logs' headers."""
     if isinstance(logs, Runs):
         return logs
     places, others = places_of(logs), places_of(among)
@@ -325,11 +316,7 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
 
 
 def names_by_difference(logs: Sequence[LogFile], served: Sequence[Collection[str]]) -> tuple[list[str], str]:
-    """A name for each run by what differs: model, options, solver, task arguments, version; and what else differs.
-
-    A difference that tells no more runs apart is not in the names. Runs that are alike are named by what the provider
-    `served`, or else by their date.
-    """
+    """A name for each run by what differs: model, options, solver, task arguments, version; and what else differs."""
     specs, every = [log.header.eval for log in logs], LogGroup(logs)
     setup_of = {id(run.log): run for run in with_setups(logs)}
     named = [setup_of[id(log)] for log in logs]
@@ -381,10 +368,7 @@ def repeated(evals: Iterable[Run]) -> list[Run]:
 
 
 def options(arguments: Mapping[str, Any], texts: OptionTexts | None = None, owner: str = "") -> list[str]:
-    """Arguments as they are written on a command line, without those that name a place on one machine.
-
-    With `texts` they are as a name shows them, without they are whole, to be compared.
-    """
+    """Arguments as they are written on a command line, without those that name a place on one machine."""
     return [
         f"{name}={texts.of(owner, name, value) if texts else value}"
         for name, value in arguments.items()
@@ -393,10 +377,7 @@ def options(arguments: Mapping[str, Any], texts: OptionTexts | None = None, owne
 
 
 def bare_name(name: str) -> str:
-    """The name of a scorer or solver without its package and options, and that of one of ours without a number.
-
-    `inspect score --action append` numbers the passes of a scorer.
-    """
+    """The name of a scorer or solver without its package and options, and that of one of ours without a number."""
     short = name.partition(" ")[0].rpartition("/")[2]
     unnumbered = short.rstrip("0123456789")
     return unnumbered if unnumbered in SCORER_BY_NAME else short
@@ -495,10 +476,7 @@ def _is_path(name: str, value: object) -> bool:
 
 
 class PathShortener:
-    """Shortens the arguments of logs that are compared: paths that are the same in all are left out.
-
-    Of other paths the last parts that tell them apart are kept.
-    """
+    """Shortens the arguments of logs that are compared: paths that are the same in all are left out."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
         self.differing = _differing(records)

@@ -151,7 +151,7 @@ async def belief_after_answer(state: TaskState, question: Question, replies: Rep
     """The belief that a sample's last answer states, or in which it is read after a repair: see `read_answer`.
 
     Of a question of any other task, whose solver asked for no belief, it is asked for after the answer, as `posterior`
-    does: one model call, or none if the answer states a belief, the log holds one, or nobody can be asked.
+    does.
     """
     text, _ = final_answer(state)
     of_ours = not isinstance(question, PlainQuestion)
@@ -165,10 +165,7 @@ async def belief_after_answer(state: TaskState, question: Question, replies: Rep
 
 
 async def choice_beliefs(state: TaskState, question: Question, repair: bool = True) -> tuple[Belief, list[float]]:
-    """The model's beliefs after its answer that each choice is right; with the record of the one in the proposition.
-
-    One model call, and one for a repair; none if the log holds them.
-    """
+    """The model's beliefs after its answer that each choice is right; with the record of the one in the proposition."""
     assert isinstance(question, PlainQuestion)
     assert question.drawn is not None
     belief = await _Elicitation(state, question, ElicitationConfig(repair=repair)).of_choices(question)

@@ -100,10 +100,7 @@ class Replies:
         messages: Sequence[ChatMessage],
         config: GenerateConfig | None = None,
     ) -> Belief:
-        """The belief with the probability that its reply states: at once, after a repair, or as a model reads it.
-
-        `messages` are the conversation up to the reply, with `model`, which is None where nobody can be asked.
-        """
+        """The belief with the probability that its reply states: at once, after a repair, or as a model reads it."""
         value = read_belief(belief.raw, decimal=belief.answer_format == "decimal", cut_off=bool(belief.reason))
         if value is not None or belief.raw is None:
             return replace(belief, value=value, reason=belief.reason if value is None else None)

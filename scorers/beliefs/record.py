@@ -73,10 +73,7 @@ def digest_of_model(model: Model) -> str:
 
 
 def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str]:
-    """Replies that can be read, and those of readers, by request.
-
-    They are from earlier scorers of the sample in this pass or a previous one. With `any_model` also those that cannot.
-    """
+    """Replies that can be read, and those of readers, by request."""
     beliefs = [belief for score in earlier_scores(state) for belief in (score.metadata or {}).get("beliefs", [])]
     replies = []
     for belief in beliefs:

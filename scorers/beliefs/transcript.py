@@ -27,11 +27,7 @@ class Turn:
 
 
 def turns_of(sample: TaskState | EvalSample) -> list[Turn]:
-    """The turns of a finished sample, from the trajectory that its solver recorded, or else from its messages.
-
-    A thought that is shown and the reply after it are two turns of one message. Reasoning that a provider withholds is
-    not a turn, and neither is anything before the question was asked, such as examples or an interview.
-    """
+    """The turns of a finished sample, from the trajectory that its solver recorded, or else from its messages."""
     store = Store(sample.store) if isinstance(sample.store, dict) else sample.store
     place = {message.id: i for i, message in enumerate(sample.messages)}
     recorded = [step for step in recorded_steps(store) if step.message_id in place]
@@ -68,11 +64,7 @@ def as_json(turns: Sequence[Turn]) -> str:
 
 
 def branch(messages: Sequence[ChatMessage], last: int) -> list[ChatMessage]:
-    """A conversation up to one of its messages, to be continued with another question.
-
-    Tool calls and their results become plain text: providers reject a call without its result, and both without the
-    definition of the tool, which a finished log does not contain.
-    """
+    """A conversation up to one of its messages, with calls of tools as text, which need no definition."""
     end = last + 1
     while end < len(messages) and isinstance(messages[end], ChatMessageTool):
         end += 1

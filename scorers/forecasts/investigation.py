@@ -99,10 +99,7 @@ def evidence_digest(
 async def investigate(
     model: Model, question: str, tasks: int, agent: str, arguments: Mapping[str, Any] | None, seed: int
 ) -> Investigation:
-    """Let an investigator propose tasks for a question, draw one, and let its agent complete it.
-
-    The investigator sees the question alone. The agent has web search, and a shell where the sample has a sandbox.
-    """
+    """Let an investigator propose tasks for a question, draw one, and let its agent complete it."""
     request = PROPOSE.format(question=question, n=tasks, form=form_instruction(Tasks))
     try:
         proposal = await ask(model, request, Tasks, epoch=1, name="investigation")

@@ -176,8 +176,8 @@ async def ask(
     """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache.
 
     A reply that is not in form is asked for once more in the same conversation, unless it is a refusal or states
-    nothing. What remains unread does not stay in the cache, so that the next pass asks again. With `reply`, which the
-    judge has given before, only the second request may be made.
+    nothing. What remains unread does not stay in the cache. With `reply`, which the judge has given before, only the
+    second request may be made.
     """
     schema = ResponseSchema(name=form.__name__.lower(), json_schema=json_schema(form), strict=True)
     config = GenerateConfig(response_schema=schema).merge(config or GenerateConfig())

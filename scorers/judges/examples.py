@@ -68,10 +68,7 @@ def judged_item(state: TaskState) -> JudgedItem | str:
 
 
 def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
-    """Read trajectories from a file, a log or a folder (searched recursively), without duplicates.
-
-    From a log of `truthgym/sycophancy` only the neutral arm is read: no example contains an opinion.
-    """
+    """Read trajectories from a file, a log or a folder (searched recursively), without duplicates."""
     path = Path(source)
     if path.is_dir():
         trajectories = []
@@ -142,10 +139,7 @@ def _logged_ratings(sample: EvalSample, rubric: Rubric) -> tuple[dict[str, int],
 
 
 def with_ratings_by(rubric: Rubric, rows: Sequence[RatedTrajectory], where: str) -> list[RatedTrajectory]:
-    """Keep the ratings that the rubric asks for, in its order.
-
-    For a rubric without headings the rating is the mean of all ratings.
-    """
+    """Keep the ratings that the rubric asks for, in its order."""
     if list(rubric.qualities) == [OVERALL]:
         return [
             row.model_copy(update={"ratings": {OVERALL: round(sum(row.ratings.values()) / len(row.ratings))}})

@@ -220,9 +220,7 @@ class JudgeExamples:
 async def build_examples(protocol: RatingProtocol, judge: Model) -> JudgeExamples:
     """Build the examples of a judge, rating the held-out trajectories before the first round and after each.
 
-    Each bootstrapping round draws as many candidates as there are examples, rates them with these examples (in one
-    order, or in all if `bootstrap_permuted`), and adds them: the number doubles. A candidate about a question that
-    already has an example is not drawn; one whose rating cannot be parsed is left out.
+    Each bootstrapping round rates as many candidates as there are examples and adds them: the number doubles.
     """
     examples = list(protocol.examples)
     held_out = HeldOut([mean_rating(example) for example in protocol.held_out])

@@ -137,11 +137,7 @@ class Answers:
 
     @cached_property
     def copies(self) -> dict[frozenset[str], float]:
-        """Pairs of respondents that count as one, by their names: the share of common questions with the same reply.
-
-        Beliefs, numbers, yes and no do not count, so a pair is no likelier to be here if its answers agree. Nor do
-        short replies, and forms that the model uses for several questions.
-        """
+        """Pairs of respondents that count as one, by their names: the share of common questions with the same reply."""
         pairs = {}
         for first, second in combinations(self.respondents, 2):
             common = first.answers.keys() & second.answers.keys()

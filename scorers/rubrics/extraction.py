@@ -37,10 +37,7 @@ class Extraction(Data):
 
 
 def extract(text: str, how: Extraction) -> tuple[str, str | None]:
-    """The part of an answer that is judged.
-
-    All parts that match are joined by blank lines. Tags of the same name may be nested: the outermost counts.
-    """
+    """The part of an answer that is judged."""
     if how.kind == "identity":
         return text, None
     try:

@@ -24,11 +24,7 @@ Role = Literal["judge", "grader"]
 
 
 def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, judges: Sequence[Model] = ()) -> Grader:
-    """A grader by a rubric reward: 0 to 1, higher is better. `Grade.details` holds every vote.
-
-    Votes that cannot be read are left out. An answer has no grade if no vote can be read, if a judge cannot be reached,
-    if there is no rubric for its prompt, or if every criterion does not apply.
-    """
+    """A grader by a rubric reward: 0 to 1, higher is better; `Grade.details` holds every vote that could be read."""
     forms = {rubric.digest: reply_form(rubric, PROMPTS[reward.protocol.language]) for rubric in reward.rubrics}
 
     async def function(given: GraderInput) -> Grade:
@@ -158,10 +154,7 @@ def _weighted(values: NDArray[np.float64], weights: NDArray[np.float64]) -> floa
 
 
 def repeat_sd(votes: Sequence[Sequence[float | None]]) -> float:
-    """Standard deviation of one vote's score about the answer's own mean; 0 is a judge that repeats itself.
-
-    The root of the mean variance (n - 1). NaN if no answer has two votes, of which one that graded nothing is None.
-    """
+    """Standard deviation of one vote's score about the answer's own mean; 0 is a judge that repeats itself."""
     groups = [[vote for vote in group if vote is not None] for group in votes]
     variances = [np.var(group, ddof=1) for group in groups if len(group) > 1]
     return float(np.sqrt(np.mean(variances))) if variances else np.nan

@@ -272,10 +272,7 @@ def checked(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _bins(forecast: NDArray[np.float64], bins: int, event: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
-    """Bin number of each forecast: bins of equal mass, with equal forecasts together and no bin of one event.
-
-    A value belongs to the bin that contains the middle of its mass, so negating every proposition mirrors the bins.
-    """
+    """Bin number of each forecast: bins of equal mass, with equal forecasts together and no bin of one event."""
     bins = max(1, min(bins, forecast.size // 2))
     _, which, count = np.unique(forecast, return_inverse=True, return_counts=True)
     middle = (np.cumsum(count) - count / 2) * bins / forecast.size

@@ -74,10 +74,7 @@ def numbers(scorer: str, value: object) -> dict[str, float]:
 
 
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:
-    """Which end of a score is better; None if nothing declares it.
-
-    A grader's `higher_is_better` in the metadata of one of its scores decides.
-    """
+    """Which end of a score is better; None if nothing declares it."""
     declared = metadata.get("higher_is_better")
     if isinstance(declared, bool):
         return "highest" if declared else "lowest"
@@ -90,10 +87,7 @@ def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None
 
 
 def worst(scorer: str, key: str, best: Best, metadata: Mapping[str, Any]) -> float | None:
-    """The worst number that a scorer can give, which an answer that cannot be read earns. None if it has none.
-
-    The range of a grader in the metadata of one of its scores (`low`, `high`) decides.
-    """
+    """The worst number that a scorer can give, which an answer that cannot be read earns. None if it has none."""
     low, high = metadata.get("low"), metadata.get("high")
     if isinstance(low, int | float) and isinstance(high, int | float):
         return float(low if best == "highest" else high)
@@ -107,10 +101,7 @@ def worst(scorer: str, key: str, best: Best, metadata: Mapping[str, Any]) -> flo
 
 
 def span(scorer: str, key: str, metadata: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The least and the greatest number that a score can be. None if it has no ends, or nothing declares them.
-
-    The range of a grader in the metadata of one of its scores (`low`, `high`) decides.
-    """
+    """The least and the greatest number that a score can be. None if it has no ends, or nothing declares them."""
     low, high = metadata.get("low"), metadata.get("high")
     if isinstance(low, int | float) and isinstance(high, int | float):
         return float(low), float(high)
@@ -121,11 +112,7 @@ def span(scorer: str, key: str, metadata: Mapping[str, Any]) -> tuple[float, flo
 
 
 def fault_of(metadata: Mapping[str, Any]) -> Fault:
-    """Where it lies that a score is NaN.
-
-    `rubric` and `graded` record it as `fault`. Other scorers, and these two in logs of earlier versions, record a
-    `reason` only, which begins with the judge unless it lies with the answer.
-    """
+    """Where it lies that a score is NaN: its `fault`, or of scorers that record a `reason` only, how that begins."""
     if fault := metadata.get("fault"):
         return cast(Fault, fault)
     reason = str(metadata.get("reason") or "")

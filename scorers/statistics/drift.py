@@ -43,11 +43,7 @@ class DriftTest:
     """Of one checkpoint with the next, in clean runs."""
 
     def statistic(self, run: ArrayLike) -> NDArray[np.float64]:
-        """The statistic after each checkpoint: an alarm where it exceeds `threshold`.
-
-        `run` is checkpoints x signals, or several of them, each so that an increase is suspicious. NaN counts as the
-        clean mean.
-        """
+        """The statistic after each checkpoint: an alarm where it exceeds `threshold`."""
         values = np.asarray(run, dtype=float)
         trend = self.trend[np.minimum(np.arange(values.shape[-2]), len(self.trend) - 1)]
         return _cusum(np.nan_to_num((values - self.mean - trend) / self.sd), self.whiten)
@@ -56,24 +52,16 @@ class DriftTest:
 def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int = 50, seed: int = 0) -> DriftTest:
     r"""Find the threshold that a clean run exceeds with probability `alpha`, at any of its checkpoints.
 
-    For each standardised signal, and for their sum, the one-sided CUSUM of Page (1954) is
-    $C_t=\max(0, C_{t-1}+z_t-\tfrac12)$; the statistic is the largest of them. The sum finds signals that drift
-    together, as they do when a policy exploits its reward; the single ones find one that drifts alone.
+    For each standardised signal, and for their sum, the one-sided CUSUM of Page (1954) is $C_t=\max(0,
+    C_{t-1}+z_t-\tfrac12)$; the statistic is the largest of them. The sum finds signals that drift together, as they do
+    when a policy exploits its reward.
 
     The threshold is a quantile over simulated runs: what is new at each checkpoint of the clean runs is drawn with
-    replacement, all signals together, and carried over to the next one as there. Clean runs also differ in level, by
-    their seed and questions: each simulated run has a level of its own, whose spread is that of the clean runs' means
-    beyond the noise within them, and of which a few runs tell little (a factor drawn from chi-square with their number
-    minus 1). Each simulation draws as many clean runs as well, and estimates mean, trend and standard deviation from
-    them. So with few clean runs the threshold is high, and a drift may not be found. It does not protect against clean
-    runs of another distribution than those given.
-
-    A trend that all clean runs share is no drift: a multiple of t and one of log(t) at the checkpoint t, by least
-    squares over the clean runs, are taken off. A trend of another shape, or one that differs from run to run, stays,
-    and a run that is longer than the clean ones is compared with their end.
-
-    Each clean run is checkpoints x signals: two runs or more, with at least 20 checkpoints in all; otherwise
-    ValueError, as for a signal that never varies or that wanders.
+    replacement, all signals together, and carried over to the next one as there. Each has a level of its own, whose
+    spread is that of the clean runs' means, and estimates mean, trend and standard deviation from as many simulated
+    clean runs: with few clean runs the threshold is high. A trend that all clean runs share (a multiple of t and one of
+    log(t)) is taken off. Each clean run is checkpoints x signals: two runs or more, with at least 20 checkpoints in
+    all.
     """
     runs = [np.asarray(run, dtype=float) for run in clean]
     kept = [np.flatnonzero(np.isfinite(run).all(axis=1)) for run in runs]
@@ -141,11 +129,7 @@ def _within_sd(squares: Sequence[NDArray[np.float64]], lengths: Sequence[int]) -
 def _levels(
     rng: np.random.Generator, means: NDArray[np.float64], lengths: Sequence[int], correlation: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Levels of simulated runs, and the standard deviation between the clean runs that they come from.
-
-    `means` are of each clean run, minus their mean, in standard deviations within a run (runs x signals). The levels
-    are simulations x (1 + runs) x signals, correlated over signals as the means are.
-    """
+    """Levels of simulated runs, and the standard deviation between the clean runs that they come from."""
     number = len(means)
     noise = float(np.mean(1 / np.array(lengths))) * (1 + correlation) / (1 - correlation)
     variance = (means**2).sum(axis=0) / (number - 1)

@@ -24,11 +24,7 @@ ROUNDING_ERROR = 1e-8
 
 @dataclass(frozen=True)
 class Slope(Estimate):
-    """A slope with its uncertainty. NaN if undefined.
-
-    Its effective clusters are those of the slope's weights: questions in the middle carry little information, so that
-    they are fewer than the clusters even if each question is its own.
-    """
+    """A slope with its uncertainty. NaN if undefined. Its effective clusters are those of the slope's weights."""
 
     p: float = np.nan
     """Two-sided p value of a slope of 0, from the scores under that hypothesis. For an instrumented slope this is the

@@ -322,10 +322,7 @@ def _reliability(records: Sequence[JudgeRecord]) -> dict[str, float]:
 
 
 def _centred(records: Sequence[JudgeRecord], probe: str, by_form: bool) -> Floats:
-    """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability.
-
-    `by_form` centres both forms by themselves, so that a gain of all texts is not unreliability.
-    """
+    """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability."""
     pairs = np.array([[record.first, record.probes.get(probe, np.nan)] for record in records]).reshape(-1, 2)
     for judge in {record.judge for record in records}:
         own = np.array([record.judge == judge for record in records])

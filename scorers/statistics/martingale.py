@@ -243,10 +243,7 @@ def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
 
 
 def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, float]:
-    """The halves with their bounds; those from outcomes alone beside them where exact posteriors are known.
-
-    NaN if withheld: the outcomes influenced which questions were asked, or the score is not identified.
-    """
+    """The halves with their bounds; those from outcomes alone beside them where exact posteriors are known."""
     outcomes = halves(replace(reports, exact=np.full_like(reports.exact, np.nan)))
     figures = metrics_of(
         {

@@ -51,9 +51,8 @@ REASONS = {
 class MartingaleScore(Slope):
     """The slope of the update on the prior, with what is needed to judge it. NaN if undefined or not identified.
 
-    0 is rational; above 0 entrenched, below 0 over-correcting. `n` counts the questions of the slope also where it is
-    not identified: those with a readable prior, posterior and instrument in two epochs. 0 with one epoch; a question
-    that is alone in its group has no part in a slope.
+    0 is rational; above 0 entrenched, below 0 over-correcting. `n` counts the questions with readable beliefs in two
+    epochs.
     """
 
     epochs: int = 0
@@ -208,9 +207,7 @@ def movement(prior: Floats, posterior: Floats) -> Movement:
     $$m=(y-x)^2-2(\hat\sigma^2-\hat c),\qquad r=x(1-x)-y(1-y),\qquad e=m-r$$
 
     $\hat\sigma^2$ is the variance of the prior and $\hat c$ its covariance with the posterior, between the epochs of a
-    question. For $e$ the correction is exact: noise adds $\sigma_0^2+\sigma_1^2-2c$ to the squared update and subtracts
-    $\sigma_0^2-\sigma_1^2$ from the reduction. $m$ and $r$ alone are unbiased if both reports are equally noisy. NaN
-    for a question with fewer than two epochs.
+    question. For $e$ the correction is exact; $m$ and $r$ alone are unbiased if both reports are equally noisy.
     """
     variance, covariance = within(prior, posterior)
     moved = row_mean((posterior - prior) ** 2) - 2 * (variance - covariance)
@@ -220,10 +217,7 @@ def movement(prior: Floats, posterior: Floats) -> Movement:
 
 
 def brier_gain(prior: Floats, posterior: Floats, outcome: Floats) -> Floats:
-    """Decrease of the Brier score from prior to posterior, in [-1, 1]. Above 0, something true was learned.
-
-    The outcome may be the exact posterior, which gives the same expectation with less noise.
-    """
+    """Decrease of the Brier score from prior to posterior, in [-1, 1]. Above 0, something true was learned."""
     y = outcome[:, None]
     return row_mean((prior - y) ** 2 - (posterior - y) ** 2)
 

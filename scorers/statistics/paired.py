@@ -69,10 +69,7 @@ class Comparison:
 
 @dataclass
 class RunValues:
-    """The numbers of one run by question, so that two runs can be compared on the questions of both.
-
-    `truthgym compare`, the cards of models and the report of a loop compare by it.
-    """
+    """The numbers of one run by question, so that two runs can be compared on the questions of both."""
 
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By SCORER/KEY and by question, one number per epoch. NaN: an answer that could not be parsed."""

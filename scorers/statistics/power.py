@@ -51,10 +51,7 @@ class Components:
         return sum(self.sizes)
 
     def mde(self, questions: int, epochs: float) -> float:
-        """Minimum detectable effect of so many questions, in events of the same sizes, and epochs.
-
-        NaN without a question, with fewer than three effective clusters, or for epochs whose variance is unknown.
-        """
+        """Minimum detectable effect of so many questions, in events of the same sizes, and epochs."""
         if not self.sizes:
             return math.nan
         noise = self.epoch / epochs if epochs > 1 or not math.isnan(self.epoch) else 0.0

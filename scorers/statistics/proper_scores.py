@@ -12,10 +12,7 @@ from truthgym.scorers.statistics.interval import UNKNOWN, Estimate, mean_estimat
 
 
 def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    r"""Brier score $(p-y)^2$ in [0, 1]. Lower is better; 0.25 at p = 0.5.
-
-    This is the binary form; the sum over both classes is twice as large. p is the probability of "yes", y the outcome,
-    0 or 1; NaN in either gives NaN. ValueError: shapes differ, p outside [0, 1], or y other than 0 and 1.
+    """Brier score $(p-y)^2$ in [0, 1]. Lower is better; 0.25 at p = 0.5. NaN in either gives NaN.
 
     >>> brier_score([0.7, 0.5], [1, 0]).round(2).tolist()
     [0.09, 0.25]
@@ -26,8 +23,6 @@ def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
 
 def log_score(p: ArrayLike, y: ArrayLike, clip: float = CLIP) -> NDArray[np.float64]:
     r"""Logarithmic score $-\ln p_y$ in nats, p clipped to [clip, 1 - clip]. Lower is better; 0.693 at p = 0.5.
-
-    Args, errors: as `brier_score`. Without clipping, one wrong answer with certainty would cost infinitely much.
 
     >>> log_score([0.5, 0.0], [1, 1]).round(3).tolist()
     [0.693, 5.298]
@@ -40,8 +35,6 @@ def log_score(p: ArrayLike, y: ArrayLike, clip: float = CLIP) -> NDArray[np.floa
 def spherical_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     r"""Spherical score $p_y / \sqrt{p^2 + (1-p)^2}$ in [0, 1]. Higher is better; 0.707 at p = 0.5.
 
-    Args, errors: as `brier_score`.
-
     >>> spherical_score([0.5, 1.0], [1, 1]).round(3).tolist()
     [0.707, 1.0]
     """
@@ -51,10 +44,7 @@ def spherical_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
 
 
 def accuracy_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """1 if the likelier side happened, 0 if it did not, 0.5 at p = 0.5. Higher is better.
-
-    Args, errors: as `brier_score`.
-    """
+    """1 if the likelier side happened, 0 if it did not, 0.5 at p = 0.5. Higher is better."""
     p, y = checked(p, y)
     return np.where(p == 0.5, 0.5 + 0 * y, np.where(np.isnan(p + y), np.nan, (p > 0.5) == (y == 1)))
 

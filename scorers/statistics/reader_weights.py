@@ -49,22 +49,14 @@ def reader_weights(
 
     $$b-p_0=w_e\,(p_e-p_0)+w_n\,(p_n-p_0)+w_h\,(\tfrac12-p_0)+\varepsilon$$
 
-    The mean squared distance from the exact posterior rewards caution: whoever moves half as far as the naive reader
-    may come nearer to it than that reader, with no more insight. Such a model has $w_n=0.5$ and $w_e=0$ here. One that
-    always answers one half has $w_h=1$, and one that repeats the prior has no weight at all.
+    A model that moves half as far as the naive reader has $w_n=0.5$ and $w_e=0$; one that always answers one half has
+    $w_h=1$, and one that repeats the prior no weight at all. A part of an update in log-odds is no multiple of it in
+    probability. So a reader is followed if three things hold, each by its 95 % interval: its weight is above
+    `LEAST_WEIGHT`; it is larger than the other's; and its updates, with the best of `SHARES` of their log-odds, are
+    nearer to the answers than the other's with the best of theirs.
 
-    A part of an update in log-odds is no multiple of it in probability: the naive reader with 0.15 of its evidence has
-    $w_e>w_n$ in `testimony`. So a reader is followed if three things hold, each by its 95 % interval: its weight is
-    above `LEAST_WEIGHT`; it is larger than the other's; and its updates, with the best of `SHARES` of their log-odds,
-    are nearer to the answers than the other's with the best of theirs (paired difference of squared errors).
-
-    Each is a probability for each question; b is the model's mean over epochs, and questions where it is NaN are left
-    out. Intervals are of Student's t: HC3, or cluster-robust where questions share a cluster. NaN with fewer than ten
-    clusters.
-
-    References:
-        Long and Ervin (2000). Using heteroscedasticity consistent standard errors in the linear regression model. The
-        American Statistician 54.
+    b is the model's mean over epochs. Intervals are of Student's t: HC3 (Long and Ervin 2000, The American Statistician
+    54), or cluster-robust where questions share a cluster. NaN with fewer than ten clusters.
     """
     import statsmodels.api as sm
 

@@ -82,10 +82,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
 
 
 def each_answer(scores: list[SampleScore]) -> list[SampleScore]:
-    """The scores with every answer as a question of its own: whether an answer is right differs between epochs.
-
-    The event stays, so that the answers to one question are one cluster.
-    """
+    """The scores with every answer as a question of its own: whether an answer is right differs between epochs."""
     return [
         item.model_copy(
             update={

@@ -90,10 +90,7 @@ def original_follow_score(actual: Sequence[Sequence[float]], examinee: Sequence[
 
 
 def original_coevolve_score(simulated: Sequence[Sequence[float]], actual: Sequence[Sequence[float]]) -> float:
-    r"""ProgressGym's COEVOLVE: the mean over $s$ and $i$ of $\max_{j\ge i}\cos(s,a_j)$.
-
-    It credits nearness to later eras, not a small influence.
-    """
+    r"""ProgressGym's COEVOLVE: the mean over $s$ and $i$ of $\max_{j\ge i}\cos(s,a_j)$."""
     if min(len(simulated), len(actual)) < 3:
         raise BadInput(f"{len(simulated)} simulated and {len(actual)} actual vectors; at least 3 of each are needed")
     later = check_vectors("actual_model_vector", actual)
@@ -162,10 +159,7 @@ class Influence:
 
 
 def influence(gap: Floats, path: Floats) -> Influence:
-    """How far a path is from another one, by their gap and the other's distance from its start, steps x dimensions.
-
-    A dimension that is NaN in either is left out of that step.
-    """
+    """How far a path is from another one, by their gap and the other's distance from its start, steps x dimensions."""
     finite = np.isfinite(gap) & np.isfinite(path)
     gap, path = np.where(finite, gap, 0), np.where(finite, path, 0)
     moved, net = np.linalg.norm(path, axis=1).sum(), float(path[-1] @ path[-1])

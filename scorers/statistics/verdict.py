@@ -175,12 +175,9 @@ class Halves:
 
     $$\hat\beta(b_1-b_0)=\hat\beta(y-b_0)+\hat\beta(b_1-y)$$
 
-    Each is a slope on the prior, instrumented by the prior of another epoch (`cross_epoch_slope`), with y the
-    truth. By itself, neither tells an error of the reports from a fault of the reasoner.
-
-    References:
-        Nordhaus (1987). Review of Economics and Statistics 69. Mincer and Zarnowitz (1969), in Economic Forecasts and
-        Expectations, NBER. Augenblick and Rabin (2021). QJE 136.
+    Each is a slope on the prior, instrumented by that of another epoch, with y the truth. By itself, neither tells an
+    error of the reports from a fault. Nordhaus (1987). Review of Economics and Statistics 69. Augenblick and Rabin
+    (2021). QJE 136.
     """
 
     miscalibration: Slope
@@ -308,11 +305,7 @@ def _trimmed(reports: Reports, sign: int) -> Slope:
 
 
 def _without_most(added: Floats, instrument: Floats) -> Floats:
-    """The instrument without the share `TRIMMED` of the reports that add most.
-
-    What an epoch reports decides whether its prior is an instrument for the other epochs, whose errors it does not
-    know: for a Bayesian the slope stays 0.
-    """
+    """The instrument without the share `TRIMMED` of the reports that add most."""
     return np.where(added < np.nanquantile(added, 1 - TRIMMED), instrument, np.nan)
 
 
@@ -332,12 +325,7 @@ def _without_cubic(values: Floats, level: Floats) -> Floats:
 
 
 def terms(reports: Reports) -> dict[str, Estimate]:
-    """Mean of the updates and of the posterior errors, and their dependence on the prior of second and third order.
-
-    The terms are those of polynomials of the instrument that are orthonormal over the run's own questions, so that each
-    is a root mean square in units of belief. Instrument and change are of different epochs. NaN where the priors have
-    too few different values for such a term.
-    """
+    """Mean of the updates and of the posterior errors, and their dependence on the prior of second and third order."""
     level = reports.instrument
     read = np.isfinite(level)
     powers = np.vander(2 * level[read] - 1, 4, increasing=True)
@@ -383,11 +371,7 @@ def _recalibrated(reports: Reports) -> Reports:
 
 
 def _other_readings(reports: Reports) -> Iterator[Reports]:
-    """Without posteriors of exactly 50, with their extremes moved to 0 and 1, and with the median of the epochs.
-
-    If the posterior repeats the prior's error, the median brings the error of the instrument's epoch in, which raises
-    the slope: the last reading is then no obstacle to "entrenched", and too much of one to "over-correcting".
-    """
+    """Without posteriors of exactly 50, with their extremes moved to 0 and 1, and with the median of the epochs."""
     posterior = reports.posterior
     readable = np.isfinite(posterior)
     least, most = (float(end(posterior[readable])) for end in (np.min, np.max))
