@@ -10,7 +10,6 @@ from textwrap import wrap
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough, share_read
@@ -32,15 +31,14 @@ from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.direction import Best, span
-from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Estimate, cluster_codes
+from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges, simultaneous
-from truthgym.scorers.statistics.paired import FEW_EVENTS, mean, paired_difference, unequally_read, without_interval
+from truthgym.scorers.statistics.paired import compare_means, unequally_read
 
 QUESTION = "Which model or solver is better, and which differences are real?"
 OF = ("models", "solvers")
 """What is compared: the models of a setup, and the solvers of a model."""
 NOT_TESTED = "not tested"
-ALL_EQUAL = "all their differences are equal, of a score without a range, so that nothing shows how they vary"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
 WITHOUT_DIRECTION = (
@@ -156,7 +154,8 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
         if scores.empty:
             continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
-        read = {str(setup): _shares(part) for setup, part in scores.groupby("setup")} | {ACROSS: _shares(scores)}
+        parts = {**{str(setup): part for setup, part in scores.groupby("setup")}, ACROSS: scores}
+        read = {setup: part.groupby("model").apply(share_read).to_dict() for setup, part in parts.items()}
         caveats += _caveats(name, scores, setups)
         in_all = set.intersection(*(set(means.columns) for means in setups.values()))
         if len(setups) > 1 and len(in_all) > 1:
@@ -187,14 +186,8 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
     caveats += [
-        Caveat(
-            "Not tested",
-            f"{pair.model} and {pair.other} in {pair.setup}",
-            str(pair.uneven or (FEW_EVENTS if pair.few else ALL_EQUAL)),
-        )
-        for pair in compared.assign(few=compared["stderr"].isna() & (compared["effective_clusters"] < MIN_CLUSTERS))[
-            ~tested
-        ].itertuples()
+        Caveat("Not tested", f"{pair.model} and {pair.other} in {pair.setup}", str(pair.reason))
+        for pair in compared[~tested].itertuples()
     ]
     compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(caveats)]
     return compared
@@ -347,40 +340,25 @@ def _questions(answers: pd.DataFrame) -> pd.DataFrame:
     return means
 
 
-def _shares(rows: pd.DataFrame) -> dict[str, float]:
-    """The share of its answers that could be read, by model."""
-    return {str(model): share_read(part) for model, part in rows.groupby("model")}
-
-
 def _pairs(
-    means: pd.DataFrame,
-    best: Best,
-    bounds: tuple[float, float] | None = None,
-    shares: Mapping[str, float] | None = None,
+    means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None, shares: Mapping[str, float]
 ) -> Iterator[dict[str, Any]]:
     """Each pair of models on the questions of both, not tested where they read too little or unevenly."""
-    names = sorted(means.columns)
-    values = means[names].to_numpy(dtype=float)
-    events = np.array(cluster_codes(means.index.get_level_values(-2).tolist()))
-    read = np.isfinite(values)
-    whole = bounds and values[read].size and bounds[0] <= values[read].min() and values[read].max() <= bounds[1]
-    reach = bounds[1] - bounds[0] if bounds and whole else math.inf
-    for i, j in combinations(range(len(names)), 2):
-        both = read[:, i] & read[:, j]
-        change = (values[both, j] - values[both, i]).mean() if both.any() else math.nan
-        model, other = (j, i) if (change < 0 if best == "lowest" else change > 0) else (i, j)
-        one, two = values[both, model], values[both, other]
-        difference = paired_difference(one, two, events[both].tolist(), (-reach, reach) if reach < math.inf else None)
-        same = len(one) > 0 and bool(np.all(one == two))
-        uneven = unequally_read(shares[names[other]], shares[names[model]]) if shares else ""
-        if uneven:
-            same, difference = False, without_interval(difference)
+    values = {str(name): {key: [value] for key, value in means[name].dropna().items()} for name in sorted(means)}
+    events = dict(zip(means.index, means.index.get_level_values(-2), strict=True))
+    for pair in combinations(values, 2):
+        better = means[[*pair]].dropna().mean()
+        model, other = sorted(pair, key=lambda name: better[name], reverse=best == "highest")
+        read = shares[model], shares[other]
+        compared = compare_means(values[model], values[other], events, bounds, read=read)
+        difference, same = compared.difference, (means[model] - means[other]).abs().max() == 0
+        uneven = unequally_read(*read)
         yield {
-            **{"model": names[model], "other": names[other], "value": mean(one), "other_value": mean(two)},
+            **{"model": model, "other": other, "value": compared.after, "other_value": compared.before},
             **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},
-            **{"p": 1.0 if same else p_value(difference), "n": difference.n, "clusters": difference.clusters},
-            **{"effective_clusters": difference.effective_clusters, "stderr": difference.stderr},
-            **{"mde": difference.mde, "reach": reach, "uneven": uneven},
+            **{"p": 1.0 if same and not uneven else p_value(difference), "n": difference.n},
+            **{"clusters": difference.clusters, "effective_clusters": difference.effective_clusters},
+            **{"stderr": difference.stderr, "mde": difference.mde, "reach": compared.reach, "reason": compared.reason},
         }
 
 

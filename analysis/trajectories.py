@@ -5,9 +5,10 @@ truthgym convert LOGS --to sft --trajectories chosen.csv --out data/sft
 """
 
 import os
+import shelve
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import altair as alt
 import numpy as np
@@ -20,7 +21,7 @@ from truthgym.analysis.tables.panels import BLUE, grid, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import ends, main_scores, score_names
 from truthgym.analysis.tables.setups import Places
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of, positive
 
 QUESTION = "Which trajectories are best, and which repeat one another?"
 KEY = ["eval_id", "sample_id", "epoch"]
@@ -82,7 +83,9 @@ def load(
     """
     one_of("duplicates", duplicates, ["mark", "drop"])
     one_of("among", among, ["question", "all"])
-    limit = _share(threshold)
+    limit = positive("threshold", threshold, "a similarity above 0 and up to 1, such as 0.95")
+    if limit > 1:
+        raise BadInput(f"threshold={threshold!r} is not a similarity above 0 and up to 1; give one such as 0.95")
     embed = embedder_named(embedder, embedder_url)
     frame, end = _scored(answers(logs, features=True), score, best)
     unread = int(frame["value"].isna().sum())
@@ -200,10 +203,12 @@ def _mark(frame: pd.DataFrame, logs: Places, embed: Embed, threshold: float, amo
     """Add `similarity` and `duplicate_of`."""
     keys = list(frame[KEY].itertuples(index=False, name=None))
     nearest_rank, similarity = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
-    with tempfile.TemporaryFile() as file:
-        spool = _Spool(file, texts(logs, set(keys)))
+    # In a file, as all texts may not fit into memory.
+    with tempfile.TemporaryDirectory() as folder, shelve.open(f"{folder}/texts") as spool:
+        for key, text in texts(logs, set(keys)):
+            spool[repr(key)] = text
         for places in _batches(frame, among):
-            vectors = embed([spool.text(keys[place]) for group in places for place in group])
+            vectors = embed([spool[repr(keys[place])] for group in places for place in group])
             start = 0
             for group in places:
                 nearest, cosine = near_duplicates(vectors[start : start + len(group)], threshold)
@@ -211,23 +216,6 @@ def _mark(frame: pd.DataFrame, logs: Places, embed: Embed, threshold: float, amo
                 similarity[group] = cosine
                 nearest_rank[group] = [frame["rank"].iloc[group[i]] if i >= 0 else np.nan for i in nearest]
     frame["similarity"], frame["duplicate_of"] = similarity, nearest_rank
-
-
-class _Spool:
-    """Texts in a file, as all of them may not fit into memory."""
-
-    def __init__(self, file: IO[bytes], texts: Iterable[tuple[tuple[str, str, int], str]]) -> None:
-        self._file = file
-        self._places: dict[tuple[str, str, int], tuple[int, int]] = {}
-        for key, text in texts:
-            content = text.encode("utf-8", "surrogatepass")
-            self._places[key] = (self._file.tell(), len(content))
-            self._file.write(content)
-
-    def text(self, key: tuple[str, str, int]) -> str:
-        start, size = self._places[key]
-        self._file.seek(start)
-        return self._file.read(size).decode("utf-8", "surrogatepass")
 
 
 def _batches(frame: pd.DataFrame, among: str) -> Iterator[list[list[int]]]:
@@ -243,16 +231,6 @@ def _batches(frame: pd.DataFrame, among: str) -> Iterator[list[list[int]]]:
             batch = []
     if batch:
         yield batch
-
-
-def _share(threshold: float | str) -> float:
-    try:
-        number = float(threshold)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1:
-        raise BadInput(f"threshold={threshold!r} is not a similarity above 0 and up to 1; give one such as 0.95")
-    return number
 
 
 def embedder_named(name: str, url: str = "") -> Embed:

@@ -356,26 +356,6 @@ def _seeds_and_clusters(arm: NDArray[np.float64], cluster: NDArray[np.intp]) -> 
     return float(np.sum(sums**2) / arm.shape[1] ** 2 * groups / (groups - 1) / seeds / (seeds - 1))
 
 
-def difference_in_differences(
-    after: Seeds[Question],
-    before: Seeds[Question],
-    control_after: Seeds[Question],
-    control_before: Seeds[Question],
-    cluster: Mapping[Question, Hashable],
-) -> Comparison:
-    r"""The change of a model beyond that of a control, over the questions that all four have a number for.
-
-    $$\frac1n\sum_q\big[(a_q-b_q)-(c_q-d_q)\big]$$
-
-    It is the effect of the treatment if, without it, the model would have changed as the control did. One model in each
-    arm cannot tell it from the seeds of the two trainings: the interval takes several, see `compare_recipes`.
-
-    a and b are the model after and before, c and d the control, one number per epoch. With `before` as `control_before`
-    the difference is after minus control. The result's `before` is the mean change of the control.
-    """
-    return compare_recipes(after, before, cluster, (control_after, control_before))
-
-
 def compare_slopes(after: Slope, before: Slope) -> Comparison:
     r"""Compare two models by a slope, estimated on the same questions, whose clusters are numbered alike.
 

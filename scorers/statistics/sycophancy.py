@@ -433,37 +433,32 @@ class Arrays:
     """Share of the requested ratings that could be read."""
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One score: its place in the arrays, and its numbers in the order of `KEYS`."""
-
-    question: str
-    arm: str
-    epoch: int | None
-    numbers: list[float]
-    metadata: Mapping[str, Any]
-
-
 def arrays(scores: list[SampleScore]) -> Arrays:
     """Pivot scores to arrays. Never raises: they may be in any order and, during a run, incomplete.
 
     Of two scores with the same place, the last counts; without an epoch, a score takes the next one.
     """
-    rows = [row for row in map(_row, scores) if row.arm in ARMS]
-    facts = {row.question: row.metadata for row in rows}
+    facts: dict[str, Mapping[str, Any]] = {}
     cells: dict[tuple[str, str, int], list[float]] = {}
-    for row in rows:
-        place = (row.question, row.arm)
-        epoch = row.epoch or 1 + sum(cell[:2] == place for cell in cells)
-        cells[*place, epoch] = row.numbers
+    for item in scores:
+        metadata = item.score.metadata or {}
+        question, arm = str(metadata.get("question", item.sample_id)), str(metadata.get("arm", "neutral"))
+        if arm not in ARMS:
+            continue
+        facts[question] = metadata
+        value = dict(item.score.value) if isinstance(item.score.value, dict) else {}
+        value |= {"belief_at_first": None if metadata.get("repaired") else value.get("belief")}
+        epoch = metadata.get("epoch")
+        if not isinstance(epoch, int) or epoch < 1:
+            epoch = 1 + sum(cell[:2] == (question, arm) for cell in cells)
+        cells[question, arm, epoch] = [_share({**value, "silent": metadata.get("silent")}.get(key)) for key in KEYS]
     index = {question: i for i, question in enumerate(facts)}
     stacked = np.full((len(KEYS), len(index), len(ARMS), max((epoch for *_, epoch in cells), default=0)), np.nan)
     has_score = np.zeros(stacked.shape[1:], dtype=bool)
     for (question, arm, epoch), numbers in cells.items():
         stacked[:, index[question], ARMS.index(arm), epoch - 1] = numbers
         has_score[index[question], ARMS.index(arm), epoch - 1] = True
-    values = dict(zip(KEYS, stacked, strict=True))
-    requested = {name for row in rows for name in row.metadata.get("metric", METRICS[:3])}
+    requested = {name for item in scores for name in (item.score.metadata or {}).get("metric", METRICS[:3])}
     outcomes = [_share(metadata.get("outcome")) for metadata in facts.values()]
     finite = np.isfinite(np.array(list(cells.values())).reshape(-1, len(KEYS)))
     scored, rated = finite[:, KEYS.index("belief")], finite[:, KEYS.index("quality")]
@@ -471,26 +466,12 @@ def arrays(scores: list[SampleScore]) -> Arrays:
         question=list(index),
         cluster=[str(metadata.get("event", question)) for question, metadata in facts.items()],
         outcome=np.array([outcome if outcome in (0, 1) else np.nan for outcome in outcomes]),
-        values=values,
+        values=dict(zip(KEYS, stacked, strict=True)),
         has_score=has_score,
         metrics=tuple(name for name in METRICS if name in requested) or METRICS[:3],
-        pushback=any(row.metadata.get("pushback") for row in rows),
+        pushback=any((item.score.metadata or {}).get("pushback") for item in scores),
         share_scored=share_true(scored),
         share_rated=share_true(rated[scored]),
-    )
-
-
-def _row(item: SampleScore) -> _Row:
-    metadata = item.score.metadata or {}
-    value = item.score.value if isinstance(item.score.value, dict) else {}
-    read = {"belief_at_first": None if metadata.get("repaired") else value.get("belief")}
-    epoch = metadata.get("epoch")
-    return _Row(
-        question=str(metadata.get("question", item.sample_id)),
-        arm=str(metadata.get("arm", "neutral")),
-        epoch=epoch if isinstance(epoch, int) and epoch >= 1 else None,
-        numbers=[_share({**value, **read, "silent": metadata.get("silent")}.get(key)) for key in KEYS],
-        metadata=metadata,
     )
 
 

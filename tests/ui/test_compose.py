@@ -71,7 +71,7 @@ VALUES = [
     ({"T split": "tset"}, "Unknown split 'tset'; did you mean 'test'?"),
     ({"T source": "none.jsonl"}, "There is no file none.jsonl"),
     ({"T known_after": "2030-01-01"}, "no question is left"),
-    ({"T": "nn=3"}, "truthgym/forecasting takes no argument 'nn'; did you mean 'n'?"),
+    ({"T": "nn=3"}, "Unknown argument of forecasting 'nn'; did you mean 'n'?"),
     (
         {"tasks": "truthgym/urns", "T likelihood_ratio": "0.5"},
         "likelihood_ratio=0.5 cannot be used; it must be greater",
@@ -98,9 +98,9 @@ BAD = [
     ({"tasks": ""}, "No task is chosen"),
     ({"models": ""}, "No model is given"),
     ({"models": "gpt-5"}, "The model 'gpt-5' has no provider"),
-    ({"T nn": "3"}, "truthgym/forecasting takes no argument 'nn'; did you mean 'n'?"),
+    ({"T nn": "3"}, "Unknown argument of forecasting 'nn'; did you mean 'n'?"),
     ({"solvers": "truthgym/chain", "S x y": "1"}, "There is no reasoning mode 'truthgym/chain'"),
-    ({"solvers": "truthgym/direct", "S truthgym/direct steps": "4"}, "truthgym/direct takes no argument 'steps'"),
+    ({"solvers": "truthgym/direct", "S truthgym/direct steps": "4"}, "direct: there is no argument 'steps'"),
     ({"paradigms": "qualitative"}, "The scorer qualitative needs a model in the role judge"),
     ({"--epochs": "many"}, "Invalid value for '--epochs': 'many' is not a valid integer"),
     ({"--limit": "ten"}, "--limit 'ten' cannot be used; give a number of samples such as 10"),
@@ -111,11 +111,11 @@ BAD = [
     ({"T": "paradigms=http://x,/etc/passwd"}, "/etc/passwd is outside of"),
     ({"--model-cost-config": "/root/prices.yaml"}, "/root/prices.yaml is outside of"),
     ({"name": "../x"}, "'../x' is no name of a set-up"),
-    ({"verb": "convert"}, "logs is empty, and the command needs it"),
+    ({"verb": "convert"}, "Missing argument 'LOGS...'"),
     ({"verb": "convert", "logs": "logs", "--to": "sft", "--out": "/tmp/elsewhere"}, "/tmp/elsewhere is outside of"),
     ({"verb": "train", "method": "sft"}, "--model_name_or_path is empty"),
     ({"verb": "sweep", "command": "setups/x.py 'open"}, "cannot be read as words"),
-    ({"verb": "score", "log_file": "a.eval", "--scorer": "truthgym/brier", "A z": "1"}, "truthgym/brier takes no arg"),
+    ({"verb": "score", "log_file": "a.eval", "--scorer": "truthgym/brier", "A z": "1"}, "there is no argument 'z'"),
 ]  # fmt: skip
 
 

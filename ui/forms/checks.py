@@ -24,7 +24,6 @@ from truthgym.ui.forms.commands import (
     eval_options,
     lines,
     model_names,
-    options_of,
     script_of,
     selected,
     short,
@@ -33,7 +32,7 @@ from truthgym.ui.forms.commands import (
     value_of,
     verb_of,
 )
-from truthgym.ui.forms.registry import SCORERS, SOLVERS, TASKS, Choice, choices, is_set, reference_models, variables_of
+from truthgym.ui.forms.registry import SOLVERS, TASKS, Choice, choices, is_set, variables_of
 from truthgym.ui.jobs import refuse_keys
 
 FREE_TEXT = ("--system-message",)
@@ -61,7 +60,6 @@ def problems(fields: Fields, name: str, folder: Path) -> list[str]:
     problems_found: list[str] = []
     try:
         problems_found += (eval_problems if verb_of(fields) == "eval" else missing)(fields, folder)
-        problems_found += scorer_problems(fields) if verb_of(fields) == "score" else ()
         commands = commands_of(fields, name)
         for words in commands.values():
             problems_found += outside(words, folder)
@@ -96,32 +94,16 @@ def typed(fields: Fields) -> Iterator[str]:
 
 def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
     tasks, solvers = selected(fields, "tasks", "other tasks"), selected(fields, "solvers", "other solvers")
-    scorers = selected(fields, "paradigms")
     if not tasks:
         yield "No task is chosen; tick one."
     if not model_names(fields):
         yield "No model is given; reference/bayesian needs no key."
     for kind, names, what in ((TASKS, tasks, "task"), (SOLVERS, solvers, "reasoning mode")):
         yield from (problem for name in names for problem in unknown(choices(kind), name, what, folder))
-    task_arguments = [*arguments_of(fields, "T"), *(line.partition("=")[0] for line in lines(fields, "T"))]
-    for choice in (choices(TASKS)[name] for name in tasks if name in choices(TASKS)):
-        yield from argument_problems(choice, [*task_arguments, *(["paradigms"] if scorers else [])], tasks)
-    for choice in (choices(SOLVERS)[name] for name in solvers if name in choices(SOLVERS)):
-        yield from argument_problems(choice, list(arguments_of(fields, "S", choice.name)), [])
-    for name in scorers:
-        scorer = choices(SCORERS).get(f"truthgym/{name}")
-        if scorer is None:
-            yield f"There is no scorer {name!r}; {did_you_mean(name, list(SCORER_BY_NAME))}tick one of the list."
-            continue
-        arguments = arguments_of(fields, "P", name)
-        yield from argument_problems(scorer, list(arguments), [])
-        for role in needed_roles(name, arguments):
+    for name in selected(fields, "paradigms"):
+        for role in needed_roles(name, arguments_of(fields, "P", name)):
             if not value_of(fields, f"role {role}"):
                 yield f"The scorer {name} needs a model in the role {role}; give one below Roles."
-    for model in (name for name in model_names(fields) if name.startswith("reference/")):
-        if model not in reference_models():
-            near = did_you_mean(model, list(reference_models()))
-            yield f"There is no simulated agent {model}; {near}the list of models names them."
     for model in model_names(fields):
         if "/" not in model:
             yield f"The model {model!r} has no provider; write PROVIDER/MODEL, such as openai/{model}."
@@ -150,24 +132,6 @@ def unknown(registered: dict[str, Choice], name: str, what: str, folder: Path) -
         yield f"There is no {what} {name!r}; write PACKAGE/NAME or FILE.py@NAME."
 
 
-def argument_problems(choice: Choice, names: Sequence[str], among: Sequence[str]) -> Iterator[str]:
-    accepted = [argument.name for argument in choice.arguments]
-    for name in names:
-        if name not in accepted:
-            also = " (arguments go to all chosen tasks: choose those that take them, or start them apart)"
-            near = f"{did_you_mean(name, accepted)}it takes: {', '.join(accepted)}."
-            yield f"{choice.name} takes no argument {name!r}{also * (len(among) > 1)}; {near}"
-    for argument in choice.arguments:
-        if argument.required and argument.name not in names:
-            yield f"{choice.name} needs the argument {argument.name!r}."
-
-
-def scorer_problems(fields: Fields) -> Iterator[str]:
-    scorer = choices(SCORERS).get(value_of(fields, "--scorer"))
-    if scorer:
-        yield from argument_problems(scorer, list(arguments_of(fields, "A")), [])
-
-
 def refusals(fields: Fields, folder: Path) -> Iterator[str]:
     """What tasks, modes, scorers and simulated agents say of their arguments when they are made, as a run makes them.
 
@@ -180,7 +144,7 @@ def refusals(fields: Fields, folder: Path) -> Iterator[str]:
         for name in selected(fields, "solvers"):
             words = [word for word in solver_words(fields, name)[2:] if word != "-S"]
             yield from refused(name, getattr(registered_tasks, short(name), None), parsed(words, folder))
-        for name in (name for name in model_names(fields) if name in reference_models()):
+        for name in (name for name in model_names(fields) if name.startswith("reference/")):
             yield from refused(name, partial(get_model, name, memoize=False), parsed(lines(fields, "M"), folder))
         for option in eval_options():
             value, (least, most) = value_of(fields, option.name), BOUNDS.get(option.name, (0, inf))
@@ -224,13 +188,10 @@ def refused(name: str, function: Callable[..., object] | None, arguments: dict[s
 
 
 def missing(fields: Fields, folder: Path) -> Iterator[str]:
-    """The options that the command requires and the form leaves empty, and the logs that are not there."""
+    """The logs that are not there, and what training needs."""
     for place in (place for name in ("logs", "log_file", "--log") for place in lines(fields, name)):
         if not {*"*?["} & {*place} and not (folder / place).exists():
             yield f"There is no {place} in {folder}; run an eval first, or choose one of the list."
-    for option in options_of(verb_of(fields)):
-        if option.required and not value_of(fields, option.name) and option.name not in ("--out", "arguments"):
-            yield f"{option.name.strip('-').replace('_', ' ')} is empty, and the command needs it."
     if verb_of(fields) == "train":
         if not value_of(fields, "method"):
             yield "No training method is chosen."

@@ -17,7 +17,6 @@ from truthgym.scorers.statistics.paired import (
     compare_means,
     compare_recipes,
     compare_slopes,
-    difference_in_differences,
     paired_difference,
 )
 
@@ -94,7 +93,7 @@ def test_intervals_of_slopes_cover_the_true_difference(name: str, strength: floa
 def test_the_change_of_the_control_is_subtracted_question_by_question() -> None:
     after, before = {"a": [0.9, 0.7], "b": [0.5], "c": [0.4], "d": [np.nan]}, {"a": [0.5], "b": [0.2], "c": [0.1]}
     control, start = {"a": [0.6], "b": [0.3], "d": [0.9]}, {"a": [0.4], "b": [0.4], "c": [0.0], "d": [0.0]}
-    result = difference_in_differences(after, before | {"d": [0.1]}, control, start, dict.fromkeys("abcd", "e"))
+    result = compare_recipes(after, before | {"d": [0.1]}, dict.fromkeys("abcd", "e"), (control, start))
     assert (result.after, result.before) == pytest.approx(((0.3 + 0.3) / 2, (0.2 - 0.1) / 2))
     assert result.difference.estimate == pytest.approx(0.3 - 0.05)
     assert result.difference.n == 2
@@ -104,7 +103,7 @@ def test_a_control_from_the_same_start_is_compared_with_it_alone() -> None:
     rng = np.random.default_rng(1)
     events = {q: q // 2 for q in range(40)}
     after, before, control = ({q: rng.random(3).tolist() for q in range(40)} for _ in range(3))
-    result = difference_in_differences(after, before, control, before, events).difference
+    result = compare_recipes(after, before, events, (control, before)).difference
     assert result.estimate == pytest.approx(compare_means(after, control, events).difference.estimate)
     assert np.isnan(result.lower), "one model in each arm"
 
