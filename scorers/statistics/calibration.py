@@ -255,13 +255,7 @@ def pairs(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
 
 def checked(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Forecasts and outcomes as float arrays of one shape, broadcast; NaN passes. ValueError names what is wrong."""
-    forecast, outcome = np.asarray(p, dtype=float), np.asarray(y, dtype=float)
-    try:
-        forecast, outcome = np.broadcast_arrays(forecast, outcome)
-    except ValueError:
-        raise ValueError(
-            f"forecasts of shape {forecast.shape} do not match outcomes of shape {outcome.shape}"
-        ) from None
+    forecast, outcome = np.broadcast_arrays(np.asarray(p, dtype=float), np.asarray(y, dtype=float))
     wrong = forecast[(forecast < 0) | (forecast > 1)]
     if wrong.size:
         raise ValueError(f"forecast {wrong[0]} is not a probability between 0 and 1; divide percentages by 100")

@@ -109,33 +109,17 @@ def martingale_score(
         z = x[:, :, 0]  # a single step needs no other instrument
     names: Sequence[Hashable] = range(len(x)) if cluster is None else cluster
     groups: Sequence[Hashable] = [0] * len(x) if group is None else group
-    problems = _shape_problems(x, y, z)
-    for what, labels in (("cluster", names), ("group", groups)):
-        if len(labels) != len(x):
-            problems.append(f"{len(labels)} {what} names for {len(x)} questions; give one for each")
-    for what, values in (("prior", x), ("posterior", y), ("instrument", z)):
-        outside = np.argwhere(~np.isnan(values) & ~((values >= 0) & (values <= 1)))
-        if outside.size:
-            place = tuple(outside[0].tolist())
-            problems.append(
-                f"the {what} {values[place]:g} at {place} is not a probability between 0 and 1; divide percentages by "
-                "100, and write NaN for a missing belief"
-            )
-    if problems:
-        raise ValueError(f"martingale_score: {'; '.join(problems)}")
+    right = x.shape == y.shape and x.ndim in (2, 3) and 0 not in x.shape[2:] and z.shape == x.shape[:2]
+    if not right or len(names) != len(x) or len(groups) != len(x):
+        raise ValueError(
+            f"martingale_score: priors {x.shape}, posteriors {y.shape}, instruments {z.shape}, {len(names)} clusters, "
+            f"{len(groups)} groups; give questions x epochs (x steps), with steps an instrument, and a name for each"
+        )
+    for wrong in (values[(values < 0) | (values > 1)] for values in (x, y, z)):
+        if wrong.size:
+            raise ValueError(f"martingale_score: {wrong[0]:g} is not a probability between 0 and 1; divide by 100")
     x, y = (values[:, :, None] if values.ndim == 2 else values for values in (x, y))
     return slope_score(x, y - x, z, cluster_codes(names), cluster_codes(groups), invalid, (x - 0.5, y - x))
-
-
-def _shape_problems(x: Floats, y: Floats, z: Floats) -> list[str]:
-    if x.shape != y.shape or x.ndim not in (2, 3) or x.shape[2:] == (0,):
-        return [
-            f"prior has shape {x.shape} and posterior {y.shape}; give both as questions x epochs, or both as "
-            "questions x epochs x steps"
-        ]
-    if z.shape != x.shape[:2]:
-        return [f"instrument has shape {z.shape}, not {x.shape[:2]}; give steps the prior of each epoch"]
-    return []
 
 
 def slope_score(

@@ -196,7 +196,7 @@ def stepwise(n: int = MANY, slope: float = 0.1) -> tuple[Floats, Floats, Floats]
 
 def test_steps_need_an_instrument_and_are_right_with_one() -> None:
     before, after, prior = stepwise()
-    with pytest.raises(ValueError, match="give steps the prior of each epoch"):
+    with pytest.raises(ValueError, match="with steps an instrument"):
         martingale_score(before, after)
     result = martingale_score(before, after, prior)
     assert result.estimate == pytest.approx(0.1, abs=0.02)
@@ -335,17 +335,16 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"prior 70 at \(0, 1\) is not .* by 100"),
-        ({"prior": [[0.2]], "posterior": [[-0.1]]}, r"posterior -0.1 at \(0, 0\)"),
-        ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]], "instrument": [[0.2]]}, r"prior 1.5 at \(0, 0, 1\)"),
-        ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
-        ({"prior": [0.2], "posterior": [0.2]}, r"prior has shape \(1,\) and posterior \(1,\)"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instrument has shape \(1,\), not \(1, 1\)"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": ["a", "b"]}, "2 cluster names for 1 questions"),
-        ({"prior": [[0.2]], "posterior": [[2]], "group": []}, "0 group names for 1 questions.*posterior 2 at"),
+        ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, "70 is not a probability between 0 and 1; divide by 100"),
+        ({"prior": [[0.2]], "posterior": [[-0.1]]}, "-0.1 is not a probability"),
+        ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"priors \(3, 2, 0\)"),
+        ({"prior": [0.2], "posterior": [0.2]}, r"priors \(1,\), posteriors \(1,\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instruments \(1,\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": ["a", "b"]}, "2 clusters"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": []}, "0 groups"),
     ],
 )
-def test_bad_arrays_are_refused_with_every_problem(arguments: dict[str, Any], problem: str) -> None:
+def test_bad_arrays_are_refused(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         martingale_score(**arguments)
 
