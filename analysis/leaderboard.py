@@ -349,16 +349,16 @@ def _pairs(
     for pair in combinations(values, 2):
         better = means[[*pair]].dropna().mean()
         model, other = sorted(pair, key=lambda name: better[name], reverse=best == "highest")
-        read = shares[model], shares[other]
-        compared = compare_means(values[model], values[other], events, bounds, read=read)
+        compared = compare_means(values[model], values[other], events, bounds, read=(shares[model], shares[other]))
         difference, same = compared.difference, (means[model] - means[other]).abs().max() == 0
-        uneven = unequally_read(*read)
+        uneven = unequally_read(shares[other], shares[model])
         yield {
             **{"model": model, "other": other, "value": compared.after, "other_value": compared.before},
             **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},
             **{"p": 1.0 if same and not uneven else p_value(difference), "n": difference.n},
             **{"clusters": difference.clusters, "effective_clusters": difference.effective_clusters},
-            **{"stderr": difference.stderr, "mde": difference.mde, "reach": compared.reach, "reason": compared.reason},
+            **{"stderr": difference.stderr, "mde": difference.mde, "reach": compared.reach},
+            "reason": uneven or compared.reason,
         }
 
 
