@@ -115,7 +115,7 @@ BAD = [
     ({"verb": "convert", "logs": "logs", "--to": "sft", "--out": "/tmp/elsewhere"}, "/tmp/elsewhere is outside of"),
     ({"verb": "train", "method": "sft"}, "--model_name_or_path is empty"),
     ({"verb": "sweep", "command": "setups/x.py 'open"}, "cannot be read as words"),
-    ({"verb": "score", "log_file": "a.eval", "--scorer": "truthgym/brier", "A z": "1"}, "there is no argument 'z'"),
+    ({"verb": "score", "log_file": ".", "--scorer": "truthgym/brier", "A z": "1"}, "there is no argument 'z'"),
 ]  # fmt: skip
 
 
