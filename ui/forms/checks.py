@@ -139,8 +139,9 @@ def refusals(fields: Fields, folder: Path) -> Iterator[str]:
     """
     if verb_of(fields) == "eval":
         arguments = parsed([word for word in task_words(fields) if word != "-T"], folder)
-        for name in selected(fields, "tasks") if arguments else ():
-            yield from refused(name, getattr(registered_tasks, short(name), None), arguments)
+        for name in selected(fields, "tasks"):
+            task = getattr(registered_tasks, short(name), None)
+            yield from refused(name, task, arguments, types_alone=not arguments)
         for name in selected(fields, "solvers"):
             words = [word for word in solver_words(fields, name)[2:] if word != "-S"]
             yield from refused(name, getattr(registered_tasks, short(name), None), parsed(words, folder))
@@ -169,7 +170,9 @@ def parsed(words: Sequence[str], folder: Path) -> dict[str, Any]:
     return {name: placed(value) for name, value in parse_cli_args(list(words)).items()}
 
 
-def refused(name: str, function: Callable[..., object] | None, arguments: dict[str, Any]) -> Iterator[str]:
+def refused(
+    name: str, function: Callable[..., object] | None, arguments: dict[str, Any], types_alone: bool = False
+) -> Iterator[str]:
     """Why a function does not take the arguments."""
     if function is None:
         return
@@ -177,7 +180,7 @@ def refused(name: str, function: Callable[..., object] | None, arguments: dict[s
         "moralchoice",
         "moralevals",
     }
-    if fetched & {*strings_of(str(arguments))} or ".py" in str(arguments):
+    if types_alone or fetched & {*strings_of(str(arguments))} or ".py" in str(arguments):
         function = validate_call(wraps(function)(lambda *given, **named: None))
     try:
         function(**arguments)
