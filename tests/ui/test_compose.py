@@ -96,7 +96,7 @@ BAD = [
     *VALUES,
     ({"tasks": "truthgym/forecastin"}, "There is no task 'truthgym/forecastin'; did you mean 'truthgym/forecasting'?"),
     ({"tasks": ""}, "No task is chosen"),
-    ({"tasks": "truthgym/questions"}, "source is missing; write"),
+    ({"tasks": "truthgym/questions"}, "the argument 'source' is missing; add it"),
     ({"models": ""}, "No model is given"),
     ({"models": "gpt-5"}, "The model 'gpt-5' has no provider"),
     ({"T nn": "3"}, "Unknown argument of forecasting 'nn'; did you mean 'n'?"),
