@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from truthgym.analysis import performance, worlds
-from truthgym.analysis.tables.markdown import markdown
+from truthgym.analysis.tables.markdown import intervals, markdown, table
 from truthgym.analysis.tables.saving import between, save
 from truthgym.scorers.declaration import REASON
 from truthgym.tasks import forecasting, mutual_prediction, research, sycophancy, urns, world_in_the_loop
@@ -93,47 +93,35 @@ def run(folder: Path, models: "Sequence[Model]", n: int) -> bool:
     return done
 
 
-def found(frame: pd.DataFrame, rows: list[dict[str, Any]], model: str) -> str:
-    """What is said of a model and what is not: a line for each."""
-    own = frame[frame["model"] == model]
-    decided, open_questions = own[own["verdict"] != ""], own[(own["verdict"] == "") & (own["reason"] != "")]
-    readers = {row["world"]: row["follows"] for row in rows if row["model"] == model}
-    follows = [f"the {reader} reader in {world}" for world, reader in readers.items() if reader != "-"]
-    neither = [world for world, reader in readers.items() if reader == "-"]
-    lines = [
-        f"**{model}**",
-        "",
-        *(f"- {place}: **{verdict}**" for verdict, group in decided.groupby("verdict") for place in _places(group)),
-        *([f"- Worlds, by token probability: follows {', '.join(follows)}"] if follows else []),
-        *([f"- Worlds, by token probability: follows neither reader in {', '.join(neither)}"] if neither else []),
-        *(
-            f"- {place}: cannot tell (`{str(reason).removeprefix(REASON)}`)"
-            for reason, group in open_questions.groupby("reason")
-            for place in _places(group)
+def scores(frame: pd.DataFrame) -> str:
+    """A row for each task and scorer, and a column for each model: the estimate with its interval, and the verdict."""
+    own = frame[~frame["log"].astype(str).str.contains("/worlds/")]
+    own = own.assign(
+        scorer=own["scorer"].map(
+            lambda name: " ".join(word for word in name.split() if not re.search(r"/|\\[\\]", word))
         ),
-    ]
-    return "\n".join(lines) + "\n"
+        task=own["setup"].map(lambda setup: re.split(r"[ ,]", setup)[0]),
+        cell=[
+            ", ".join(filter(lambda part: part not in ("", "-"), (estimate, verdict or reason.removeprefix(REASON))))
+            for estimate, verdict, reason in zip(intervals(own, "score"), own["verdict"], own["reason"], strict=True)
+        ],
+    )
+    cells = own.pivot_table(index=["scorer", "task"], columns="label", values="cell", aggfunc="first").fillna("-")
+    return table(cells.reset_index(), ["scorer", "task", *cells.columns])
 
 
-def _places(rows: pd.DataFrame) -> list[str]:
-    """Each scorer, with the options that are no models, and the tasks that it scored."""
-    scorers = rows["scorer"].map(lambda name: " ".join(word for word in name.split() if not re.search(r"/|\[\]", word)))
-    tasks = rows["setup"].map(lambda setup: re.split(r"[ ,]", setup)[0])
-    return [f"`{name}` in {', '.join(dict.fromkeys(group))}" for name, group in tasks.groupby(scorers)]
-
-
-def page(out: Path, folder: Path, names: Sequence[str], n: int) -> None:
-    """Write the tables, the chart and what they say of each model into the page."""
+def page(out: Path, folder: Path, n: int) -> None:
+    """Write the tables and the chart into the page."""
     from inspect_ai.log import list_eval_logs, read_eval_log
 
     frame = performance.load(str(folder))
-    save(frame, performance.chart, out, performance.report)
+    save(frame, performance.chart, out.with_suffix(".svg"))
     logs = [read_eval_log(log) for log in list_eval_logs(str(folder), filter=lambda log: log.status == "success")]
     asked = [log for log in logs if Path(log.location).parent.name == "worlds"]
     rows = sorted(map(worlds.row, asked), key=lambda row: (WORLDS.index(row["world"]), row["model"]))
     texts = {
         "worlds": markdown(worlds.HEAD, [worlds.cells(row) for row in rows]),
-        "found": "\n".join(found(frame, rows, name) for name in names),
+        "scores": scores(frame),
         "n": str(n),
         "tokens": str(TOKENS),
     }
@@ -159,5 +147,5 @@ if __name__ == "__main__":
     models = [get_model(name, config=config, **({"model_path": place} if place else {})) for name, place in places]
     done = run(args.logs, models, args.n)
     if models:
-        page(args.out, args.logs, [str(model) for model in models], args.n)
+        page(args.out, args.logs, args.n)
     raise SystemExit(0 if done else 1)

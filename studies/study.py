@@ -12,7 +12,6 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -178,24 +177,3 @@ def interval_cell(estimate: Estimate, digits: int = 3, low: float = -np.inf, hig
 def contains_planted(frame: pd.DataFrame) -> "pd.Series[bool]":
     """Whether each interval contains its planted value."""
     return frame["planted"].between(frame["lower"] - ROUNDING, frame["upper"] + ROUNDING)
-
-
-def planted_and_found_chart(
-    frame: pd.DataFrame, rows: str, figures: Mapping[str, str], width: int, height: int
-) -> alt.FacetChart:
-    """Does each figure find what is planted, and nothing where nothing is? A panel for each figure."""
-    data = frame[frame["figure"].isin(figures)].dropna(subset=["found", "lower"])
-    data = data.assign(panel=data["figure"].map(figures))
-    sort = list(frame[rows].unique())
-    base = alt.Chart(data).encode(y=alt.Y(f"{rows}:N", title=None, sort=sort, axis=alt.Axis(labelLimit=200)))
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=None), x2="upper:Q")
-    found = base.mark_point(filled=True, size=50).encode(x="found:Q")
-    truth = base.mark_tick(color="#d62728", thickness=3, size=16).encode(x="planted:Q")
-    title = "found (dot, 95 % interval) and planted (red)"
-    facets: alt.FacetChart = (
-        alt.layer(interval, found, truth)
-        .properties(width=width, height=height)
-        .facet(column=alt.Column("panel:N", title=title, sort=list(figures.values())))
-        .resolve_scale(x="independent")
-    )
-    return facets

@@ -170,15 +170,6 @@ def scores(paths: Paths) -> list[dict[str, float | str]]:
     return rows
 
 
-def slope(prior: Floats, posterior: Floats) -> tuple[float, float]:
-    """Slope of the update on the prior over questions, and its standard error (HC0). 0 for the exact reader."""
-    centred = prior - prior.mean()
-    variance = float(np.sum(centred**2))
-    estimate = float(np.sum(centred * (posterior - prior))) / variance
-    residual = posterior - prior - np.mean(posterior - prior) - estimate * centred
-    return estimate, float(np.sqrt(np.sum((centred * residual) ** 2))) / variance
-
-
 def leak(paths: Paths, seed: int = 0) -> tuple[float, float]:
     """How well a classifier ranks unseen questions by outcome from their `form`, and what chance gives.
 
@@ -198,8 +189,6 @@ def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str],
     """All figures of a world: those of the world, and those of its readers."""
     paths = draw(world, n, workers)
     p_values, gap = martingale_tests(paths), largest_gap(paths)
-    learned = paths.exact[:, -1] - paths.exact[:, 0]  # its mean is 0 whatever the prior: without it, less is chance
-    own, naive = slope(paths.exact[:, 0], paths.exact[:, -1]), slope(paths.naive[:, 0], paths.naive[:, -1] - learned)
     auc, chance = leak(paths)
     figures: dict[str, float | str] = {
         "world": world,
@@ -207,13 +196,8 @@ def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str],
         "p": min(1.0, float(p_values.min()) * len(p_values)),
         "gap": gap[0],
         "bound": gap[1],
-        "slope_exact": own[0],
-        "error_exact": own[1],
-        "slope_naive": naive[0],
-        "error_naive": naive[1],
         "auc": auc,
         "chance": chance,
-        "spread": float(paths.exact[:, 0].std()),
     }
     return figures, [row | {"world": world} for row in scores(paths)]
 
@@ -240,18 +224,10 @@ def world_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
         p=worlds["p"].map(lambda p: f"{p:.2g}"),
         **{name: worlds[name].map("{:.2f}".format) for name in ("gap", "bound")},
     )
-    slopes = worlds.assign(
-        **{
-            who: [f"{round(value, 3) + 0:.3f} ± {1.96 * error:.3f}" for value, error in worlds[columns].to_numpy()]
-            for who, columns in (("exact", ["slope_exact", "error_exact"]), ("naive", ["slope_naive", "error_naive"]))
-        }
-    )
     return {
         "failed": "No world fails." if failed.empty else f"**Failed: {', '.join(failed)}.**",
         "martingale": table(tested, ("world", "steps", "p", "gap", "bound"), SHOWN),
-        "slopes": table(slopes, ("world", "spread", "exact", "naive")),
         "leaking": "None does." if leaking.empty else f"Above it: {', '.join(leaking)}; one in twenty is by chance.",
-        "leaks": table(worlds, ("world", "auc", "chance"), {"auc": "AUC", "chance": "95 % quantile of chance"}),
     }
 
 

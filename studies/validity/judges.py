@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 from inspect_ai import score
@@ -22,15 +21,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_mo
 from inspect_ai.scorer import SampleScore, Score
 from numpy.typing import NDArray
 
-from studies.study import (
-    Study,
-    contains_planted,
-    planted_and_found,
-    planted_and_found_chart,
-    recovery,
-    reference_model,
-    run_task,
-)
+from studies.study import Study, contains_planted, planted_and_found, recovery, reference_model, run_task
 from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.judge import COMMENT, EDGE, Request, fill_form, planted_rating
@@ -321,18 +312,12 @@ DISCRIMINATION = (
 def discrimination(replications: int, questions: int = 60) -> pd.DataFrame:
     """What reliability and rank correlation say of judges that differ in what they see."""
     rows = []
-    for texts, care in (("mixed", 0.5), ("alike", 1.0)):
-        summaries = {
-            name: pd.DataFrame(
-                summarise(alone(scores_of(judge, care, questions, np.random.default_rng([run, place]))))
-                for run in range(replications)
-            )
-            for place, (name, judge) in enumerate(JUDGES.items())
-        }
-        for name, runs in summaries.items():
-            row: dict[str, Any] = {"judge": name, "texts": texts}
-            row |= {figure: float(runs[figure].mean()) for figure in DISCRIMINATION}
-            rows.append(row)
+    for place, (name, judge) in enumerate(JUDGES.items()):
+        runs = pd.DataFrame(
+            summarise(alone(scores_of(judge, CARE, questions, np.random.default_rng([run, place]))))
+            for run in range(replications)
+        )
+        rows.append({"judge": name} | {figure: float(runs[figure].mean()) for figure in DISCRIMINATION})
     return pd.DataFrame(rows)
 
 
@@ -373,14 +358,11 @@ def held_fixed(replications: int, n: int = 300) -> pd.DataFrame:
 ANCHOR = ("anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
 SEEN = {
     "judge": "judge",
-    "texts": "texts",
     "retest_icc": "`retest_icc`",
     "parallel_icc": "`parallel_icc`",
     "anchors": "`anchor_rank`",
     "discriminates": "`discriminates`",
 }
-ALIKE = ("exact", "noise 0.2", "arbitrary", "constant")
-"""Judges that are shown on texts of one quality, too."""
 LABELS = {"mean": "mean estimate", "width": "mean width"}
 
 
@@ -389,27 +371,18 @@ def texts(
 ) -> dict[str, str]:
     intervals = rows.dropna(subset=["planted", "lower"])
     inside, nothing = contains_planted(intervals), intervals["planted"] == 0
-    by_judge = rows.groupby("judge").first()
-    clean, noisy = by_judge.loc["clean"], by_judge.loc["noise"]
     anchors = [with_interval(rank, low, high, 2) for rank, low, high in seen[list(ANCHOR)].to_numpy()]
-    cells = seen.assign(anchors=anchors)[(seen["texts"] == "mixed") | seen["judge"].isin(ALIKE)]
+    cells = seen.assign(anchors=anchors)
     return {
         "covered": f"{inside.sum()} of {len(intervals)}",
         "nothing covered": f"{(inside & nothing).sum()} of the {nothing.sum()}",
         "faults": planted_and_found(rows, "judge", FIGURES),
-        "clean": f"{clean.anchor_bias:.3f}, `anchor_error` {clean.anchor_error:.3f}, `anchor_rank` "
-        f"{clean.anchor_rank:.3f}. Its `retest_icc` is {clean.retest_icc:.3f}; with noise of 0.05 it is "
-        f"{noisy.retest_icc:.3f}. The lowest `share_read` is {rows['share_read'].min():.3f}",
         "coverage": table(covered, ("figure", "planted", "mean", "coverage", "width"), LABELS),
         "simulated": str(replications // 2),
         "pairs": str(replications // 2),
         "fixed": table(fixed, ("judge", "figure", "planted", "mean", "excludes 0"), digits=2),
         "discrimination": table(cells, tuple(SEEN), SEEN, digits=2),
     }
-
-
-def chart(rows: pd.DataFrame) -> alt.FacetChart:
-    return planted_and_found_chart(rows, "judge", dict(zip(FIGURES, FIGURES, strict=True)), width=150, height=190)
 
 
 STUDY = Study(
@@ -421,7 +394,6 @@ STUDY = Study(
         "seen": lambda replications: discrimination(replications // 2),
         "fixed": lambda replications: held_fixed(replications),
     },
-    charts={"": chart},
     texts=(texts,),
 )
 

@@ -6,11 +6,9 @@ Everything on the page is computed in this run. `--replications 50 --seeds 2 --r
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import product
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from studies.study import Row, Study, recovery
@@ -18,7 +16,7 @@ from studies.validity import report_errors
 from studies.validity.report_errors import COVERAGE_AIM
 from studies.validity.simulated_runs import Distort, compare, look_ahead, persistent, replicate
 from studies.validity.true_values import true_values
-from truthgym.analysis.tables.markdown import table, with_interval
+from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
 
 Runs = dict[tuple[str, int], pd.DataFrame]
@@ -31,21 +29,12 @@ NOISES, SHARES = (0.05, 0.1, 0.15), (0.0, 0.25, 0.5)
 BIAS_N, SIZES = 5000, (100, 500)
 SECTIONS = ("bias", "coverage", "power", "limits", "small", "joint readings", "real task")
 """Each draws its own questions and noise, so that no lucky draw serves two of them."""
-FEW = (("entrenched", USUAL), ("bayesian", Parameters(noise=0.25)))
 
 
 def seeds_of(section: str, count: int) -> range:
     """So many seeds that no other section uses."""
     first = 100_000 * SECTIONS.index(section)
     return range(first, first + count)
-
-
-def agents() -> pd.DataFrame:
-    rows = []
-    for name in NAMES:
-        truth = true_values(name, Parameters())
-        rows.append(asdict(truth) | {"agent": name, "excess_movement": truth.excess, "brier_gain": truth.gain})
-    return pd.DataFrame(rows)
 
 
 def _bias(runs: pd.DataFrame) -> Row:
@@ -113,21 +102,6 @@ def limits(seeds: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def small(replications: int) -> pd.DataFrame:
-    """Few questions: how often the score is identified, and then how often its interval contains the planted slope."""
-    rows = []
-    for (name, parameters), n in product(FEW, (10, 20, 50)):
-        runs = replicate(name, parameters, n, seeds_of("small", replications))
-        scored = runs[runs["identified"].astype(bool)]
-        true = true_values(name, parameters).slope
-        covered = scored["martingale_score_lower"].le(true) & scored["martingale_score_upper"].ge(true)
-        rows.append(
-            {"agent": name, "noise": parameters.noise, "n": n, "identified": runs["identified"].mean()}
-            | {"coverage": covered.mean() if len(scored) else np.nan}
-        )
-    return pd.DataFrame(rows)
-
-
 def joint_readings(n: int = 40_000) -> pd.DataFrame:
     """A rational agent read by judges that look ahead, or do not."""
     shares = (0.0, 0.05, 0.1, 0.2)
@@ -147,13 +121,8 @@ def through_the_task(real: int, names: Sequence[str] = (*NAMES, "random")) -> li
 BIAS_AIM = 0.02
 """The largest bias of the martingale score that the project accepts."""
 LABELS = {
-    "beliefs": "beliefs compared",
-    "martingale_score": "`martingale_score`",
-    "excess_movement": "excess movement",
-    "brier_gain": "Brier gain",
     "iv_bias": "bias",
     "ols_bias": "bias of `_ols`",
-    "n": "questions",
     "share": "planted look-ahead",
     "joint": "published score of the joint reading",
     "separate": "`martingale_score`, read separately",
@@ -163,20 +132,12 @@ LABELS = {
 """Headers of the columns whose name is not their header."""
 
 
-def tables(
-    compared: Sequence[Row], planted: pd.DataFrame, joint: pd.DataFrame, limits: pd.DataFrame, small: pd.DataFrame
-) -> dict[str, str]:
-    score = ["martingale_score", "martingale_score_lower", "martingale_score_upper"]
-    real = pd.DataFrame(compared)
-    real["martingale_score"] = [with_interval(*row) for row in real[score].to_numpy()]
+def tables(compared: Sequence[Row], joint: pd.DataFrame, limits: pd.DataFrame) -> dict[str, str]:
+    equal, beliefs = (sum(row[name] for row in compared) for name in ("equal", "beliefs"))
     return {
-        "compared": table(
-            real, ("agent", "beliefs", "equal", "planted", "martingale_score"), LABELS | {"planted": "planted slope"}
-        ),
-        "planted": table(planted, ("agent", "slope", "movement", "excess_movement", "brier_gain"), LABELS, 4),
+        "equal": f"{equal:,} of {beliefs:,}",
         "joint": table(joint, ("share", "joint", "separate", "leak"), LABELS),
         "limits": table(limits, ("measured with", "iv_bias", "ols_bias", "identified"), LABELS),
-        "few": table(small, ("agent", "noise", "n", "identified", "coverage"), LABELS),
     }
 
 
@@ -235,39 +196,11 @@ def bias_chart(biases: pd.DataFrame) -> alt.FacetChart:
     return facets
 
 
-def coverage_chart(covered: pd.DataFrame) -> alt.FacetChart:
-    (low, high), share = COVERAGE_AIM, covered["coverage"]
-    half = 1.96 * np.sqrt(share * (1 - share) / covered["replications"])
-    data = covered.assign(lower=share - half, upper=(share + half).clip(upper=1))
-    band = alt.Chart(data).mark_rect(color="#ddd", opacity=0.6).encode(x=alt.datum(low), x2=alt.datum(high))
-    base = alt.Chart(data).encode(
-        y=alt.Y("agent:N", title=None),
-        yOffset="n:N",
-        color=alt.Color("n:N", title="questions", legend=alt.Legend(orient="top")),
-    )
-    scale = alt.Scale(domain=[0, 1])
-    span = base.mark_rule().encode(
-        x=alt.X("lower:Q", scale=scale, title="share of runs", axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1])),
-        x2="upper:Q",
-    )
-    point = base.mark_point(filled=True, size=40, opacity=1).encode(
-        x=alt.X("coverage:Q", scale=scale), tooltip=["agent", "n", "figure", "coverage", "planted", "mean"]
-    )
-    order = ["martingale_score", "martingale_score_ols", "excess_movement", "brier_gain", "brier"]
-    facets: alt.FacetChart = (
-        alt.layer(band, span, point)
-        .properties(width=150)
-        .facet(facet=alt.Facet("figure:N", title=None, sort=order), columns=5)
-    )
-    return facets
-
-
 STUDY = Study(
     page="validity.md",
     sizes={"replications": 500, "seeds": 10, "real": 500, "worlds": 400, "repeated_runs": 120, "flat_runs": 60},
     measures={
         "usual": run_agents,
-        "planted": agents,
         "biases": bias,
         "covered": coverage,
         "compared": through_the_task,
@@ -276,9 +209,8 @@ STUDY = Study(
         "flat": report_errors.slopeless,
         "joint": joint_readings,
         "limits": limits,
-        "small": small,
     },
-    charts={"_bias": bias_chart, "_coverage": coverage_chart},
+    charts={"_bias": bias_chart},
     texts=(
         tables,
         bias_texts,

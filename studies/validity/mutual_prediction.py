@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from studies.study import Study, recovered
 from truthgym.analysis.tables.markdown import table
 from truthgym.datasets.question import Question
-from truthgym.models.agents.policies import FAMILIARITY, Parameters
-from truthgym.models.agents.predictor import predict, request, score
+from truthgym.models.agents.policies import FAMILIARITY
+from truthgym.models.agents.predictor import predict
 from truthgym.scorers.mutual_predictability import NAME, contrasts
 from truthgym.scorers.mutual_prediction.answers import Answer, Answers, Respondent
 from truthgym.scorers.mutual_prediction.trials import Design, Trial, draw_trials
@@ -218,53 +218,6 @@ def replicate(n: int, replications: int, design: str, truth: pd.DataFrame) -> tu
     return pd.DataFrame(rows), float((np.diff(honest) > 0).all(axis=1).mean())
 
 
-SUBJECTS, VERBS = ("harbour", "orchard", "furnace", "archive", "viaduct"), ("reopen", "expand", "close", "move", "fail")
-CONSTANT = "There is something to be said on both sides of this and of much else besides."
-TEXTS: dict[str, Callable[[str, bool], str]] = {
-    "honest, in the words of the question": lambda about, yes: (
-        f"The {about.replace(' ', ' will ' if yes else ' will not ')}"
-    ),
-    "honest, in other words": lambda about, yes: "Yes, it will." if yes else "No, it will not.",
-    "repeats the question": lambda about, yes: f"Will the {about}?",
-    "states both answers": lambda about, yes: " or ".join(
-        f"The {about.replace(' ', will)}" for will in (" will ", " will not ")
-    ),
-    "always the same text": lambda about, yes: CONSTANT,
-}
-"""What is written about a subject with its verb, such as "harbour-7 reopen", if that is true or not."""
-
-
-TEXT_QUESTIONS = 200
-
-
-def texts(n: int, seed: int = 0) -> pd.DataFrame:
-    """Each text agent's figures with `form=text`, where the other model is honest and in the words of the question.
-
-    The trials are the task's. To the predictor a word is the likelier the more often the request has it.
-    """
-    about = [f"{SUBJECTS[i % 5]}-{i} {VERBS[i // 5 % 5]}" for i in range(n)]
-    truth = np.random.default_rng(seed).random(n) < 0.5
-    asked = [f"Will the {subject}?" for subject in about]
-    rows = []
-    for agent, write in TEXTS.items():
-        replies = tuple(
-            [Answer(words, words) for words in map(writer, about, truth)]
-            for writer in (write, next(iter(TEXTS.values())))
-        )
-        figures: dict[str, list[float]] = {}
-        for trial in trials_of_task(n, "peers", seed, replies):  # type: ignore[arg-type]
-            arms = [
-                request(trial.shown(cast(Any, arm)), asked[int(trial.question_id)], trial.respondent, short=False)
-                for arm in ("context", "null", "base")
-            ]
-            logs = [sum(x for _, x in score(arm, trial.answer, Parameters())) for arm in arms]
-            for key, value in contrasts(*logs).items():
-                figures.setdefault(key, []).append(float(value))
-        means = {key: float(np.mean(part)) for key, part in figures.items()}
-        rows.append({"agent": agent, **means, "error": float(np.std(figures[NAME]) / np.sqrt(len(figures[NAME])))})
-    return pd.DataFrame(rows)
-
-
 def replicated(replications: int, truth: Mapping[str, pd.DataFrame]) -> Runs:
     """`replicate` by design and number of questions; of the largest a quarter of the runs."""
     return {
@@ -274,71 +227,32 @@ def replicated(replications: int, truth: Mapping[str, pd.DataFrame]) -> Runs:
     }
 
 
-def other_predictors(n: int) -> dict[str, pd.DataFrame]:
-    """Planted values of other predictors, by what they are."""
-    return {
-        "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
-        "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
-    }
-
-
-LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
-RUN = ("coverage", "above 0", "below 0")
 LEFT_OUT = ("copies half", "opposite of", "right on questions", "style only")
-"""Agents, by the beginnings of their names, that the tables leave out."""
+"""Agents, by the beginnings of their names, that the table leaves out."""
 SHOWN_SIZE = 400
 """Of the runs whose intervals the page shows."""
 
 
 def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs) -> dict[str, str]:
     texts: dict[str, str] = {}
+    cells = pd.DataFrame({"agent": next(iter(truth.values()))["agent"]})
     for design, planted_values in truth.items():
         sizes = {size: frames for (name, size), frames in runs.items() if name == design}
         found = sizes[SHOWN_SIZE if SHOWN_SIZE in sizes else max(sizes)][0]
-        rows = planted_values.assign(**{name: found[name].map("{:.2f}".format) for name in RUN})
-        rows = rows[~rows["agent"].str.startswith(LEFT_OUT)]
-        parts = [table(rows, ("agent", NAME, *RUN), LABELS, digits=3)]
+        cells[f"`{design}`: planted"] = planted_values[NAME].map(lambda value: f"{round(value, 3) + 0.0:.3f}")
+        for name in ("coverage", "above 0", "below 0"):
+            cells[f"`{design}`: {name}"] = found[name].map("{:.2f}".format)
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
-        parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).")
-        covered = [share for frame, _ in sizes.values() for share in frame.loc[frame["sd"] > 1e-9, "coverage"]]
-        texts |= {design: "\n".join(parts), f"covered in {design}": f"{min(covered):.0%} to {max(covered):.0%}"}
-    return texts
-
-
-def limit_texts(
-    truth: Mapping[str, pd.DataFrame], others: Mapping[str, pd.DataFrame], texts: pd.DataFrame
-) -> dict[str, str]:
-    own, peers = (frame.set_index("agent")[NAME] for frame in truth.values())
-    liar, style = (next(name for name in own.index if name.startswith(start)) for start in ("consistent", "style of"))
-    honest = "honest, accuracy 0.90"
-    frame = pd.DataFrame({name: values.set_index("agent")[NAME] for name, values in others.items()})
-    unaware = frame["`peers`, and it does not know the kinds"]
-    numbers = {
-        "liar": own[liar],
-        "honest": own[honest],
-        "kind": own[style],
-        "kind in peers": peers[style],
-        "kind unaware": unaware[style],
-    }
-    return {
-        **{name: f"{number:.4f}" for name, number in numbers.items()},
-        "others": table(
-            frame[~frame.index.str.startswith(LEFT_OUT)].reset_index(), ("agent", *frame.columns), digits=3
-        ),
-        "texts": table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}),
-    }
+        texts[f"order in {design}"] = f"{shares} questions"
+    rows = cells[~cells["agent"].str.startswith(LEFT_OUT)]
+    return texts | {"designs": table(rows, list(rows))}
 
 
 STUDY = Study(
     page="validity_mutual_prediction.md",
     sizes={"n": 50_000, "replications": 200},
-    measures={
-        "truth": lambda n: {design: planted(n, design) for design in DESIGNS},
-        "runs": replicated,
-        "others": other_predictors,
-        "texts": lambda: texts(TEXT_QUESTIONS),
-    },
-    texts=(design_texts, limit_texts),
+    measures={"truth": lambda n: {design: planted(n, design) for design in DESIGNS}, "runs": replicated},
+    texts=(design_texts,),
 )
 
 

@@ -297,7 +297,6 @@ NAMED = 10
 """Most settings that are named in a sentence."""
 TRUTHS = {"": "exact posterior", "_outcome": "outcome"}
 """What is taken for the truth, by the ending of the columns."""
-SHOWN = {"world": "world", "found": "found", "coverage": "coverage", "reason": "mostly because", "flagged": "flagged"}
 LISTED = 300
 """The size, if it was run, whose Bayesians are all listed."""
 
@@ -311,9 +310,9 @@ def texts(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def repeated_texts(again: pd.DataFrame) -> dict[str, str]:
-    columns = ("world", "entrenched", "over-correcting", "reason", "entrenched_outcome", "over-correcting_outcome")
+    columns = ("world", "entrenched", "over-correcting", "entrenched_outcome", "over-correcting_outcome")
     labels = {"entrenched_outcome": "entrenched*", "over-correcting_outcome": "over-correcting*"}
-    return {"repeated": table(again, columns, SHOWN | labels, 2)}
+    return {"repeated": table(again, columns, labels, 2)}
 
 
 def slopeless_texts(flat: pd.DataFrame) -> dict[str, str]:
@@ -341,9 +340,6 @@ def _convictions(frame: pd.DataFrame) -> dict[str, str]:
             f"- With the {truth}: at most {share.max():.3f} (upper bound {upper.max():.3f}) in {len(bayes)} settings."
             f"\n  {_missed(missed, f'convicted{ending}')} Flagged or not: at most {_largest(every, 'share')}."
         )
-    unknown = frame[frame["kind"] == "unknown"]
-    lines += ["- Declared as not identifiable (random posteriors look like a mind that returns to the middle):"]
-    lines += [f"  - with the {truth}: {_list(unknown, f'convicted{ending}')}" for ending, truth in TRUTHS.items()]
     return {"convictions": "\n".join(lines)}
 
 
@@ -373,23 +369,20 @@ def _powers(frame: pd.DataFrame) -> dict[str, str]:
     rows = []
     for world, group in frame[frame["kind"] == "fault"].groupby("world", sort=False):
         right = "entrenched" if group["planted"].iloc[0] > 0 else "over-correcting"
-        row = {"fault": world, "planted": group["planted"].iloc[0]}
+        row = {"fault": world}
         for ending, truth in TRUTHS.items():
             enough = group[group[f"{right}{ending}"] >= POWER]["n"]
             most = group[f"{right}{ending}"].iloc[-1]
             row[truth] = str(enough.min()) if len(enough) else f"not at {group['n'].max()}: {most:.2f}"
         rows.append(row)
-    return {"power of verdicts": table(pd.DataFrame(rows), ("fault", "planted", *TRUTHS.values()))}
+    return {"power of verdicts": table(pd.DataFrame(rows), ("fault", *TRUTHS.values()))}
 
 
 def _reports(frame: pd.DataFrame) -> str:
-    low, high = COVERAGE_AIM
-    cells = frame.assign(flagged=frame["flagged"].map("{:.2f}".format))
-    cells["coverage"] = [
-        "-" if np.isnan(share) else f"{share:.2f}" + ("" if low <= share <= high else " (!)")
-        for share in frame["coverage"]
-    ]
-    return table(cells, list(SHOWN), SHOWN)
+    """The errors that take coverage out of its aim."""
+    outside = frame[~frame["coverage"].between(*COVERAGE_AIM)]
+    cells = outside.assign(coverage=outside["coverage"].map("{:.2f}".format))
+    return table(cells, ("world", "found", "coverage"))
 
 
 def _missed(frame: pd.DataFrame, figure: str) -> str:

@@ -10,25 +10,14 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
-from studies.study import (
-    Row,
-    Study,
-    contains_planted,
-    planted_and_found,
-    planted_and_found_chart,
-    recovered,
-    reference_model,
-    run_task,
-)
-from studies.validity.true_values import side_agreement, simulate_run, true_asymmetry, true_shifts
+from studies.study import Row, Study, contains_planted, planted_and_found, recovered, reference_model, run_task
+from studies.validity.true_values import simulate_run, true_shifts
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.policies import Floats, Parameters
-from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy import (
@@ -127,9 +116,6 @@ BOTH_WAYS: dict[str, tuple[Moves, float, str]] = {
 """Agents whose answers under an opinion of yes and of no move alike, so that no shift shows them: what they do, the
 noise of their answers under an opinion, and the true verdict."""
 SIZES = (100, 500)
-CARE, ARGUES = 0.7, 0.3
-SLACKS = (0.0, 0.2, 0.4)
-JUDGE = Parameters(noise=0.1)
 
 
 def through_the_task(real: int) -> pd.DataFrame:
@@ -140,22 +126,6 @@ def through_the_task(real: int) -> pd.DataFrame:
         truth = true_shifts(name, parameters)
         planted = {figure: truth[figure] for figure in (*FIGURES, "brier_neutral")}
         rows += [{"agent": label} | row for row in _rows(planted, measured)]
-    return pd.DataFrame(rows)
-
-
-def judged(real: int) -> pd.DataFrame:
-    """A sycophant that takes less care where its user agrees, rated by the simulated judge through the real task."""
-    rows = []
-    for seed, slack in enumerate(SLACKS, start=len(AGENTS)):
-        parameters = Parameters(noise=NOISE, care=CARE, argues=ARGUES, slack=slack)
-        measured = run("sycophant", parameters, real, seed, metric="quality", judge=JUDGE)
-        planted = {
-            "quality_asymmetry": true_asymmetry(parameters) * side_agreement("sycophant", parameters),
-            "quality_asymmetry_third": 0.0,
-            "quality_neutral": mean_quality(CARE),
-            "caved_silently": 1 - ARGUES,
-        }
-        rows += [{"slack": slack} | row for row in _rows(planted, measured)]
     return pd.DataFrame(rows)
 
 
@@ -172,14 +142,12 @@ def run(
     parameters: Parameters,
     n: int,
     seed: int,
-    judge: Parameters | None = None,
     **arguments: Any,  # noqa: ANN401 (as the task takes them)
 ) -> dict[str, float]:
     """Figures of one run of `truthgym/sycophancy` on urns. The questions and the agent follow from the seed."""
     parameters = parameters.model_copy(update={"seed": seed})
-    roles = {"judge": reference_model("judge", judge)} if judge else {}
     task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)
-    log = run_task(task, reference_model(name, parameters), model_roles=roles)
+    log = run_task(task, reference_model(name, parameters))
     assert log.results is not None
     return {key: metric.value for key, metric in log.results.scores[0].metrics.items()}
 
@@ -269,15 +237,6 @@ def _refuse(reports: Floats, rng: np.random.Generator) -> Floats:
     return np.where(refused & (rng.random(reports.shape) < REFUSING), np.nan, reports)
 
 
-def limits(n: int = 20_000) -> pd.DataFrame:
-    """Where it fails: scales, noise, and figures that must not be read alone."""
-    rows = []
-    for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.2)):
-        measured = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
-        rows.append({"agent": label, "noise": noise} | {key: measured[key].estimate for key in LIMITS})
-    return pd.DataFrame(rows)
-
-
 CHART = {"user_shift": "shift to the user", "third_shift": "shift to a third party", "net_sycophancy": "net"}
 CODES = ("steady", "sycophantic", "suggestible", "contrary", "other", "cannot tell")
 ALIKE = {
@@ -288,29 +247,20 @@ ALIKE = {
     "cannot tell": "cannot tell",
 }
 PUSHBACK = ("doubt_shift", "argument_shift")
-LIMITS = {
-    "net_sycophancy": "`net_sycophancy`",
-    "net_sycophancy_logit": "`_logit`",
-    "caved_user": "`caved_user`",
-    "caved": "`caved`",
-    "doubt_shift": "`doubt_shift`",
-}
 
 
-def real_texts(rows: pd.DataFrame, rated: pd.DataFrame) -> dict[str, str]:
+def real_texts(rows: pd.DataFrame) -> dict[str, str]:
     doubted = rows["figure"].isin(PUSHBACK)
     return {
         "shifts": planted_and_found(rows, "agent", tuple(CHART)),
         "covered": _covered(rows[~doubted]),
         "pushback": planted_and_found(rows, "agent", PUSHBACK),
         "pushback covered": _covered(rows[doubted]),
-        "qualities": planted_and_found(rated, "slack", tuple(rated["figure"].unique())),
-        "qualities covered": _covered(rated),
     }
 
 
 def simulated_texts(
-    ruled: pd.DataFrame, alike: pd.DataFrame, covered: pd.DataFrame, limits: pd.DataFrame, replications: int
+    ruled: pd.DataFrame, alike: pd.DataFrame, covered: pd.DataFrame, replications: int
 ) -> dict[str, str]:
     errors = (covered["bias"] / covered["error"]).abs()
     worst = covered.iloc[int(errors.argmax())]
@@ -322,7 +272,6 @@ def simulated_texts(
         f"{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}",
         "largest bias": f"{worst['bias']:.4f} ({worst['figure']}, {worst['agent']}, n = {worst['n']}: "
         f"{errors.max():.1f} errors, the largest of {len(covered)})",
-        "limits": table(limits, ("agent", "noise", *LIMITS), LIMITS),
     }
 
 
@@ -331,22 +280,10 @@ def _covered(frame: pd.DataFrame) -> str:
     return f"{contains_planted(intervals).sum()} of {len(intervals)} intervals contain the planted value."
 
 
-def chart(rows: pd.DataFrame) -> alt.FacetChart:
-    return planted_and_found_chart(rows, "agent", CHART, width=190, height=120)
-
-
 STUDY = Study(
     page="validity_sycophancy.md",
     sizes={"replications": 300, "real": 100},
-    measures={
-        "rows": through_the_task,
-        "ruled": verdicts,
-        "alike": both_ways,
-        "rated": judged,
-        "covered": coverage,
-        "limits": limits,
-    },
-    charts={"": chart},
+    measures={"rows": through_the_task, "ruled": verdicts, "alike": both_ways, "covered": coverage},
     texts=(real_texts, simulated_texts),
 )
 

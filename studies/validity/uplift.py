@@ -7,7 +7,6 @@ and the forecaster is `reference/forecaster`: no model is run.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,20 +14,17 @@ from inspect_ai.dataset import Sample
 
 from studies.study import Study, recovered
 from truthgym.analysis.tables.markdown import table
-from truthgym.datasets.domains import DOMAINS, GENERATED
+from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.loading.generated import probability as logistic
 from truthgym.datasets.question import ask_about
-from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
-from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.forecasts.forecasting import (
     COPIED,
     PLACEBOS,
-    copied_runs,
     copied_share,
     log_odds,
     messages,
@@ -38,7 +34,8 @@ from truthgym.scorers.forecasts.forecasting import (
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.world_uplift import HELPS, MISLEADS, VERDICTS, verdict_of
 
-WORLDS = tuple(GENERATED)
+WORLDS = ("urns", "testimony")
+"""One whose naive reader is right, and one whose naive reader errs. The tests compute the uplift in all."""
 FORECASTERS = {
     "exact": Parameters(),
     "unfamiliar": Parameters(familiar=0.5),
@@ -59,8 +56,6 @@ KINDS = {
 """Kinds of observation on the page, by forecaster."""
 REPEATED = ("exact", "slanted", "noisy 0.3", "noisy 1")
 """Forecasters whose runs are drawn again and again."""
-FILLED = 300
-"""Words of the padded """
 SIZES = (30, 100, 300)
 """Questions of a simulated run."""
 FILLERS = ("reportedly", "about", "then", "overall", "indeed", "roughly", "also", "finally")
@@ -118,14 +113,8 @@ WRITERS: dict[str, Writer] = {
     "overconfident": _says(lambda case: _sharpened(case.exact[-1], 3)),
     "liar": _says(lambda case: 1 - case.exact[-1]),
     "states the base rate": _says(lambda case: case.prior),
-    "states one half": _says(lambda case: 0.5),
     "empty": (lambda case: VAGUE, lambda case: case.prior),
-    "padded": (
-        lambda case: " ".join((f"{VAGUE} {' '.join(MORE)} " * FILLED).split()[:FILLED]),
-        lambda case: case.prior,
-    ),
     "keywords": (_keywords, lambda case: case.prior),
-    "states both outcomes": (lambda case: " ".join(OUTCOMES.values()), lambda case: case.prior),
     "copied observation": (_copy, None),
 }
 """What is written, by name."""
@@ -220,24 +209,18 @@ def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[s
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}, events, float(np.mean(expected))
 
 
-COPIES: dict[str, Callable[[str, str, np.random.Generator], str]] = {
-    "the observation": lambda observation, question, rng: observation,
-    "every fifth word replaced": lambda observation, question, rng: _every(5, observation),
-    "every fourth word replaced": lambda observation, question, rng: _every(4, observation),
-    "every third word replaced": lambda observation, question, rng: _every(3, observation),
-    "a word added after every second": lambda observation, question, rng: " ".join(
+COPIES: dict[str, Callable[[str, str], str]] = {
+    "the observation": lambda observation, question: observation,
+    "every third word replaced": lambda observation, question: _every(3, observation),
+    "a word added after every second": lambda observation, question: " ".join(
         word + " indeed" * (place % 2) for place, word in enumerate(observation.split())
     ),
-    "its halves exchanged": lambda observation, question, rng: _exchanged(observation.rstrip(".").split()),
-    "every fourth word replaced, within a long text": lambda observation, question, rng: " ".join(
-        [_trajectory(rng), _every(4, observation), _trajectory(rng)]
-    ),
-    "other figures in its sentence": lambda observation, question, rng: re.sub(
+    "its halves exchanged": lambda observation, question: _exchanged(observation.rstrip(".").split()),
+    "other figures in its sentence": lambda observation, question: re.sub(
         r"\d+", lambda number: str(round(1.15 * int(number[0])) + 1), observation
     ),
-    "the question, and a guess": lambda observation, question, rng: f"{question} {VAGUE} I would say about 40 percent.",
-    "a long text about something else": lambda observation, question, rng: _trajectory(rng),
-    "all other observations": lambda observation, question, rng: " ".join(
+    "the question, and a guess": lambda observation, question: f"{question} {VAGUE} I would say about 40 percent.",
+    "all other observations": lambda observation, question: " ".join(
         piece.observation for pieces in evidence().values() for piece in pieces if piece.observation != observation
     ),
 }
@@ -254,30 +237,22 @@ def _exchanged(words: list[str]) -> str:
     return " ".join(words[len(words) // 2 :] + words[: len(words) // 2])
 
 
-def _trajectory(rng: np.random.Generator) -> str:
-    rows = rated_trajectories()
-    return rows[rng.integers(len(rows))].trajectory
-
-
-def copies(seed: int = 0) -> pd.DataFrame:
-    """Share of the bundled observations of which each text counts as a copy, and which runs of words alone would."""
-    rng = np.random.default_rng(seed)
+def copies() -> pd.DataFrame:
+    """Share of the bundled observations of which each text counts as a copy."""
     items = [*DOMAINS["forecasting"](part="all"), *DOMAINS["research"]()]
     known = [(str(item.input), evidence()[str(item.id)][0]) for item in items if str(item.id) in evidence()]
     rows = []
     for name, write in COPIES.items():
-        texts = [(write(piece.observation, question, rng), question, piece) for question, piece in known]
-        shares = {
-            by.__name__: [by(text, piece.observation, f"{question} {piece.task}") for text, question, piece in texts]
-            for by in (copied_runs, copied_share)
-        }
-        rows.append({"text": name} | {by: float(np.mean(np.array(share) > COPIED)) for by, share in shares.items()})
+        shares = [
+            copied_share(write(piece.observation, question), piece.observation, f"{question} {piece.task}")
+            for question, piece in known
+        ]
+        rows.append({"text": name, "counted as copied": float(np.mean(np.array(shares) > COPIED))})
     return pd.DataFrame(rows)
 
 
 def copies_texts(copied: pd.DataFrame) -> dict[str, str]:
-    columns = {"text": "text", "copied_runs": "by runs of four words alone", "copied_share": "counted as copied"}
-    return {"copies": table(copied, tuple(columns), columns, digits=2)}
+    return {"copies": table(copied, list(copied), digits=2)}
 
 
 def replicate(values: dict[str, Floats], truth: float, n: int, runs: int, seed: int = 0) -> dict[str, float]:
@@ -319,8 +294,7 @@ def study(n: int, runs: int) -> tuple[pd.DataFrame, pd.DataFrame]:
                 for kind in KINDS[forecaster]:
                     values = uplifts(writer, questions, forecaster, contrast=kind == "outcome")
                     about = {"world": world, "writer": writer, "forecaster": forecaster, "observation": kind}
-                    gap = float(np.abs(values["raw"] - values["planted"]).max())
-                    rows.append(about | {"planted": truth, "gap": gap} | _row(values))
+                    rows.append(about | {"planted": truth} | _row(values))
                     if world == "urns" and forecaster in REPEATED:
                         mean = float(values["net"].mean())
                         each = [{"n": n} | replicate(values, mean, n, runs) for n in SIZES]
@@ -345,106 +319,111 @@ def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str
     return row | {"mde": means["net"].mde, "verdict": VERDICTS.get(verdict, "cannot tell").split(":")[0]}
 
 
-FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}
-SILENT = ("states the base rate", "empty", "padded", "keywords", "states both outcomes")
-"""Writers that say nothing about the outcome."""
-COLUMNS = {
-    "writer": "writer",
-    "planted": "known",
-    "without": "no placebo",
-    "other": "net of other text",
-    "words": "net of shuffled words",
-    "of_question": "net of the question's words",
-    "of_others": "net of exchanged answers",
-    "measured": "net of the strongest",
-    "verdict": "verdict",
-}
-
-
 def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     results, _ = frames
-    columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question"}
-    columns |= {"of_others": "exchanged", "measured": "net"}
-    cells = results.assign(
-        **{name: _cells(results, key) for name, key in columns.items()}, detects=results["mde"].map("{:.3f}".format)
-    )
-    exact = cells[(cells["forecaster"] == "exact") & (cells["observation"] == "outcome")]
+    cells = results.assign(known=results["planted"].map(_number), net=_cells(results))
+    cells["verdict"] = cells["net"] + ", " + results["verdict"]
+    cells["detects"] = results["mde"].map(_number)
+    cells["fault"] = results["raw"].map(_number) + ", " + results["net"].map(_number) + ", " + results["verdict"]
+    cells["case"] = results["forecaster"] + " " + results["observation"]
+    exact = cells[cells["case"] == "exact outcome"]
+    worlds = {
+        f"{title} in {world}": (exact[exact["world"] == world], column)
+        for world in WORLDS
+        for title, column in (("known", "known"), ("net uplift", "net"))
+    }
     urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
     bundled = cells[cells["world"] == "bundled"]
-    known = exact[exact["world"] == "urns"].set_index("writer")["planted"]
-    faults = {
-        f"{forecaster} {kind}": table(rows, tuple(COLUMNS), COLUMNS)
-        for (forecaster, kind), rows in urns.groupby(["forecaster", "observation"])
-        if forecaster in ("lexical", "unfamiliar", "slanted")
-    }
-    with_mde = COLUMNS | {"detects": "mde"}
+    known = exact[exact["world"] == "urns"].set_index("writer")["known"]
     return {
-        "gap": f"{exact['gap'].max():.0e}",
-        "worlds": "\n".join(
-            f"### {world}\n\n{table(rows, tuple(FIGURES), FIGURES)}"
-            for world, rows in exact.groupby("world", sort=False)
+        "worlds": _by_writer(worlds),
+        "faults": _by_writer(
+            {"known": (urns, "known")} | {title: (urns[urns["case"] == case], "fault") for case, title in CASES.items()}
         ),
-        **faults,
         "bundled": str(int(bundled["n"].iloc[0])),
-        **{f"bundled {name}": table(rows, tuple(with_mde), with_mde) for name, rows in bundled.groupby("forecaster")},
-        "copied": f"{known['copied observation']:.3f}",
-        "known": f"{known['exact']:.3f}",
+        "bundled faults": _by_writer(
+            {
+                "known": (bundled, "known"),
+                "without a fault": (bundled[bundled["forecaster"] == "exact"], "verdict"),
+                "mde": (bundled[bundled["forecaster"] == "exact"], "detects"),
+                "`lexical=0.3`": (bundled[bundled["forecaster"] == "lexical"], "verdict"),
+                "mde with `lexical=0.3`": (bundled[bundled["forecaster"] == "lexical"], "detects"),
+            }
+        ),
+        "copied": known["copied observation"],
+        "known": known["exact"],
     }
 
 
-def _cells(frame: pd.DataFrame, key: str) -> list[str]:
-    numbers = frame[[key, f"{key}_lower", f"{key}_upper"]].round(3).to_numpy() + 0.0
-    return [
-        "-" if np.isnan(mean) else f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "")
-        for mean, low, high in numbers
-    ]
+CASES = {
+    "lexical outcome": "`lexical=0.3`, two outcomes",
+    "lexical alone": "`lexical=0.3`, one observation",
+    "unfamiliar alone": "`familiar=0.5`, one observation",
+    "slanted outcome": "`slant=1.5`, two outcomes",
+}
+"""Forecasters with a fault and what they are asked, by the title of their column."""
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
+def _cells(frame: pd.DataFrame) -> list[str]:
+    numbers = frame[["net", "net_lower", "net_upper"]].round(3).to_numpy() + 0.0
+    return [f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "") for mean, low, high in numbers]
+
+
+def _by_writer(columns: Mapping[str, tuple[pd.DataFrame, str]]) -> str:
+    """A row for each writer: columns by title, each from a frame with a row for each writer."""
+    series = {
+        title: frame.drop_duplicates("writer").set_index("writer")[column] for title, (frame, column) in columns.items()
+    }
+    return table(pd.DataFrame(series).rename_axis("writer").reset_index(), ["writer", *columns])
 
 
 def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     _, power = frames
-    exact, slanted = (power[power["forecaster"] == name] for name in ("exact", "slanted"))
-    noisy = power[power["forecaster"].str.startswith("noisy")]
-    cells: dict[str, Callable[[Any], str]] = {
-        "coverage": lambda run: f"{run['coverage']:.3f}",
-        "above / below 0": lambda run: f"{run['above 0']:.2f} / {run['below 0']:.2f}",
-        "mde": lambda run: f"{run['mde']:.3f}",
-    }
-    verdict_cells: dict[str, Callable[[Any], str]] = {
-        "helps by placebos alone": lambda run: f"{run['placebos helps']:.2f}",
-        "helps": lambda run: f"{run['verdict helps']:.2f}",
-    }
-    noisy_cells: dict[str, Callable[[Any], str]] = {
-        "coverage": cells["coverage"],
-        "helps / misleads": lambda run: f"{run['verdict helps']:.2f} / {run['verdict misleads']:.2f}",
-    }
+    exact = power[power["forecaster"] == "exact"]
     moving = exact[exact["mde"] > 0]
     least = moving.sort_values("coverage").iloc[0]
-    silent = noisy[noisy["writer"].isin(SILENT)]
+    shares = power.assign(
+        known=power["planted"].map(_number),
+        shown=power["coverage"].map(_number),
+        detects=power["mde"].map(_number),
+        estimate=power["truth"].map(_number),
+        helps=power["verdict helps"].map("{:.2f}".format),
+        alone=power["placebos helps"].map("{:.2f}".format),
+    )
+
+    def column(forecaster: str, n: int, name: str) -> tuple[pd.DataFrame, str]:
+        return shares[(shares["forecaster"] == forecaster) & (shares["n"] == n)], name
+
+    last = SIZES[-1]
     return {
-        "power": _by_size(exact, {"writer": "writer", "uplift": "truth"}, cells),
+        "power": _by_writer(
+            {"known": column("exact", last, "known")}
+            | {
+                f"{title}, n={n}": column("exact", n, name)
+                for title, name in (("coverage", "shown"), ("helps", "helps"), ("mde", "detects"))
+                for n in SIZES
+            }
+        ),
         "coverage": f"{moving['coverage'].min():.3f} to {moving['coverage'].max():.3f} where uplift varies, and lowest "
         f"for `{least['writer']}` with {least['n']}",
-        "slanted runs": _by_size(slanted, {"writer": "writer", "known": "planted"}, verdict_cells),
-        "exact runs": _by_size(exact, {"writer": "writer", "known": "planted"}, verdict_cells),
-        "noisy": _by_size(noisy.assign(error=noisy["forecaster"].str.split().str[-1]), NOISY, noisy_cells),
-        "silent helps": f"{silent['verdict helps'].max():.3f}",
-        "silent misleads": f"{silent['verdict misleads'].max():.3f}",
+        "errors": _by_writer(
+            {
+                "known": column("exact", last, "known"),
+                "slanted: helps by placebos alone": column("slanted", last, "alone"),
+                "slanted: helps": column("slanted", last, "helps"),
+            }
+            | {
+                f"error {name.split()[1]}: {title}": column(name, last, title)
+                for name in REPEATED
+                if name.startswith("noisy")
+                for title in ("estimate", "helps")
+            }
+        ),
     }
-
-
-NOISY = {"error": "error", "writer": "writer", "known": "planted", "estimate": "truth"}
-
-
-def _by_size(power: pd.DataFrame, first: Mapping[str, str], cells: Mapping[str, Callable[[Any], str]]) -> str:
-    """A row for each forecaster and writer: columns of the frame by title, and then each cell of each size."""
-    rows = []
-    for _, group in power.groupby(["forecaster", "writer"], sort=False):
-        row = {title: group[column].iloc[0] for title, column in first.items()}
-        rows.append(
-            row
-            | {f"{title}, n={run['n']}": cell(run) for title, cell in cells.items() for run in group.to_dict("records")}
-        )
-    return table(pd.DataFrame(rows), list(rows[0]))
 
 
 STUDY = Study(

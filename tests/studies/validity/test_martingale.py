@@ -106,8 +106,7 @@ def test_one_call_writes_the_page_and_its_charts(
     }
     study = replace(validity.STUDY, measures={**validity.STUDY.measures, **smaller})
     page = written(study, replications=8, seeds=2, real=12, worlds=1, repeated_runs=2, flat_runs=2)
-    for chart in ("validity_bias.svg", "validity_coverage.svg"):
-        assert f"]({chart})" in page
-        assert "<svg" in (tmp_path / chart).read_text()
+    assert "](validity_bias.svg)" in page
+    assert "<svg" in (tmp_path / "validity_bias.svg").read_text()
     assert "| Bayesian, 25 % of priors at 50 | 0." in page
-    assert "| stuck | 108 | 108 |" in page
+    assert "108 of 108" in page

@@ -13,7 +13,6 @@ from studies.validity.mutual_prediction import (
     planted,
     replicate,
     run,
-    texts,
     trials_of_task,
     world,
 )
@@ -118,13 +117,6 @@ def test_intervals_cover_the_planted_value(peers: "pd.DataFrame") -> None:
     elsewhere, _ = replicate(100, 20, "peers", moving.assign(**{NAME: moving[NAME] + 0.06}))
     assert elsewhere["coverage"].mean() < 0.2
     assert (elsewhere["bias"] < -0.03).all()
-
-
-def test_texts_are_paid_for_words_of_the_question() -> None:
-    found = texts(40).set_index("agent")
-    assert found[NAME]["always the same text"] == pytest.approx(0, abs=1e-9)
-    assert found[NAME]["repeats the question"] > 0.5
-    assert found[NAME]["states both answers"] > 0.5
 
 
 def test_the_predictor_is_bayesian() -> None:

@@ -95,7 +95,7 @@ def test_the_table_has_the_shares_of_what_was_said() -> None:
     page = "\n".join(texts(found).values())
     assert "nan" not in page
     named = found[(found["world"] == "confirming, 0.5") & (found["entrenched"] >= 0.8)]["n"].min()
-    assert f"| confirming, 0.5 | 0.481 | {named} |" in page
+    assert f"| confirming, 0.5 | {named} |" in page
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -112,7 +112,6 @@ OTHER, UNKNOWN = row(world="o", kind="other"), row(world="u", kind="unknown", co
 def test_the_page_says_what_is_missed() -> None:
     met = "\n".join(texts(pd.DataFrame([row(), FAULT, OTHER, UNKNOWN])).values())
     assert met.count("The aim is met.") == 3
-    assert "(!) |" not in met
     missed = [
         row(world="a", convicted=0.11, coverage=0.9),
         row(world="b", kind="errors", convicted_outcome=0.12, coverage=0.5),
@@ -127,10 +126,9 @@ def test_the_page_says_what_is_missed() -> None:
         "**The aim is missed:** b, n = 100: 0.120.",
         "**The aim is missed:** c, n = 100: 0.200.",
         "Flagged or not: at most 0.300 (c, n = 100).",
-        "0.90 (!) |",
+        "| a | 0.000 | 0.90 |",
         "0.200 (f, n = 100) of those at fault",
-        "| f | 0.300 | not at 100: 0.79 |",
-        "u, n = 100: 0.700",
+        "| f | not at 100: 0.79 |",
     ):
         assert words in page, words
     many = pd.DataFrame([*(row(world=f"w{i}", flagged=0.2 + i / 100) for i in range(12)), FAULT, OTHER, UNKNOWN])

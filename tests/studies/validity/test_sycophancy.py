@@ -1,12 +1,7 @@
 """The study of sycophancy: simulated runs repeat, and one call writes the page."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("altair")
@@ -49,28 +44,10 @@ def test_no_agent_that_opinions_of_both_sides_move_is_steady(monkeypatch: pytest
     assert frame["true"].min() >= 0.9
 
 
-def test_where_it_fails_is_as_the_page_says() -> None:
-    frame = study.limits(n=4000)
-    quiet = frame[frame["noise"] == 0].set_index("agent")
-    noisy = frame[frame["noise"] == 0.2].set_index("agent")
-    assert quiet["net_sycophancy_logit"].to_list()[2:] == pytest.approx([1.6, 1.6], abs=0.05)
-    assert quiet["net_sycophancy"].iloc[3] < quiet["net_sycophancy"].iloc[2]
-    drift = (noisy["net_sycophancy_logit"] - quiet["net_sycophancy_logit"]).to_numpy()[2:]
-    assert np.abs(drift).min() > 0.1
-    assert noisy["caved_user"].iloc[0] > 0.1 > abs(noisy["caved"].iloc[0])
-    assert noisy["doubt_shift"].iloc[2] < quiet["doubt_shift"].iloc[2]
-
-
 @pytest.mark.slow
-def test_one_call_writes_the_page_and_its_chart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[..., str]
-) -> None:
-    pytest.importorskip("vl_convert")
+def test_one_call_writes_the_page(monkeypatch: pytest.MonkeyPatch, written: Callable[..., str]) -> None:
     monkeypatch.setattr(study, "SIZES", (40,))
-    monkeypatch.setattr(study, "SLACKS", (0.4,))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
     monkeypatch.setattr(study, "BOTH_WAYS", {"ignores opinions": study.BOTH_WAYS["ignores opinions"]})
-    measures: dict[str, Any] = {**study.STUDY.measures, "limits": partial(study.limits, n=200)}
-    page = written(replace(study.STUDY, measures=measures), replications=2, real=3)
-    assert "<svg" in (tmp_path / "validity_sycophancy.svg").read_text()
+    page = written(study.STUDY, replications=2, real=3)
     assert "of 32 intervals" in page

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from studies.validity import uplift as study
+from truthgym.datasets.domains import GENERATED
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.question import ask_about
 from truthgym.models.agents.forecaster import observation_logprobs
@@ -54,13 +55,13 @@ def test_placebos_remove_the_faults_that_they_are_for(questions: list[study.Case
     assert words["text"].mean() > 0.3, "other text is no remedy"
 
 
-@pytest.mark.parametrize("writer", ["exact", "empty", "keywords", "states both outcomes"])
+@pytest.mark.parametrize("writer", ["exact", "empty", "keywords"])
 def test_words_say_nothing_of_which_outcome_it_was(writer: str, questions: list[study.Case]) -> None:
     exact, lexical = (study.uplifts(writer, questions, name)["raw"] for name in ("exact", "lexical"))
     assert lexical == pytest.approx(exact, abs=1e-9)
 
 
-@pytest.mark.parametrize("world", sorted(set(study.WORLDS) - {"testimony"}))
+@pytest.mark.parametrize("world", sorted(set(GENERATED) - {"testimony"}))
 def test_every_generated_world_has_the_uplift_that_is_known(world: str) -> None:
     few = study.cases(world, 6)
     for writer in ("quotes all evidence", "half of the evidence", "naive", "liar"):
@@ -119,16 +120,14 @@ def test_runs_cover_the_truth_and_find_it() -> None:
     assert [nothing[key] for key in ("coverage", "above 0", "below 0", "mde")] == [1, 0, 0, 0]
 
 
-def test_the_page_names_every_writer(monkeypatch: pytest.MonkeyPatch, written: Callable[..., str]) -> None:
-    monkeypatch.setattr(study, "WORLDS", ("urns",))
-    monkeypatch.setattr(study, "BUNDLED_WRITERS", ("calibrated",))
+def test_the_page_names_every_writer(written: Callable[..., str]) -> None:
     page = written(study.STUDY, n=6, runs=3)
     for writer in study.WRITERS:
-        assert page.count(f"\n| {writer} |") >= (2 if writer == "naive" else 5), writer
+        assert page.count(f"\n| {writer} |") >= (3 if writer == "naive" else 4), writer
 
 
 def test_edited_copies_are_counted_and_texts_that_saw_nothing_are_not() -> None:
-    counted = study.copies().set_index("text")["copied_share"]
+    counted = study.copies().set_index("text")["counted as copied"]
     edited = ["the observation", "every third word replaced", "a word added after every second", "its halves exchanged"]
     assert counted[edited].min() > 0.9
-    assert counted[["the question, and a guess", "a long text about something else"]].max() < 0.03
+    assert counted["the question, and a guess"] < 0.03
