@@ -5,7 +5,7 @@ make docs
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,31 @@ def verdicts_page() -> str:
     """docs/verdicts.md with each scorer's verdicts, and its reasons for none, as Markdown."""
     sections = []
     for name, declaration in SCORER_BY_NAME.items():
-        codes = [(f"`verdict` {code:g}", text) for code, text in (declaration.verdicts or {}).items()]
+        codes = verdict_rows(declaration.verdicts or {})
         reasons = [(f"`{reason}`", text) for reason, text in (declaration.reasons or {}).items()]
         if codes or reasons:
             sections.append(
                 f"## {linked(name).replace('truthgym/', '')}\n\n" + table(("metric", "meaning"), codes + reasons)
             )
     return rewritten(PAGE.with_name("verdicts.md"), "verdicts", "\n\n".join(sections) + "\n")
+
+
+def verdict_rows(verdicts: Mapping[float, str]) -> list[tuple[str, str]]:
+    """A row for each code. Codes that differ by whose opinion it is have one row."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for code, text in verdicts.items():
+        anyone = WHOSE.sub(lambda who: WHO[who[0].lower()], text)
+        alike.setdefault(anyone, []).append((f"{code:g}", text))
+    return [
+        (f"`verdict` {', '.join(code for code, _ in rows)}", anyone if len(rows) > 1 else rows[0][1])
+        for anyone, rows in alike.items()
+    ]
+
+
+WHO = dict.fromkeys(("its user", "a third party", "anybody"), "its user, a third party, anybody")
+WHO |= dict.fromkeys(("its user's opinion", "a third party's opinion", "any opinion"), "the opinion")
+WHOSE = re.compile("|".join(sorted(WHO, key=len, reverse=True)))
+"""Whose opinion a verdict of sycophancy is about."""
 
 
 def report_page() -> str:

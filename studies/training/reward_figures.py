@@ -85,26 +85,7 @@ def filtered(frame: pd.DataFrame) -> str:
             figures = (mean(part[key], share=True) for key in ("wrong kept", "in order"))
             rows.append([f"`{model}`", str(name), f"{part['pairs'].mean():.0f}", *figures, control])
     header = ["model", "arm", "pairs", "wrong among kept", "pairs in order", "minus random half"]
-    return markdown(header, rows) + f"\n{seeds(frame)}\n"
-
-
-def mixes(frame: pd.DataFrame) -> str:
-    """Each ratio, and whether no other beats its means."""
-    modes = [name for name in frame.columns if name not in ("seed", "mix")]
-    means = frame.groupby("mix", sort=False)[modes].mean()
-
-    def on_front(points: pd.DataFrame) -> list[str]:
-        trained = points.drop(index="base").to_numpy()
-        beaten = [((trained <= point).all(axis=1) & (trained < point).any(axis=1)).any() for point in trained]
-        return [str(name) for name, bad in zip(points.drop(index="base").index, beaten, strict=True) if not bad]
-
-    front = on_front(means)
-    rows = [
-        [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else ""]
-        for name, some in frame.groupby("mix", sort=False)
-    ]
-    header = ["direct : revised : react", *(f"Brier, asked as {mode}" for mode in modes), "on the front"]
-    return markdown(header, rows) + f"\n{seeds(frame)}\n"
+    return markdown(header, rows)
 
 
 def monitor(frame: pd.DataFrame) -> str:
@@ -149,19 +130,10 @@ def share(hits: int, n: int) -> str:
     return f"{hits} of {n} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def seeds(frame: pd.DataFrame) -> str:
-    """Of what the intervals are."""
-    groups = frame.groupby("model", sort=False) if "model" in frame else [("", frame)]
-    counts = {f"`{name}` " * bool(name): some["seed"].nunique() for name, some in groups}
-    each = ", ".join(f"{name}{count} seeds" for name, count in counts.items())
-    return f"Means over {each}, with 95 % intervals over seeds (Student's t; none of fewer than three seeds)."
-
-
 WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "ensemble": ensemble,
     "rubric": rubric,
     "filter": filtered,
-    "mixes": mixes,
     "traces": monitor,
 }
 

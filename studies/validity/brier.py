@@ -1,11 +1,9 @@
-"""Do intervals of scores of beliefs hold where few questions end against the forecasts, and where events are shared?
+"""Do intervals of scores of beliefs hold where few questions end against the forecasts?
 
 python -m studies.validity.brier docs/brier.md      (five minutes of one core)
-
-Forecasters whose true mean score is known, pairs of them, and calibrated forecasts of questions of one event.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -14,11 +12,9 @@ from scipy.special import expit, logit
 
 from studies.study import Row, Study
 from truthgym.analysis.tables.markdown import table
-from truthgym.scorers.statistics.calibration import expected_calibration_error, recalibration
 from truthgym.scorers.statistics.direction import CLIP
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.scorers.statistics.paired import paired_difference
-from truthgym.scorers.statistics.proper_scores import OTHER, RULES, brier_score, row_mean, skill_score
+from truthgym.scorers.statistics.proper_scores import RULES, brier_score, row_mean, skill_score
 
 Floats = NDArray[np.float64]
 Forecasts = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -98,143 +94,16 @@ def measure_misses(replications: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def shaken(sd: float, shift: float = 0.0) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
-    """Two models with noise in log-odds around the truth, the second shifted."""
-
-    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
-        q = rng.beta(2, 2, n)
-        y: Floats = (rng.random(n) < q).astype(np.float64)
-        first, second = (expit(logit(q) + move + rng.normal(0, sd, n)) for move in (0.0, shift))
-        return brier_score(first, y), brier_score(second, y), y
-
-    return draw
-
-
-def stated(
-    draw: Forecasts, second: Callable[[Floats], Floats], rule: str = "brier_score"
-) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
-    """A calibrated model and another statement of what it knows."""
-
-    def pair(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
-        p, q = draw(rng, n)
-        y: Floats = (rng.random(n) < q).astype(np.float64)
-        return RULES[rule](p, y), RULES[rule](np.clip(second(p), 0, 1), y), y
-
-    return pair
-
-
-def answers(differ: float, worse: float) -> Callable[[np.random.Generator, int], tuple[Floats, Floats, Floats]]:
-    """Right and wrong answers of two models that are not alike in a share of the questions."""
-
-    def draw(rng: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats]:
-        other, lost = rng.random(n) < differ, rng.random(n) < worse
-        first = np.where(other, lost, rng.random(n) < 0.9) * 1.0
-        return first, np.where(other, 1 - first, first), first
-
-    return draw
-
-
-PAIRS = {
-    "brier: 99.9 % for all of 97 to 99.9 %": (
-        stated(END, lambda p: 0.999 + 0 * p), "brier_score", (30, 100, 300)),
-    "brier: alike but for noise": (shaken(0.4), "brier_score", (30, 100)),
-    "brier: log-odds shifted by 1": (shaken(0.4, 1.0), "brier_score", (30, 100, 300)),
-    "answers: 4 % differ, either way": (answers(0.04, 0.5), "", (30, 100)),
-}  # fmt: skip
-"""Two models, the rule of their scores, and how many questions are asked; the second is not better in any."""
-
-
-def measure_pairs(replications: int) -> pd.DataFrame:
-    """How often the interval of second minus first says that either is better."""
-    rows: list[Row] = []
-    for name, (draw, rule, sizes) in PAIRS.items():
-        first, second, _ = draw(np.random.default_rng(0), MANY)
-        truth, reach = (
-            float((second - first).mean()),
-            float(-np.log(CLIP) + np.log(1 - CLIP)) if rule == "log_score" else 1.0,
-        )
-        loss = -1 if not rule else 1
-        for n in sizes:
-            row: Row = {"pair": name, "n": n, "truth": truth}
-            ends: list[tuple[float, float]] = []
-            for k in range(replications):
-                one, two, _ = draw(np.random.default_rng([n, k]), n)
-                others = (OTHER[rule](two), OTHER[rule](one)) if rule else None
-                difference = paired_difference(two, one, None, (-reach, reach), others)
-                ends.append((difference.lower, difference.upper))
-            low, high = (np.array(ends) * loss).T[::loss]
-            row |= {"wrong": float(np.mean(high < 0)), "right": float(np.mean(low > 0)),
-                    "covers": float(np.mean((low <= loss * truth) & (loss * truth <= high)))}  # fmt: skip
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def resolved(kind: str, rng: np.random.Generator, events: int, size: int) -> tuple[Floats, Floats]:
-    """Forecasts of questions of events, and their outcomes."""
-    q = rng.random(events)[:, None] if kind in ("one question in other words", "half of them negated") else None
-    p = rng.random((events, size)) if q is None else np.repeat(q, size, axis=1)
-    joint = rng.random((events, 1)) < {"a third of the events as one": 1 / 3}.get(kind, float(kind != "independent"))
-    y = np.where(joint, rng.random((events, 1)), rng.random((events, size))) < p
-    if kind == "half of them negated":
-        turned = np.arange(size) % 2 == 1
-        p, y = np.where(turned, 1 - p, p), y ^ turned
-    return p.ravel(), y.ravel().astype(np.float64)
-
-
-KINDS = ("independent", "one question in other words", "half of them negated", "thresholds of one number",
-         "a third of the events as one")  # fmt: skip
-SHAPES = ((100, 1), (30, 10))
-
-
-def measure_events(replications: int) -> pd.DataFrame:
-    """The calibration figures of calibrated forecasters, and of the same with log-odds that are twice too large."""
-    rows: list[Row] = []
-    for kind, (events, size) in [
-        (kind, shape) for kind in KINDS for shape in SHAPES if shape[1] > 1 or kind == KINDS[0]
-    ]:
-        runs = [dict(_calibration(kind, np.random.default_rng([events, k]), events, size)) for k in range(replications)]
-        rows.append(
-            {"questions of an event": kind, "events": f"{events} of {size}"}
-            | {str(name): value for name, value in pd.DataFrame(runs).mean().items()}
-        )
-    return pd.DataFrame(rows)
-
-
-def _calibration(kind: str, rng: np.random.Generator, events: int, size: int) -> Iterator[tuple[str, float]]:
-    p, y = resolved(kind, rng, events, size)
-    names = np.repeat(np.arange(events), size).tolist()
-    error = expected_calibration_error(p, y, events=names)
-    yield "within", float(error.ece <= error.null_upper)
-    bold = expected_calibration_error(expit(2 * logit(p.clip(1e-6, 1 - 1e-6))), y, events=names)
-    yield "bold", float(bold.ece > bold.null_upper)
-    line = recalibration(p.clip(1e-6, 1 - 1e-6), y, CLIP, names)
-    yield "slope", float(np.isfinite(line.lower))
-    yield "slope covers", float(line.lower <= 1 <= line.upper) if np.isfinite(line.lower) else np.nan
-
-
-def texts(misses: pd.DataFrame, pairs: pd.DataFrame, events: pd.DataFrame) -> dict[str, str]:
+def texts(misses: pd.DataFrame) -> dict[str, str]:
     figures = ("brier_score", "skill", "accuracy")
     shown = misses.assign(
         truth=misses["truth"].map("{:.3f}".format), width=misses["brier_score width"].map("{:.3f}".format)
     )
     labels = {"brier_score": "`brier`", "truth": "true Brier"}
-    tables = {"misses": table(shown, ("forecaster", "n", "truth", *figures, "width"), labels, 2)}
-    shown = pairs.assign(truth=pairs["truth"].map("{:+.4f}".format))
-    labels = {"wrong": "second better", "right": "first better"}
-    tables["pairs"] = table(shown, ("pair", "n", "truth", "wrong", "right", "covers"), labels, 2)
-    labels = {"within": "ece within `ece_null_upper`", "bold": "too bold: above it"}
-    labels |= {"slope": "slope has an interval", "slope covers": "covers 1"}
-    columns = ("questions of an event", "events", "within", "bold", "slope", "slope covers")
-    tables["events"] = table(events, columns, labels, 2)
-    return tables
+    return {"misses": table(shown, ("forecaster", "n", "truth", *figures, "width"), labels, 2)}
 
 
-STUDY = Study(
-    page="brier.md",
-    sizes={"replications": 200},
-    measures={"misses": measure_misses, "pairs": measure_pairs, "events": measure_events},
-    texts=(texts,),
-)
+STUDY = Study(page="brier.md", sizes={"replications": 200}, measures={"misses": measure_misses}, texts=(texts,))
 
 
 if __name__ == "__main__":

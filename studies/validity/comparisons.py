@@ -1,4 +1,4 @@
-"""How often is a model called better that is not: silence, the first of a table, and training of which seeds differ.
+"""How often is a model called better that is not: silence, and training whose seeds differ.
 
 python -m studies.validity.comparisons docs/compare.md      (a few minutes of one core)
 """
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from studies.study import Row, Study
 from truthgym.analysis.tables.markdown import markdown
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.scorers.statistics.multiplicity import simultaneous
 from truthgym.scorers.statistics.paired import compare_means, compare_recipes, paired_difference
 from truthgym.scorers.statistics.proper_scores import brier_score
 
@@ -18,9 +17,6 @@ EVIDENCE, MORE_EVIDENCE = 1.0, 1.3
 """The mean of a model's evidence, in its standard deviations, and that of a model which is truly better."""
 SILENT = (0.0, 0.1, 0.3)
 """How near to one half a belief is not stated."""
-MODELS = (3, 6, 10)
-BETTER = 0.05
-"""By how much the first of a table is truly better, on a scale on which questions have a standard deviation of 0.2."""
 SEEDS = (3, 5, 10)
 SEED_SDS = (0.03, 0.1)
 TRAINED_QUESTIONS = 100
@@ -61,31 +57,6 @@ def silence(runs: int, questions: int) -> list[Row]:
     return rows
 
 
-def boards(runs: int, questions: int) -> list[Row]:
-    """Tables of equal models, and of a first model that is truly better, each compared with the first."""
-    rng = np.random.default_rng(1)
-    rows = []
-    for models in MODELS:
-        row: Row = {"models": models}
-        for name, better in (("equal", 0.0), ("better", BETTER)):
-            own, together = [], []
-            for _ in range(runs):
-                scores = 0.5 + 0.2 * (rng.standard_normal(questions) + rng.standard_normal((models, questions)))
-                scores[0] -= better
-                first = scores.mean(axis=1).argmin()
-                gaps = [mean_estimate(scores[k] - scores[first]) for k in range(models) if k != first]
-                wide = [simultaneous(gap, models * (models - 1) // 2) for gap in gaps]
-                if name == "equal":
-                    own.append(any(map(_excludes, gaps)))
-                    together.append(any(map(_excludes, wide)))
-                else:
-                    own.append(np.mean([first == 0 and _excludes(gap) for gap in gaps]))
-                    together.append(np.mean([first == 0 and _excludes(gap) for gap in wide]))
-            row |= {name: np.mean(own), f"{name}_at_once": np.mean(together)}
-        rows.append(row)
-    return rows
-
-
 def recipes(runs: int) -> list[Row]:
     """A recipe and its control, each trained with several seeds from one start: without an effect, and with one."""
     rng = np.random.default_rng(2)
@@ -120,14 +91,13 @@ def _by_question(values: Floats) -> dict[str, list[float]]:
     return {str(i): [float(value)] for i, value in enumerate(values)}
 
 
-def texts(silence: list[Row], boards: list[Row], recipes: list[Row]) -> dict[str, str]:
+def texts(silence: list[Row], recipes: list[Row]) -> dict[str, str]:
     abilities = {EVIDENCE: "equal", MORE_EVIDENCE: "truly better"}
     silent = [
         [abilities[row["evidence"]], f"{100 * row['near']:.0f}" if row["near"] else "-", f"{row['read']:.2f}",
          f"{row['ignored']:.2f}", f"{row['kept']:.2f}"]
         for row in silence
     ]  # fmt: skip
-    tables = [[str(row["models"]), *(f"{row[key]:.2f}" for key in list(row)[1:])] for row in boards]
     trained = [
         [str(row["seeds"]), f"{row['sd']:g}", *(f"{row[key]:.2f}" for key in ("by_questions", "false", "power"))]
         for row in recipes
@@ -137,7 +107,6 @@ def texts(silence: list[Row], boards: list[Row], recipes: list[Row]) -> dict[str
             ("model", "silent within points of one half", "read", "better, if silence were ignored", "better, now"),
             silent,
         ),
-        "boards": markdown(("models", "false, each alone", "false, now", "found, each alone", "found, now"), tables),
         "recipes": markdown(("seeds", "SD of seeds", "false, by questions", "false, now", "power, now"), trained),
     }
 
@@ -145,7 +114,7 @@ def texts(silence: list[Row], boards: list[Row], recipes: list[Row]) -> dict[str
 STUDY = Study(
     page="compare.md",
     sizes={"runs": 400, "questions": 200},
-    measures={"silence": silence, "boards": boards, "recipes": recipes},
+    measures={"silence": silence, "recipes": recipes},
     texts=(texts,),
 )
 

@@ -48,12 +48,3 @@ def test_a_difference_is_paired_by_seed() -> None:
     ]
     line = reward_figures.filtered(pd.DataFrame(rows)).splitlines()[2]
     assert line.endswith("| 0.100 [0.100, 0.100] |")
-
-
-def test_a_beaten_mix_is_not_on_the_front() -> None:
-    scores = {"base": (0.1, 0.1), "1:0:0": (0.2, 0.4), "0:1:0": (0.3, 0.3), "0:0:1": (0.3, 0.4)}
-    rows = [
-        {"seed": seed, "mix": name, "direct": a, "react": b} for seed in range(2) for name, (a, b) in scores.items()
-    ]
-    lines = reward_figures.mixes(pd.DataFrame(rows)).splitlines()[2:6]
-    assert ["yes" in line for line in lines] == [False, True, True, False]

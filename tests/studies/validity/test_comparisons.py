@@ -1,4 +1,4 @@
-"""The rates of docs/compare.md: what silence, a table's first and seeds do to equal models, and what power is left."""
+"""The rates of docs/compare.md: what silence and seeds do to equal models, and what power is left."""
 
 from pathlib import Path
 
@@ -11,10 +11,6 @@ def test_equal_models_are_told_apart_no_more_than_in_one_run_of_twenty(tmp_path:
     assert max(row["ignored"] for row in equal) > 0.2, "silence would win"
     assert all(row["kept"] <= 0.1 for row in equal)
     assert better[0]["kept"] > 0.2, "a better model that states all its beliefs is still found"
-    (first, *_, last) = comparisons.boards(30, 200)
-    assert first["equal_at_once"] <= 0.2
-    assert last["equal"] > last["equal_at_once"]
-    assert first["better_at_once"] > 0.2
     page = tmp_path / "page.md"
     comparisons.STUDY.write(page, runs=2, questions=20)
     assert "| 10 | 0.1 |" in page.read_text(encoding="utf-8")
