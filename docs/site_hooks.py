@@ -22,7 +22,8 @@ OUTSIDE = ("datasets/**/*.md", "studies/**/README.md", "CHANGELOG.md", "CONTRIBU
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 SEARCH = {
     **dict.fromkeys(("faq.md", "start.md", "terms.md", "own_questions.md", "own_task.md"), 2.0),
-    **dict.fromkeys(("brier.md", "martingale.md", "training.md", "training_urns.md", "validity.md"), 1.5),
+    **dict.fromkeys(("brier.md", "martingale.md", "compare.md", "models.md", "modes.md"), 1.5),
+    **dict.fromkeys(("cost_", "loop_urns.md", "migration.md", "results.md", "validity_", "worlds.md"), 0.5),
     **dict.fromkeys(("CHANGELOG.md", "docstrings.md", "studies/", "reward_methods.md", "training_"), 0.3),
     "datasets/": 0.1,
 }
