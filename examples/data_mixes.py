@@ -242,7 +242,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the tiny models' warm start")
     parser.add_argument("--max-steps", type=int, default=100, help="steps of training on each mix")
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
-    parser.add_argument("--table", type=Path, help="write the scores of each seed to a .csv, for `make rewards`")
+    parser.add_argument("--table", type=Path, help="write the scores of each seed to a .csv")
     args = vars(parser.parse_args())
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     seeds, file = args.pop("seeds"), args.pop("table")
