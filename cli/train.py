@@ -1,9 +1,12 @@
 """`truthgym train`: train a model on this machine or at a provider."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +18,7 @@ from truthgym.training.trainers.options import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.queues import SimpleQueue
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -179,10 +183,43 @@ def train(method: str, words: list[str]) -> None:
             return
     if not has_trl:
         raise bad_input('truthgym train: TRL is not installed; run `pip install -e ".[train]"`.')
-    if start(method, words, parse_options(method, words)):
+    parsed = parse_options(method, words)
+    if getattr(parsed, "members", None) is not None:
+        train_ensemble(method, words, parsed.members)
+    elif start(method, words, parsed):
         from truthgym.training.train import TRAINERS
 
         TRAINERS[method](words)
+
+
+def train_ensemble(method: str, words: Sequence[str], members: int) -> None:
+    """Train reward models that differ in their seed and their draw of the rows, each in a process of its own GPU."""
+    from truthgym.training.trainers.accelerate_launch import visible_gpus
+
+    if method != "reward" or members < 2:
+        raise bad_input(f"--members {members} of {method}: an ensemble is of at least 2 reward models; leave it out")
+    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--members")
+    shared = [*words[:place], *words[place + 1 + ("=" not in words[place]) :], "--bootstrap"]
+    spawn, gpus = get_context("spawn"), max(visible_gpus(), 1)
+    numbers = spawn.SimpleQueue()
+    for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(","):
+        numbers.put(gpu)
+    with ProcessPoolExecutor(min(gpus, members), spawn, _take_gpu, (numbers,)) as pool:
+        lines = [[*shared, "--seed", str(seed)] for seed in range(1, members + 1)]
+        folders = list(pool.map(_train_member, lines))
+    click.echo(
+        f"Score with all of them: inspect score LOG --scorer truthgym/reward_model -S folder={','.join(folders)}"
+    )
+
+
+def _take_gpu(numbers: "SimpleQueue[str]") -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = numbers.get()  # before torch is imported
+
+
+def _train_member(words: list[str]) -> str:
+    from truthgym.training.train import TRAINERS
+
+    return str(TRAINERS["reward"](words))
 
 
 def usual_help(method: str) -> str:

@@ -100,8 +100,8 @@ def reward(options: RawOptions) -> Path:
     On rows with `scores` it is a regression on each criterion. The loss on pairs is
     $-\log \sigma(r_{chosen} - r_{rejected})$ (Bradley and Terry), with a small term that keeps the mean reward near 0.
 
-        for seed in 1 2 3; do truthgym train reward ... --bootstrap --seed $seed; done
-        inspect score LOG --scorer truthgym/reward_model -S 'folder=trained/tiny-reward-*' -S penalty=0.5
+        truthgym train reward ... --members 3
+        inspect score LOG --scorer truthgym/reward_model -S folder=FOLDER,FOLDER,FOLDER -S penalty=0.5
 
     Takes and raises what `sft` does. The folder that it returns holds a sequence classifier with one output, the
     reward, or one for each criterion; for steps, a token classifier.

@@ -57,6 +57,11 @@ def test_from_logs_to_a_model(run: Callable[..., EvalLog], tmp_path: Path, monke
     again = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *options, "--gpus", "1")
     assert f"{folder} is trained already" in again
     assert sorted((tmp_path / "trained").iterdir()) == [folder], "nothing is left beside it"
+    with pytest.raises(BadInput, match="--members 1 of reward"):
+        typed("train", "reward", "--model", str(tmp_path / "tiny"), *options, "--members", "1")
+    printed = typed("train", "reward", "--model", str(tmp_path / "tiny"), *options, "--members=2")
+    members = printed.strip().rpartition("folder=")[2].split(",")
+    assert [read_card(Path(member)).config["seed"] for member in members] == [1, 2]
 
 
 def test_the_launch_line_is_printed_and_nothing_begins(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ CARD_OPTIONS = (
 """Options that every card lists. Of the others, it lists those that differ from TRL's defaults."""
 
 DATASET_OPTIONS = (
-    *("log", "dataset_config", "dataset_train_split", "dataset_validation_split", "bootstrap", "criteria"),
+    *("log", "dataset_config", "dataset_train_split", "dataset_validation_split", "bootstrap", "members", "criteria"),
     *("early_stopping_patience", "reference_model"),
 )
 """Options that have no effect on rollouts."""
@@ -191,6 +191,9 @@ class Options:
     log: list[str] = _option([], "Logs to convert with the method's default selection.", action="extend")
     bootstrap: bool = _option(
         False, "Train on a draw of the rows' events with replacement, by --seed: a member of an ensemble."
+    )
+    members: int | None = _option(
+        None, "For reward: train so many, with --bootstrap and the seeds from 1, one on each GPU at a time."
     )
     criteria: list[str] = _option(
         [], "For reward on rows with `scores`: those to learn, SCORER/KEY [default: all complete ones]."
