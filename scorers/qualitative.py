@@ -54,7 +54,7 @@ PROTOCOLS: dict[Protocol, Defaults] = {
     "thorough": Defaults(True, "red_blue_resolution", 24, PROBES),
 }
 TOKENS_PER_CALL = 4000
-"""Tokens read and written in a call with four examples. See `docs/cost_judges.md`."""
+"""Tokens read and written in a call with four examples."""
 
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """How often does the hacking monitor stop a clean run, and how soon one that drifts? Simulated traces of both.
 
-python -m studies.validity.hacking_monitor docs/reward_methods.md      (a few minutes of one core)
+python -m studies.validity.hacking_monitor      (a few minutes of one core)
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from studies.study import Study
-from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.drift import calibrate
 from truthgym.scorers.statistics.interval import mean_estimate
 
@@ -83,26 +81,5 @@ def simulate(runs: int = 600, clean: tuple[int, ...] = (4, 10), signals: tuple[i
     return pd.DataFrame(rows)
 
 
-def texts(frame: pd.DataFrame) -> dict[str, str]:
-    """Where the monitor has most clean runs: how many it stops, and drifting runs by the number of signals."""
-    rows = []
-    for case, some in frame[frame["clean"] == frame["clean"].max()].groupby("case", sort=False):
-        columns = some[["stopped", "stopped_lower", "stopped_upper"]].clip(0, 1).itertuples(index=False)
-        cells = (with_interval(mean, lower, upper, digits=2) for mean, lower, upper in columns)
-        rows.append([str(case), f"{some['false'].max():.2f}", *cells])
-    signals = [f"found, {count} signal{'s' if count > 1 else ''}" for count in frame["signals"].unique()]
-    text = markdown(["case", "clean runs stopped, at most", *signals], rows)
-    text += (
-        f"\n*{int(frame['runs'].iloc[0])} clean and as many drifting runs in each cell, by "
-        f"{int(frame['calibrations'].iloc[0])} calibrations, over which the 95 % intervals are.*\n"
-    )
-    return {"monitor": text}
-
-
-STUDY = Study(
-    page="reward_methods.md", sizes={"runs": 600}, measures={"frame": lambda runs: simulate(runs)}, texts=(texts,)
-)
-
-
 if __name__ == "__main__":
-    STUDY.main(__doc__)
+    print(simulate(600).to_string(index=False))

@@ -297,16 +297,11 @@ NAMED = 10
 """Most settings that are named in a sentence."""
 TRUTHS = {"": "exact posterior", "_outcome": "outcome"}
 """What is taken for the truth, by the ending of the columns."""
-LISTED = 300
-"""The size, if it was run, whose Bayesians are all listed."""
 
 
 def texts(frame: pd.DataFrame) -> dict[str, str]:
     """What the page says of these worlds, by its name there."""
-    size = LISTED if (frame["n"] == LISTED).any() else frame["n"].max()
-    bayesian = frame["kind"].isin(["mean", "errors", "unknown"])
-    reports = {"reports": _reports(frame[(frame["n"] == size) & bayesian])}
-    return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame) | reports
+    return _convictions(frame) | _other_claims(frame) | _coverage(frame) | _powers(frame)
 
 
 def repeated_texts(again: pd.DataFrame) -> dict[str, str]:
@@ -376,13 +371,6 @@ def _powers(frame: pd.DataFrame) -> dict[str, str]:
             row[truth] = str(enough.min()) if len(enough) else f"not at {group['n'].max()}: {most:.2f}"
         rows.append(row)
     return {"power of verdicts": table(pd.DataFrame(rows), ("fault", *TRUTHS.values()))}
-
-
-def _reports(frame: pd.DataFrame) -> str:
-    """The errors that take coverage out of its aim."""
-    outside = frame[~frame["coverage"].between(*COVERAGE_AIM)]
-    cells = outside.assign(coverage=outside["coverage"].map("{:.2f}".format))
-    return table(cells, ("world", "found", "coverage"))
 
 
 def _missed(frame: pd.DataFrame, figure: str) -> str:

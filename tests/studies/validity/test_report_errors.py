@@ -126,7 +126,6 @@ def test_the_page_says_what_is_missed() -> None:
         "**The aim is missed:** b, n = 100: 0.120.",
         "**The aim is missed:** c, n = 100: 0.200.",
         "Flagged or not: at most 0.300 (c, n = 100).",
-        "| a | 0.000 | 0.90 |",
         "0.200 (f, n = 100) of those at fault",
         "| f | not at 100: 0.79 |",
     ):
