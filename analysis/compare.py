@@ -594,15 +594,16 @@ def _read(path: str | Path, by: str) -> Run:
         for sample in samples:
             run.targets[str(sample.id)], run.replies[str(sample.uuid)] = sample.target, str(sample.id)
             if label := (sample.scores or {}).get(PREFERENCE):
-                pair, won = fields_of(sample).get("pair"), (label.value or {}).get("preferred")
-                if pair:
-                    side = math.nan if won is None else (1 + won) / 2
-                    run.labels[str(sample.id)] = {pair["first"]["uuid"]: side, pair["second"]["uuid"]: 1 - side}
+                match fields_of(sample).get("pair"), label.value:
+                    case {"first": {"uuid": str(first)}, "second": {"uuid": str(second)}}, {"preferred": won}:
+                        side = (1 + won) / 2 if isinstance(won, int | float) else math.nan
+                        run.labels[str(sample.id)] = {first: side, second: 1 - side}
             if by:
                 run.kinds[str(sample.id)] = value_of(sample, by)
             for name, score in (sample.scores or {}).items():
                 run.scores.setdefault(name, {}).setdefault(str(sample.id), []).append(score)
-                run.about[name] = score.details.get("about") or score.details.get("settings", {}).get("about")
+                details = score.details
+                run.about[name] = details.get("about") or (details.get("settings") or {}).get("about")
     return run
 
 
@@ -667,7 +668,7 @@ def _beliefs(
         [
             score.value.get("change") is not None and not score.repaired
             for _, score in pairs
-            if score.details.get("beliefs")
+            if isinstance(score.value, dict) and score.details.get("beliefs")
         ]
         for pairs in recorded
     ]

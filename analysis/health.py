@@ -145,7 +145,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
             problem, reason = _reading(score, values)
-            beliefs = score.details.get("beliefs", [])
+            beliefs = score.details.get("beliefs") or []
             unread = [str(belief.get("raw") or "") for belief in beliefs if belief.get("value") is None]
             unread = [reply for reply in unread if reply] or [sample.reply] * (problem == "unread")
             refusal = next(filter(opens_with_refusal, unread), "")

@@ -73,7 +73,7 @@ def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The tokens of one score, with both log-probabilities. None of a score that was copied from another log."""
     if details.get("results"):
         return
-    for number, trial in enumerate(details.get("trials", []), start=1):
+    for number, trial in enumerate(details.get("trials") or [], start=1):
         arms = trial.get("tokens") or {}
         facts = {"source": details.get("source"), "trial": number}
         facts |= {"model": trial["predictor"]} if trial.get("predictor") else {}

@@ -295,7 +295,10 @@ class LogReader:
     def _json_samples(self) -> dict[str, bytes]:
         """The samples of a .json log by the names that they would have in an .eval log."""
         samples = decode_json(self._local.read_bytes(), msgspec.json.Decoder(SampleList)).samples
-        names = [msgspec.json.decode(sample, type=SampleName) for sample in samples]
+        try:
+            names = [msgspec.json.decode(sample, type=SampleName) for sample in samples]
+        except msgspec.ValidationError as error:
+            raise bad_input(f"{self.path}: a sample has no id or epoch ({error}); copy the log again") from None
         return {
             f"samples/{name.id}_epoch_{name.epoch}.json": bytes(sample)
             for name, sample in zip(names, samples, strict=True)
@@ -314,6 +317,9 @@ def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[
             if not part.isascii():
                 part.decode()  # texts that stay encoded are not checked otherwise
             sample = decode_json(part, decoder)
+            for holder in (sample, *(sample.scores or {}).values()):
+                if memoryview(holder.metadata)[0] not in b"{n":
+                    raise TypeError("its metadata is no object")
         except MALFORMED:
             sample = None
         if sample is not None and sample.uuid:
@@ -374,6 +380,4 @@ def _folders(name: str) -> set[str]:
 def _judges(score: LoggedScore) -> str:
     """The models that rated an answer, with commas; "" if the score names none."""
     records = score.details.get("judges") or []
-    return ", ".join(
-        sorted(str(record["judge"]) for record in records if isinstance(record, dict) and "judge" in record)
-    )
+    return ", ".join(sorted(str(record["judge"]) for record in records if "judge" in record))

@@ -67,6 +67,14 @@ class LoggedStep(msgspec.Struct, gc=False):
     redacted: bool = False
 
 
+OF_TRUTHGYM: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("beliefs", "judges", "trials"), list),
+    **dict.fromkeys(("settings", "forecasts"), dict),
+    **dict.fromkeys(("outcome", "base_rate"), (int, float)),
+}
+"""Fields in the metadata of Truthgym's scores, with their types. The lists are of mappings."""
+
+
 class LoggedScore(msgspec.Struct, gc=False):
     value: Any = None
     """A number, a text, or a dict of them. None for NaN: the sample is unscored."""
@@ -76,8 +84,14 @@ class LoggedScore(msgspec.Struct, gc=False):
 
     @property
     def details(self) -> dict[str, Any]:
-        """The metadata, decoded."""
-        return msgspec.json.decode(self.metadata) or {}
+        """The metadata, decoded. A field of another type than Truthgym writes means something else, and is left out."""
+        details: dict[str, Any] = msgspec.json.decode(self.metadata) or {}
+        for name in OF_TRUTHGYM.keys() & details.keys():
+            if isinstance(details[name], list):
+                details[name] = [entry for entry in details[name] if isinstance(entry, dict)]
+            if not isinstance(details[name], OF_TRUTHGYM[name]):
+                details[name] = None
+        return details
 
     @property
     def repaired(self) -> bool:
@@ -86,10 +100,9 @@ class LoggedScore(msgspec.Struct, gc=False):
             return False
         details = self.details
         stated = isinstance(self.value, dict) and self.value.get("belief") is not None and details.get("repaired")
-        beliefs = [belief for belief in details.get("beliefs") or [] if isinstance(belief, dict)]
         return bool(stated) or any(
             belief.get("value") is not None and bool(belief.get("repaired")) and belief.get("read_by") is None
-            for belief in beliefs
+            for belief in details.get("beliefs") or []
         )
 
 

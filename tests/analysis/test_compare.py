@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, recompute_metrics, write_eval_log
+from inspect_ai.log import EvalLog, read_eval_log, recompute_metrics, write_eval_log
 from inspect_ai.model import ChatMessageUser, GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, match, scorer
 from inspect_ai.solver import TaskState, generate
@@ -279,6 +279,31 @@ def test_runs_are_named_by_what_differs(base: tuple[EvalLog, EvalLog], tmp_path:
         text = CliRunner().invoke(command, [str(tmp_path), "--format", form]).stdout
         assert names[-1].split()[0] in text
         assert not re.search("[\x1b\u202e]", text)
+
+
+FOREIGN: list[tuple[Any, dict[str, Any]]] = [
+    ("C", {"settings": "x", "beliefs": 5}),
+    (0.5, {"settings": [], "outcome": "maybe", "base_rate": "x"}),
+    ({"preferred": "x", "change": "y", "brier_score": 0.1}, {"beliefs": [7, {"value": None}], "judges": "x"}),
+    ({"preferred": 1, "change": 0.1, "brier_score": 0.2}, {"beliefs": {"a": 1}, "about": [1]}),
+    ([1, 2], {"settings": {"about": {}}, "trials": 3, "forecasts": "x"}),
+    (True, {"outcome": True}),
+]
+
+
+@pytest.mark.parametrize("name", ["preference", "brier", "martingale", "world_uplift", "match"])
+def test_a_scorer_of_another_project_may_have_the_name_of_ours(
+    base: tuple[EvalLog, EvalLog], tmp_path: Path, name: str
+) -> None:
+    """Whatever values and metadata it writes; the questions may have a field `pair`, too."""
+    paths = altered(base, tmp_path, [{"model": "openai/a"}, {"model": "openai/b"}])
+    for path in paths:
+        log = read_eval_log(path)
+        for sample, (value, details) in zip(log.samples or [], FOREIGN * 4, strict=False):
+            sample.scores = {name: Score(value=value, metadata=details)}
+            sample.metadata |= {"pair": {"first": "x", "second": {}} if value == "C" else "x"}
+        write_eval_log(log, path)
+    assert set(compare(paths)["scorer"]) == {name}
 
 
 def test_runs_alike_in_everything_are_numbered(base: tuple[EvalLog, EvalLog], tmp_path: Path) -> None:

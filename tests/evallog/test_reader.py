@@ -1,6 +1,7 @@
 """Logs of real runs are read as Inspect's own reader reads them, however they are packed."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
+import msgspec
 import pytest
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample, read_eval_log
+from inspect_ai.log import EvalSample, read_eval_log, write_eval_log
 from inspect_ai.log._recorders.chunked import convert_eval_logs_to_chunked  # `inspect log convert-chunked`
 from inspect_ai.model import (
     ChatMessage,
@@ -34,6 +36,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.discovery import UNREADABLE, find_logs
 from truthgym.evallog.reader import LogReader
+from truthgym.evallog.schema import LoggedScore
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
 
@@ -293,6 +296,46 @@ def test_a_hostile_value_is_one_error(solved: Path, tmp_path: Path, value: bytes
     (tmp_path / "a.json").write_bytes(b'{"version":2,"samples":[%b]}' % value)
     with pytest.raises(BadInput, match=r"a\.json cannot be read as a log"):
         LogReader(tmp_path / "a.json")
+
+
+def test_details_of_another_type_than_ours_are_left_out() -> None:
+    written = {
+        "settings": "x",
+        "beliefs": [7, {"value": 1}],
+        "trials": {},
+        "outcome": "yes",
+        "base_rate": 0.5,
+        "a": [1],
+    }
+    details = LoggedScore(metadata=msgspec.Raw(json.dumps(written).encode())).details
+    assert details == {
+        "settings": None,
+        "beliefs": [{"value": 1}],
+        "trials": None,
+        "outcome": None,
+        "base_rate": 0.5,
+        "a": [1],
+    }
+    assert LoggedScore(metadata=msgspec.Raw(b"null")).details == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"epoch":1', b'"epoch":1e308'), (b'"id":"', b'"no":"'), (b'"metadata":{', b'"metadata":1,"more":{')],
+    ids=["epoch", "id", "metadata"],
+)
+def test_a_field_that_no_sample_has_is_one_error(solved: Path, tmp_path: Path, old: bytes, new: bytes) -> None:
+    def spoil(name: str, content: bytes) -> bytes:
+        return content.replace(old, new) if name.startswith("samples/") else content
+
+    plain = tmp_path / "a.json"
+    write_eval_log(read_eval_log(str(solved)), str(plain))
+    whole = json.dumps(json.loads(plain.read_bytes()), separators=(",", ":")).encode()
+    head, _, samples = whole.partition(b'"samples":[')
+    plain.write_bytes(head + b'"samples":[' + samples.replace(old, new))
+    for path in (rewritten(solved, tmp_path / "a.eval", spoil), plain):
+        with pytest.raises(BadInput, match=re.escape(str(path))), LogReader(path) as log:
+            list(log.outcomes())
 
 
 def test_reading_and_converting_load_nothing_heavy(solved: Path, root: Path, environment: dict[str, str]) -> None:

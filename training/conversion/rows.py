@@ -492,7 +492,7 @@ def _direct_prompt(sample: LoggedSample) -> list[TrlMessage]:
 def _beliefs(sample: LoggedSample) -> list[float | None]:
     """The model's own beliefs, the prior first, of the first scorer that recorded more than one."""
     for score in (sample.scores or {}).values():
-        beliefs = [belief for belief in score.details.get("beliefs", []) if belief.get("elicitor") == "self"]
+        beliefs = [belief for belief in score.details.get("beliefs") or [] if belief.get("elicitor") == "self"]
         if len(beliefs) > 1 and beliefs[0].get("stage") == "prior":
             return [belief.get("value") for belief in beliefs if belief.get("stage") != "prior 2"]
     return []
