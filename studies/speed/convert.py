@@ -1,6 +1,6 @@
-"""What does converting a log cost, beside decompressing it and beside Inspect's reader? Writes docs/cost_convert.md.
+"""What does converting a log cost, beside decompressing it and beside Inspect's reader?
 
-    python -m studies.speed.convert docs/cost_convert.md
+    python -m studies.speed.convert
 
 A real run (urn questions of the train split, reasoned about in four replies, two epochs, scored) is copied sample by
 sample into a log of 5,000 samples, each with an id and a uuid of its own. The replies are a mock model's, made of the
@@ -48,8 +48,7 @@ SLOW = {"inspect": 5_000}
 """Up to how many samples a way is tried. Inspect's reader holds the whole log in memory: 50,000 do not fit here."""
 
 
-def main(out: str, sizes: list[int], runs: int) -> None:
-    from studies.study import write_texts  # here, for what is measured in a process of its own shall not load it
+def main(sizes: list[int], runs: int) -> None:
 
     tables = []
     for size in sizes:
@@ -63,7 +62,7 @@ def main(out: str, sizes: list[int], runs: int) -> None:
             tables.append(f"{size:,} samples, {shape(log)}\n\n")
             tables[-1] += table(size, {way: median(uses) for way, uses in usage.items()})
             print(tables[-1], flush=True)
-    write_texts(Path(out), {"runs": str(runs), "logs": "\n".join(tables)})
+    print("\n".join(tables))
 
 
 def table(size: int, usage: dict[str, Usage]) -> str:
@@ -177,7 +176,6 @@ def shape(log: Path) -> str:
 
 if __name__ == "__main__":
     parser = arguments(__doc__)
-    parser.add_argument("out", nargs="?", default="docs/cost_convert.md", help="the page to write")
     parser.add_argument("--sizes", type=int, nargs="+", default=[5_000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
@@ -185,4 +183,4 @@ if __name__ == "__main__":
     if args.measure:
         print_usage(*measure(*args.measure))
     else:
-        main(args.out, args.sizes, args.runs)
+        main(args.sizes, args.runs)

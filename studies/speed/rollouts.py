@@ -1,6 +1,6 @@
 """What do a training step's rollouts cost over a bare Inspect eval, and over the model alone? And does memory grow?
 
-    python -m studies.speed.rollouts docs/cost_rollouts.md
+    python -m studies.speed.rollouts
     python -m studies.speed.rollouts --memory 200
 
 The first line asks the same urn questions of the same tiny model, as often and in batches of the same size, in three
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from studies.speed.timing import arguments, ratio, resident_memory
-from studies.study import write_texts
 from truthgym.analysis.tables.markdown import markdown
 
 if TYPE_CHECKING:
@@ -164,11 +163,10 @@ class Bench:
         return Spent(time.process_time() - began, tokens)
 
 
-def main(out: str, folder: Path, most: int) -> None:
+def main(folder: Path, most: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    texts = {}
     for solver, planned in RUNS.items():
         runs = {count: times for count, times in planned.items() if count <= most}
         with tempfile.TemporaryDirectory() as place:
@@ -181,10 +179,7 @@ def main(out: str, folder: Path, most: int) -> None:
                     for way in WAYS:
                         spent[count][way].append(bench.spent(way, count))
                         print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
-            texts[solver] = table(spent)
-            print(texts[solver], flush=True)
-    parameters = sum(parameter.numel() for parameter in bench.model.parameters())
-    write_texts(Path(out), {"parameters": f"{parameters:,}", **texts})
+            print(f"{solver}\n\n{table(spent)}", flush=True)
 
 
 def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
@@ -234,7 +229,6 @@ def memory(folder: Path, steps: int) -> None:
 
 if __name__ == "__main__":
     parser = arguments(__doc__)
-    parser.add_argument("out", nargs="?", help="the page to write")
     parser.add_argument("--memory", type=int, metavar="STEPS", help="train for so many steps and read the memory held")
     parser.add_argument("--model", type=Path, help="a folder of `truthgym tiny`; made anew where none is given")
     parser.add_argument("--most", type=int, default=1024, help="leave out more rollouts than so many")
@@ -245,7 +239,5 @@ if __name__ == "__main__":
         folder = args.model or tiny(Path(place, "tiny"))
         if args.memory:
             memory(folder, args.memory)
-        elif args.out:
-            main(args.out, folder, args.most)
         else:
-            parser.error("name the page to write, such as docs/cost_rollouts.md")
+            main(folder, args.most)
