@@ -49,8 +49,6 @@ SLOW = {"inspect": 5_000}
 
 
 def main(sizes: list[int], runs: int) -> None:
-
-    tables = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             log, samples, large = make(folder), Path(folder, "samples.eval"), Path(folder, f"{size}.eval")
@@ -59,10 +57,8 @@ def main(sizes: list[int], runs: int) -> None:
             for _ in range(runs):
                 for way, uses in usage.items():
                     uses.append(in_own_process("studies.speed.convert", way, large))
-            tables.append(f"{size:,} samples, {shape(log)}\n\n")
-            tables[-1] += table(size, {way: median(uses) for way, uses in usage.items()})
-            print(tables[-1], flush=True)
-    print("\n".join(tables))
+            costs = table(size, {way: median(uses) for way, uses in usage.items()})
+            print(f"{size:,} samples, {shape(log)}\n\n{costs}", flush=True)
 
 
 def table(size: int, usage: dict[str, Usage]) -> str:
