@@ -68,8 +68,8 @@ REASONS = {
 """Why a row has no verdict, besides the reasons that its scorer declares."""
 ONE_EPOCH = "one epoch: a question's own noise counts as a difference between questions"
 DIRECTED = (
-    "Each score counts so that more is better: one whose lower end is better is negated, as is the size of one that is "
-    "best at 0."
+    "Each score counts so that more is better: scores that are better when low are negated, and scores that are best "
+    "at 0 count by their distance from 0, negated."
 )
 LABELS = {"share": "read", "tokens": "tokens read / written"}
 TOOLTIP = ["label", "model", "setup", "scorer", "score", "lower", "upper", "n", "epochs", "mde", "share_read",

@@ -58,8 +58,9 @@ CHANCE = 0.25
 """The Brier score of always saying one half."""
 ASSUMPTIONS = {
     "correlation": (
-        "Every number counts so that more is better: one whose lower end is better is negated, as is the size of one "
-        "that is best at 0. A correlation above 0 means: what one score calls better, the other calls better too. "
+        "Every number counts so that more is better: numbers that are better when low are negated, and numbers that "
+        "are best at 0 count by their distance from 0, negated. A correlation above 0 means: what one score calls "
+        "better, the other calls better too. "
         "Nothing is assumed about causes. Over setups the clusters are models, and the setups are taken as they are; "
         "over questions and answers the clusters are events."
     ),

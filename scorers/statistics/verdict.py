@@ -45,9 +45,9 @@ RATIONAL_LEVEL = 0.9
 ENTRENCHED, RATIONAL, OVER_CORRECTING = 1.0, 0.0, -1.0
 VERDICTS = {
     ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than they should",
-    RATIONAL: f"rational: its updates, the errors of its posteriors and their calibration have slopes that are shown "
-    f"to lie between -{MARGIN:g} and {MARGIN:g}, without drift or curve, the evidence has about its weight, and its "
-    "Brier score improves. Without exact posteriors, faults of different questions that cancel would not show",
+    RATIONAL: f"rational: the slopes of its updates and of its errors are shown to lie between -{MARGIN:g} and "
+    f"{MARGIN:g}, the evidence has about its weight, and its Brier score improves. Faults of different questions that "
+    "cancel show only with exact posteriors",
     OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than they should",
 }
 """Legend of the metric `verdict`. NaN is "cannot tell"."""
@@ -55,27 +55,24 @@ CANNOT_TELL = {
     "unidentified": "the martingale score is not identified",
     "no_truth": "the truth is not known, so an error of the prior reports cannot be told from a fault",
     "selected": "the questions were chosen by their outcomes, so good forecasts are wrong more often than they say",
-    "prior_reports": "the stated priors are not calibrated: either the model does not say what it believes, or what it "
-    "believes is wrong",
-    "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, on "
-    "single outliers among the epochs, or on posteriors that are all too moderate or all too extreme",
-    "minority": "a minority of questions carries it: without the quarter that adds most to it, less than half of the "
-    "slope of the posterior errors on the prior is left, or none that differs from 0",
-    "report_errors": "posteriors that are reported wrongly in every epoch, whatever the prior, can look like this: "
-    "where exact posteriors are known, the errors of questions with the same exact posterior are not shown to depend "
-    "on the prior; with outcomes alone, posteriors that are drawn to something else than evidence have such a slope",
-    "posteriors": "the updates do not depend on the priors, but the posteriors may not be calibrated: the evidence may "
-    "have too much or too little weight, or faults of different questions cancel",
-    "nothing_learned": "the slope is near 0, but the Brier score does not fall beyond doubt: a reasoner that never "
-    "moves has that slope too",
-    "drift": "the slopes are near 0, but the mean of the updates, or of the posterior errors, is not shown to lie "
-    f"between -{SHAPE_MARGIN:g} and {SHAPE_MARGIN:g}: a reasoner that always moves to one side has those slopes too",
-    "curve": "the slopes are near 0, but the updates, or the posterior errors, are not shown to be unrelated to the "
-    "square and the cube of the prior: a reasoner that moves up where it is sure and down where it is not has those "
-    "slopes too",
-    "weight": "the slopes are near 0, but the evidence is not shown to have about its weight: the slope of (truth - "
-    f"posterior) on the update is not shown to lie between -{WEIGHT_MARGIN:g} and {WEIGHT_MARGIN:g}. Of weak evidence "
-    "a reasoner can ignore most and still have slopes near 0",
+    "prior_reports": "the stated priors are not calibrated: the model does not say what it believes, or believes what "
+    "is wrong",
+    "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of their range, on outliers among "
+    "the epochs, or on posteriors that are all too moderate or all too extreme",
+    "minority": "the result rests on a minority of questions: without the quarter that adds most, less than half of "
+    "the slope is left, or none that differs from 0",
+    "report_errors": "posteriors that are misreported in every epoch can look like this: with exact posteriors, "
+    "questions with the same posterior must show that the errors depend on the prior; with outcomes alone, "
+    "posteriors that are drawn to anything but the evidence have such a slope",
+    "posteriors": "the posteriors may not be calibrated, though the updates do not depend on the priors: the evidence "
+    "may have too much or too little weight, or faults of different questions cancel",
+    "nothing_learned": "the Brier score is not shown to improve: a reasoner that never moves has a slope of 0 too",
+    "drift": "the mean of the updates or of the posterior errors is not shown to lie between "
+    f"-{SHAPE_MARGIN:g} and {SHAPE_MARGIN:g}: a reasoner that always moves to one side has a slope of 0 too",
+    "curve": "the updates or the posterior errors may depend on the square or the cube of the prior: a reasoner that "
+    "moves up where it is sure and down where it is not has a slope of 0 too",
+    "weight": "the evidence is not shown to have about its weight (slope of truth - posterior on the update between "
+    f"-{WEIGHT_MARGIN:g} and {WEIGHT_MARGIN:g})",
     "imprecise": f"there are too few questions to tell whether the martingale score lies between -{MARGIN:g} and "
     f"{MARGIN:g}, or beyond",
     "imprecise_posteriors": "there are too few questions, or too few exact posteriors, to tell whether "
