@@ -48,7 +48,7 @@ def command() -> None:
     "--dataset",
     default="bundled",
     show_default=True,
-    help="JSON file of prompts with candidates, or a file or folder of pairs (prompt, chosen, rejected).",
+    help="JSON file of prompts with candidates, a file or folder of pairs (prompt, chosen, rejected), or logs.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the run; also continues it.")
 @search_options

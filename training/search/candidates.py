@@ -9,6 +9,7 @@ from hashlib import sha256
 from itertools import combinations
 from os.path import commonprefix
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
@@ -99,9 +100,18 @@ class Prompts(BaseModel):
 
 
 def read_prompts(source: str) -> Prompts:
-    """Read prompts with their candidates, or preference pairs: rows of `truthgym convert --to preference` or of TRL."""
+    """Read prompts with their candidates, or preference pairs: rows of `truthgym convert --to preference` or of TRL.
+
+    Of logs, or a folder of them, `truthgym convert --to preference` makes the pairs first.
+    """
     if source == "bundled":
         return bundled()
+    if source.endswith(".eval") or (Path(source).is_dir() and any(Path(source).glob("*.eval"))):
+        from truthgym.training.convert import convert
+
+        with TemporaryDirectory() as folder:
+            convert([source], "preference", Path(folder) / "pairs")
+            return _of_pairs(Path(folder) / "pairs")
     if Path(source).is_dir() or source.endswith(FILE_SUFFIXES):
         return _of_pairs(Path(source))
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from inspect_ai import score
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import EvalLog, read_eval_log
 
 from truthgym.cli.rubric import command
 from truthgym.datasets.errors import BadInput
@@ -18,6 +19,7 @@ from truthgym.models.agents.quality_markers import TOPICS
 from truthgym.scorers.rubric import rubric
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
+from truthgym.tasks import urns
 from truthgym.training.lineage import Lineage, store_of
 from truthgym.training.rubric_search import rubric_search
 from truthgym.training.search.candidates import TRUE_WEIGHTS, Prompt, bundled, make_labels, read_prompts, split_prompts
@@ -156,6 +158,14 @@ def test_preference_pairs_are_prompts_with_two_candidates(row: dict[str, Any], t
     assert isinstance(refused.exception, BadInput)
     assert "--verifier MODEL --proposer MODEL --initializer MODEL" in str(refused.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_log_is_converted_to_pairs(run: Callable[..., EvalLog]) -> None:
+    log = run(urns(n=12, paradigms="brier", split="train"), "reference/random", epochs=3)
+    for place in (Path(log.location), Path(log.location).parent):
+        prompts = read_prompts(str(place)).prompts
+        assert len(prompts) >= 2
+        assert all(sorted(c.metadata["rank"] for c in prompt.candidates) == [1, 2] for prompt in prompts)
 
 
 def test_a_row_that_is_no_pair_is_named(tmp_path: Path) -> None:
