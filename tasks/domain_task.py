@@ -25,6 +25,7 @@ from truthgym.scorers import (
     fact_chain,
     graded,
     judge_score,
+    kl_divergence,
     length,
     martingale,
     mutual_predictability,
@@ -67,6 +68,7 @@ SCORER_BY_NAME = {
         world_uplift,
         agent_answer,
         fact_chain,
+        kl_divergence,
     )
 }
 """The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""

@@ -11,6 +11,7 @@ MAIN_FIGURES = {
     "fact_chain": _estimate("chain", "hop_error", "hop_error_lower", "hop_error_upper"),
     "graded": _estimate("grade", "higher_is_better", "low", "high"),
     "judge_score": _estimate("judge_score", "clusters", "effective_clusters"),
+    "kl_divergence": _estimate("kl", "kl_per_token", "kl_per_token_lower", "kl_per_token_upper"),
     "length": _estimate("words", "asked", "achieved", "kept"),
     "martingale": _estimate("martingale_score", "verdict"),
     "mutual_predictability": _estimate("mutual_predictability", "uplift", "null_uplift", "share_same_family"),
