@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results gallery notebooks figures validity rewards site release
+.PHONY: check format view types imports docs lines test results gallery notebooks figures validity rewards site release lowest
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -26,6 +26,9 @@ site:  ## the documentation as a site in build/site, without network; to search 
 
 release:  ## the wheel and the sdist in dist/, each installed and tried in a fresh environment (pip install -e ".[release]")
 	python docs/release.py dist
+
+lowest:  ## with the lowest version of each dependency: the README's commands, and two steps of each trainer (TORCH=2.13.0+cpu: that torch, where pip has no other)
+	python docs/lowest.py build/lowest
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training ui | grep -z '\.py$$' | xargs -0 cat | wc -l

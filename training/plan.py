@@ -124,7 +124,7 @@ def plan(
         total = parsed.generation_batch_size or parsed.per_device_train_batch_size * steps * gpus
         sampled = min(MAX_BATCH, max(1, total // gpus))
     explicit = {"gradient_checkpointing", "activation_checkpointing"} & parsed.user_set
-    checkpointing = bool(parsed.gradient_checkpointing or parsed.activation_checkpointing) if explicit else True
+    checkpointing = any(getattr(parsed, name) for name in explicit) if explicit else True
     mixed = bool(parsed.bf16 or parsed.fp16) if {"bf16", "fp16"} & parsed.user_set else True
     load = workload(method, parsed, length, checkpointing, mixed, sampled)
     lines = [Line(name, predict(shape, load, *way[:1], gpus, way[1])) for name, way in WAYS.items()]

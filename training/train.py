@@ -28,7 +28,8 @@ from truthgym.training.trainers.training_run import Run, log_main, prepare
 WHOLE_CONVERSATIONS = "The loss covers whole conversations, including the user's messages."
 EMPTY_THOUGHTS = (
     "The chat template writes an empty thought before each reply without one, and the loss covers it: the model learns "
-    "not to think. Rows of `truthgym convert --form prompt-completion` leave it out of the loss."
+    "not to think. `truthgym convert --form prompt-completion` leaves it out of the loss, as does the column "
+    'chat_template_kwargs with {"enable_thinking": false} in other rows of prompt and completion.'
 )
 REFERENCE_PAIRS = 256
 """Training pairs whose mean reward is the zero of the scorer: from pairs a model learns differences only."""
@@ -57,10 +58,16 @@ def sft(options: RawOptions) -> Path:
         if whole and not run.arguments.training.assistant_only_loss:
             notes = [WHOLE_CONVERSATIONS]
             log_main(f"{WHOLE_CONVERSATIONS} --assistant_only_loss trains on the replies only.")
-        if whole and run.data.conversational and empty_thoughts(run.data, run.tokenizer):
-            notes.append(EMPTY_THOUGHTS)
-            log_main(f"WARNING: {EMPTY_THOUGHTS}")
+        notes += _empty_thoughts(run)
         return run.train(trainer, lambda: notes)
+
+
+def _empty_thoughts(run: Run) -> list[str]:
+    """A note for the card, also printed, if the model learns from this data not to think."""
+    if not run.data.conversational or not empty_thoughts(run.data, run.tokenizer):
+        return []
+    log_main(f"WARNING: {EMPTY_THOUGHTS}")
+    return [EMPTY_THOUGHTS]
 
 
 def dpo(options: RawOptions) -> Path:
@@ -76,7 +83,8 @@ def dpo(options: RawOptions) -> Path:
             return run.folder
         from trl import DPOTrainer
 
-        return run.train(run.trainer(DPOTrainer))
+        notes = _empty_thoughts(run)
+        return run.train(run.trainer(DPOTrainer), lambda: notes)
 
 
 def kto(options: RawOptions) -> Path:
@@ -91,7 +99,8 @@ def kto(options: RawOptions) -> Path:
             return run.folder
         from trl import KTOTrainer
 
-        return run.train(run.trainer(KTOTrainer))
+        notes = _empty_thoughts(run)
+        return run.train(run.trainer(KTOTrainer), lambda: notes)
 
 
 def reward(options: RawOptions) -> Path:

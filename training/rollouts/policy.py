@@ -6,6 +6,7 @@ the gradient applies to the tokens that the model wrote, in the context in which
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import HFHandler, HuggingFaceAPI, sample_active  # loads torch
+from truthgym.solvers.chat_template import REMEDY
 from truthgym.solvers.thoughts import with_opening_tag
 from truthgym.training.rollouts.sampling import Batcher, Request, has_stop
 
@@ -154,7 +157,10 @@ class Policy(HuggingFaceAPI):
     def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], replies: dict[str, SampledReply]) -> _Prompt:
         """Render a prompt, continuing the ids of the last reply in it if the template permits."""
         previous = _last_reply(messages, replies)
-        text = self.hf_chat([_as_generated(message, replies) for message in messages], tools)
+        generated = [_as_generated(message, replies) for message in messages]
+        text = self.hf_chat(generated, tools)
+        if tools and not replies and text == self.hf_chat(generated, []):
+            raise BadInput(f"The chat template of {self.model_name} leaves out tools; {REMEDY}")
         before = "" if previous is None else previous.prompt + previous.reply_text
         suffix = prompt_suffix(text, before)
         if previous is None or suffix is None:
@@ -183,7 +189,8 @@ class Policy(HuggingFaceAPI):
 
     def _message(self, text: str, tools: list[ToolInfo]) -> ChatMessageAssistant:
         if tools:
-            return HFHandler(self.model_name, self.model_family()).parse_assistant_response(text, tools)
+            with suppress(ValueError):  # a call that is no JSON, for some families of models
+                return HFHandler(self.model_name, self.model_family()).parse_assistant_response(text, tools)
         return ChatMessageAssistant(content=text, model=self.model_name, source="generate")
 
     def _decode(self, ids: Sequence[int], skip: bool = False) -> str:

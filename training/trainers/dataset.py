@@ -4,7 +4,7 @@ import os
 import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
@@ -293,14 +293,21 @@ def fit_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase", repli
     Raises:
         BadInput: Lines in front of the template do not help, with the first row that it cannot write.
     """
-    from trl.chat_template_utils import get_training_chat_template
+    from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
+    own = tokenizer.chat_template
+    if replies_only and data.conversational and not has_generation_markers(own):
+        try:
+            own = get_training_chat_template(tokenizer)
+        except ValueError:
+            raise bad_input(
+                f"--assistant_only_loss: the chat template of {tokenizer.name_or_path} does not mark the model's "
+                "replies, and TRL has no variant of it that does; convert with --form prompt-completion, whose loss is "
+                "on the replies alone, and leave the option out."
+            ) from None
     shapes = list(_shapes(data.train)) if data.conversational else []
     if not any(_refusal(tokenizer, shape) for shape in shapes):
         return None
-    own = tokenizer.chat_template
-    with suppress(ValueError):  # TRL has no variant of this template
-        own = get_training_chat_template(tokenizer) or own if replies_only else own
     tokenizer.chat_template = chat_template.fit(tokenizer, own)
     for shape in shapes:
         if refusal := _refusal(tokenizer, shape):
@@ -386,12 +393,22 @@ def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> 
 
 
 def empty_thoughts(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether the chat template writes an empty thought before a reply that has none, and rows have such replies."""
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes."}]
-    if THOUGHT_END not in str(tokenizer.apply_chat_template(messages, tokenize=False)):
-        return False
-    replies = (message for row in data.train["messages"] for message in row if message["role"] == "assistant")
-    return any(THOUGHT_END not in _text(reply) for reply in replies)
+    """Whether the loss covers an empty thought that the chat template writes before a reply without one."""
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes."}]
+    whole = "messages" in data.train.column_names
+
+    def learned(options: dict[str, Any]) -> str:
+        prompt = tokenizer.apply_chat_template(talk[:1], add_generation_prompt=True, tokenize=False, **options)
+        text = str(tokenizer.apply_chat_template(talk, tokenize=False, **options))
+        return text if whole else text.removeprefix(str(prompt))
+
+    without = {
+        repr(options): options
+        for _, messages, options in _conversations(data.train)
+        for reply in (messages if whole else messages[-1:])
+        if reply["role"] == "assistant" and THOUGHT_END not in _text(reply)
+    }
+    return any(THOUGHT_END in learned(options) for options in without.values())
 
 
 def longest_row(rows: "Dataset", tokenizer: "PreTrainedTokenizerBase", limit: int | None) -> tuple[int, int]:

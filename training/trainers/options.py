@@ -368,7 +368,8 @@ def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
     if not {"bf16", "fp16"} & parsed.user_set:
         named["bf16"] = gpu and torch.cuda.is_bf16_supported()
     if not {"gradient_checkpointing", "activation_checkpointing"} & parsed.user_set:
-        named |= {"gradient_checkpointing": None, "activation_checkpointing": gpu}  # the old name would cause a warning
+        name = "activation_checkpointing" if "activation_checkpointing" in named else "gradient_checkpointing"
+        named |= {"gradient_checkpointing": None, name: gpu}  # from transformers 5.23 on, the old name causes a warning
     if "dataloader_pin_memory" not in parsed.user_set:
         named["dataloader_pin_memory"] = gpu  # without a GPU, torch would warn before each evaluation
     named |= _validation(parsed) if validated else {"eval_strategy": "no", "load_best_model_at_end": False}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 
-from tests.fixtures import Run, Says, Thinks
+from tests.fixtures import Run, Says, Thinks, write_rows
 from tests.training.converted import Rows, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -133,3 +133,10 @@ def test_whole_conversations_with_empty_thoughts_are_found(
     data = load_data("sft", str(tmp_path / "plain"))
     assert empty_thoughts(data, own)
     assert not empty_thoughts(data, tokenizer)
+    say = {"prompt": [{"role": "user", "content": "?"}], "completion": [{"role": "assistant", "content": "Yes."}]}
+    for thinks in (None, True, False):
+        (row := tmp_path / f"{thinks}").mkdir()
+        write_rows(
+            row / "train.jsonl", say | ({} if thinks is None else {"chat_template_kwargs": {"enable_thinking": thinks}})
+        )
+        assert empty_thoughts(load_data("sft", str(row)), own) == (thinks is not False)
