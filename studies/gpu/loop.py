@@ -1,6 +1,7 @@
 r"""Does a language model get better at stating probabilities, in eight minutes of one GPU? Start, form, GRPO, control.
 
     python -m studies.gpu.loop MODEL OUT --minutes 8
+    python -m studies.gpu.loop trained/smollm2 OUT --cpu --work FOLDER     # about an hour of one core; the same command resumes
 
 1. **start**: the model as it is answers held-out questions of six generated worlds, in one short reply each.
 2. **form**: supervised training on the asked form alone. The number in it is the base rate that a question states, in
@@ -17,6 +18,9 @@ logs of Inspect go to `--work`, about 10 GB.
 Expected, written down before the first run on a GPU (`EXPECTED`): on the worlds that are trained on, GRPO's Brier score
 is under that of the stated base rate; more than 98 % of its answers are read; and on the three other worlds it is no
 worse than the start.
+
+With `--cpu` the parts run in turn in this process, on short questions of `urns`, with `testimony` as the world that is
+not trained on. A part that is done stays as it is, and a training goes on from its last checkpoint.
 """
 
 import argparse
@@ -37,6 +41,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from studies.study import write_texts
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.training.files import write_atomically
@@ -48,7 +53,14 @@ TRAINED: Mapping[str, Mapping[str, Any]] = {
 }
 """Worlds that are trained on, and their arguments, which keep prompts under about 450 tokens."""
 OTHERS: Mapping[str, Mapping[str, Any]] = {"disclosure": {}, "almanac": {}, "cruxes": {}}
-GROUPS = {"trained on": list(TRAINED), "not trained on": list(OTHERS)}
+CPU_TRAINED: Mapping[str, Mapping[str, Any]] = {"urns": {"draws": 2, "likelihood_ratio": 3.0}}
+CPU_OTHERS: Mapping[str, Mapping[str, Any]] = {"testimony": {"witnesses": [2, 2], "reports": [2, 2], "n": 24}}
+"""With `--cpu`: prompts of 230 and 360 tokens."""
+CPU: Mapping[str, Any] = {
+    "n": 96, "form_steps": 12, "form_rows": 8, "form_rate": 1e-4, "questions": 6, "rollouts": 4, "rate": 6e-5,
+    "steps": 10, "train_n": 400,
+}  # fmt: skip
+"""What `--cpu` sets."""
 MODELS = ("start", "form", "grpo", "control")
 EXPECTED = {
     "base rate": "Brier under the stated base rate's on the worlds that are trained on",
@@ -88,6 +100,24 @@ class Setup:
     rate: float = 1.5e-5
     steps: int = 0
     train_n: int = 1000
+    in_turn: bool = False
+    cpu: bool = False
+
+    @property
+    def trained(self) -> Mapping[str, Mapping[str, Any]]:
+        return CPU_TRAINED if self.cpu else TRAINED
+
+    @property
+    def others(self) -> Mapping[str, Mapping[str, Any]]:
+        return CPU_OTHERS if self.cpu else OTHERS
+
+    @property
+    def temperatures(self) -> Sequence[float]:
+        return TEMPERATURES[:1] if self.cpu else TEMPERATURES
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        return {"trained on": list(self.trained), "not trained on": list(self.others)}
 
     @property
     def end(self) -> float:
@@ -96,7 +126,7 @@ class Setup:
     @property
     def until(self) -> float:
         """When the reinforcement stops."""
-        return self.end - self.reserve
+        return np.inf if self.in_turn else self.end - self.reserve
 
     @property
     def place(self) -> Path:
@@ -124,9 +154,9 @@ def base_rate_rows(setup: Setup) -> list[dict[str, Any]]:
     from truthgym.solvers.direct import answer_instruction, evidence
     from truthgym.training.rollouts.questions import load_questions
 
-    n = -(-setup.form_steps * setup.form_rows // len(TRAINED))
+    n = -(-setup.form_steps * setup.form_rows // len(setup.trained))
     rng, rows = np.random.default_rng(0), []
-    for world, own in TRAINED.items():
+    for world, own in setup.trained.items():
         task = load_questions(f"truthgym/{world}", arguments_of(setup, "form", n) | dict(own))
         for place, sample in enumerate(task.samples.values()):
             question = Question.model_validate(sample.metadata)
@@ -153,17 +183,20 @@ def evaluate(setup: Setup, folder: str, name: str) -> None:
     from truthgym.training.rollouts.trainer import load_tokenizer
 
     gpu = torch.cuda.is_available()
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16 if gpu else torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16 if gpu or setup.cpu else torch.float32)
     model = model.to("cuda" if gpu else "cpu").eval()
     tokenizer = load_tokenizer("grpo", folder)
     ends = model.generation_config.eos_token_id or tokenizer.eos_token_id
     engine = LocalEngine(model, tokenizer, ends if isinstance(ends, list) else [ends],
                          model.config.max_position_embeddings)  # fmt: skip
-    worlds = {**TRAINED, **OTHERS}
+    worlds = {**setup.trained, **setup.others}
     asked = arguments_of(setup, "held out", setup.n)
     questions = [load_questions(f"truthgym/{world}", asked | dict(own), "test") for world, own in worlds.items()]
     keys = [(task, sample) for task, some in enumerate(questions) for sample in some.samples]
-    for number, temperature in enumerate(TEMPERATURES):
+    for number, temperature in enumerate(setup.temperatures):
+        file = setup.place / f"answers-{name}-{number}.csv"
+        if file.is_file():
+            continue
         sampling = Sampling(f"hf/{name}", tokenizer, seed=0, max_tokens=REPLY, temperature=temperature)
         rollouts = Rollouts(questions, sampling, setup.place / "logs" / name)
         rows = []
@@ -177,7 +210,7 @@ def evaluate(setup: Setup, folder: str, name: str) -> None:
                 "answer": told.answer[:60],
             })  # fmt: skip
         frame = pd.DataFrame(rows)
-        write_atomically(setup.place / f"answers-{name}-{number}.csv", frame.to_csv(index=False))
+        write_atomically(file, frame.to_csv(index=False))
         tell(setup, name, f"{len(rows)} questions answered at temperature {temperature:g}",
              read=round(float(frame["belief"].notna().mean()), 3))  # fmt: skip
 
@@ -287,10 +320,11 @@ def with_callback(added: object) -> Iterator[None]:
 
 
 def options(setup: Setup, name: str, base: str) -> dict[str, Any]:
-    """What both kinds of training have. `eager`, since the default attention gave gradients that are no numbers."""
-    return {
-        "model_name_or_path": base, "output_dir": str(setup.place / name), "attn_implementation": "eager",
-        "save_strategy": "no", "logging_steps": 1, "report_to": "none", "seed": 0,
+    """What both kinds of training have."""
+    small = {"save_steps": 4, "save_total_limit": 1, "use_cpu": True, "bf16": True, "gradient_checkpointing": False}
+    return (small if setup.cpu else {"save_strategy": "no"}) | {
+        "model_name_or_path": base, "output_dir": str(setup.place / name), "logging_steps": 1, "report_to": "none",
+        "seed": 0,
     }  # fmt: skip
 
 
@@ -299,7 +333,7 @@ def form_options(setup: Setup, data: Path) -> dict[str, Any]:
     return options(setup, "form", setup.model) | {
         "dataset_name": str(data), "max_steps": setup.form_steps, "learning_rate": setup.form_rate,
         "per_device_train_batch_size": micro, "gradient_accumulation_steps": setup.form_rows // micro,
-        "warmup_steps": max(1, setup.form_steps // 10), "disable_tqdm": True,
+        "warmup_steps": max(1, setup.form_steps // 10),
     }  # fmt: skip
 
 
@@ -309,11 +343,12 @@ def grpo_options(setup: Setup, name: str, base: str) -> dict[str, Any]:
     micro = max(size for size in range(1, 33) if total % size == 0)
     shared = arguments_of(setup, "train", setup.train_n)
     return options(setup, name, base) | {
-        "task": [f"truthgym/{world}" for world in TRAINED],
-        "task_args": shared | {world: dict(own) for world, own in TRAINED.items() if own},
+        "task": [f"truthgym/{world}" for world in setup.trained],
+        "task_args": shared | {world: dict(own) for world, own in setup.trained.items() if own},
         "max_steps": setup.steps or 1000, "num_generations": setup.rollouts, "per_device_train_batch_size": micro,
         "gradient_accumulation_steps": total // micro, "max_completion_length": TRAINED_REPLY, "temperature": 1.0,
-        "learning_rate": setup.rate, "lr_scheduler_type": "constant_with_warmup", "warmup_steps": 3, "beta": 0.0,
+        "learning_rate": setup.rate, "lr_scheduler_type": "constant_with_warmup", "beta": 0.0,
+        "warmup_steps": 1 if setup.cpu else 3,
         "validation_steps": 0,
     } | ({"reward": [f"{Path(__file__).resolve()}:shuffled"]} if name == "control" else {})  # fmt: skip
 
@@ -337,7 +372,7 @@ def form(setup: Setup) -> None:
     rows = base_rate_rows(setup)
     (data / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     tell(setup, "form", f"{len(rows)} rows made")
-    with with_callback(callback(setup, "form", setup.begin + FORM_SHARE * 60 * setup.minutes)):
+    with with_callback(callback(setup, "form", np.inf if setup.in_turn else setup.begin + FORM_SHARE * 60 * setup.minutes)):
         folder = sft(form_options(setup, data))
     write_atomically(setup.place / "form.txt", str(folder))
     _free()
@@ -426,8 +461,10 @@ def run(setup: Setup, out: Path, command: Callable[[str], Sequence[str]] | None 
 def run_in_turn(setup: Setup, out: Path) -> dict[str, Any]:
     """The same in this process, one part after the other: for a CPU and for tests. Needs `--steps`."""
     for name in STAGES:
-        run_stage(name, setup)
-    return write(setup, out)
+        if not (setup.place / f"answers-{name}-{len(setup.temperatures) - 1}.csv").is_file():
+            run_stage(name, setup)
+        result = write(setup, out)
+    return result
 
 
 def stages(setup: Setup) -> list[dict[str, Any]]:
@@ -486,10 +523,10 @@ def _numbers(found: Estimate) -> dict[str, float | int | None]:
     return {key: None if np.isnan(value) else round(float(value), 4) for key, value in named.items()} | {"n": found.n}
 
 
-def figures(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
+def figures(frame: pd.DataFrame, temperature: float, groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
     """A row for each model and reference, in each world and in each group of worlds."""
     some, known, rows = frame[frame["temperature"] == temperature], references(frame), []
-    places = {world: [world] for world in (*TRAINED, *OTHERS)} | GROUPS
+    places = {world: [world] for worlds in groups.values() for world in worlds} | dict(groups)
     for place, worlds in places.items():
         for model in [model for model in MODELS if (some["model"] == model).any()]:
             own = some[(some["model"] == model) & some["world"].isin(worlds)]
@@ -507,7 +544,7 @@ def figures(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
     return rows
 
 
-def comparisons(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
+def comparisons(frame: pd.DataFrame, temperature: float, groups: Mapping[str, list[str]]) -> list[dict[str, Any]]:
     """Brier differences of GRPO (and of the form and the control) to others, on questions that both answered."""
     some, known, rows = frame[frame["temperature"] == temperature], references(frame), []
     losses = {str(model): group.set_index(["world", "id"])["brier"] for model, group in some.groupby("model")}
@@ -516,7 +553,7 @@ def comparisons(frame: pd.DataFrame, temperature: float) -> list[dict[str, Any]]
     for one, other in [*pairs, ("form", "start"), ("control", "form"), ("control", "start")]:
         if one in losses and other in losses:
             gap = (losses[one] - losses[other]).dropna()
-            for place, worlds in GROUPS.items():
+            for place, worlds in groups.items():
                 found = mean_estimate(gap[gap.index.isin(worlds, level="world")], None, (-1, 1))
                 rows.append({"place": place, "one": one, "other": other, **_numbers(found), "sign": found.sign})
     return rows
@@ -559,7 +596,7 @@ def report(result: Mapping[str, Any]) -> str:
         values = [np.nan if found[key] is None else found[key] for key in ("value", "lower", "upper")] if found else []
         return with_interval(values[0], values[1], values[2], digits) if values else ""
 
-    parts = ["# The closed loop on a GPU", " ".join(result["verdict"]["sentences"])]
+    parts = ["# The closed loop", " ".join(result["verdict"]["sentences"])]
     words = {None: "unknown", True: "reached", False: "not reached"}
     parts.append("\n".join(f"- Expected: {text}: **{words[result['verdict']['reached'][key]]}**."
                            for key, text in EXPECTED.items()))  # fmt: skip
@@ -580,18 +617,38 @@ def report(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def texts(result: Mapping[str, Any]) -> dict[str, str]:
+    """What `docs/loop.md` has of a run with `--cpu`: a table, and the verdict."""
+    found = {(row["place"], row["who"]): row for row in result["tables"]["1"]["figures"]}
+    whose = {"start": "the model at the start", "form": "the form", "grpo": "GRPO",
+             "control": "control: rewards shuffled among the rollouts of a question"}  # fmt: skip
+
+    def cell(figure: Mapping[str, Any], digits: int = 3) -> str:
+        values = [np.nan if figure[key] is None else figure[key] for key in ("value", "lower", "upper")]
+        return with_interval(values[0], values[1], values[2], digits)
+
+    rows = []
+    for who in [who for place, who in found if place == "trained on"]:
+        own, other = found["trained on", who], found["not trained on", who]
+        read = ", ".join(cell(row["read"], 2).split(" ")[0] for row in (own, other) if "read" in row)
+        rows.append([whose.get(who, f"the {who}"), cell(own["brier"]), cell(other["brier"]), read])
+    table = markdown(["answers of", *map(", ".join, result["groups"].values()), "read"], rows).strip()
+    return {"cpu": f"\n{table}\n", "cpu verdict": " ".join(result["verdict"]["sentences"])}
+
+
 def write(setup: Setup, out: Path) -> dict[str, Any]:
     """Write everything that is known by now."""
     frame = answers(setup)
-    done = [temperature for temperature in TEMPERATURES if len(frame) and (frame["temperature"] == temperature).any()]
-    tables = {f"{at:g}": {"figures": figures(frame, at), "comparisons": comparisons(frame, at)} for at in done}
+    done = [temperature for temperature in setup.temperatures if len(frame) and (frame["temperature"] == temperature).any()]
+    tables = {f"{at:g}": {"figures": figures(frame, at, setup.groups), "comparisons": comparisons(frame, at, setup.groups)}
+              for at in done}  # fmt: skip
     first = tables.get("1", {"figures": [], "comparisons": []})
     curves = {name: json.loads(file.read_text()) for name in STAGES
               if (file := setup.place / f"curve-{name}.json").is_file()}  # fmt: skip
     result = {
-        "setup": asdict(setup), "worlds": {"trained on": TRAINED, "not trained on": OTHERS}, "expected": EXPECTED,
+        "setup": asdict(setup), "worlds": {"trained on": setup.trained, "not trained on": setup.others}, "expected": EXPECTED,
         "verdict": verdict(first["figures"], first["comparisons"]), "tables": tables, "stages": stages(setup),
-        "curves": curves,
+        "curves": curves, "groups": setup.groups,
     }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "result.json", json.dumps(result, indent=1) + "\n")
@@ -612,6 +669,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="folder of the results: four small files")
     parser.add_argument("--work", type=Path, help="folder of models and logs [a temporary one, which is kept]")
     parser.add_argument("--in-turn", action="store_true", help="the parts in turn, in this process; with --steps")
+    parser.add_argument("--page", type=Path, help="a page that gets the result of `--cpu`: docs/loop.md")
+    parser.add_argument("--cpu", action="store_true", help="a smaller run, in turn, which the same command resumes")
     helps = {
         "minutes": "of all", "reserve": "seconds of it for the last evaluation",
         "n": "held-out questions of each world", "form_steps": "of the form at most", "form_rows": "in a step",
@@ -622,16 +681,21 @@ def main(words: Sequence[str] | None = None) -> None:
     for name, text in helps.items():
         own, default = f"--{name.replace('_', '-')}", getattr(Setup, name)
         parser.add_argument(own, type=type(default), default=default, help=f"{text} [{default}]")
+    parser.set_defaults(**CPU if "--cpu" in words else {})
     args = parser.parse_args(words)
+    args.in_turn |= args.cpu
     if args.in_turn and not args.steps:
         parser.error("--in-turn has no clock for two trainings; give --steps")
     work = args.work or Path(tempfile.mkdtemp(prefix="loop-"))
     work.mkdir(parents=True, exist_ok=True)
-    if any(work.iterdir()):
+    if any(work.iterdir()) and not args.cpu:
         parser.error(f"--work {work}: there is something in it; name a new folder")
-    setup = Setup(model=args.model, work=str(work), begin=begin, **{name: getattr(args, name) for name in helps})
+    setup = Setup(model=args.model, work=str(work), begin=begin, in_turn=args.in_turn, cpu=args.cpu,
+                  **{name: getattr(args, name) for name in helps})  # fmt: skip
     result = (run_in_turn if args.in_turn else run)(setup, args.out)
     print(report(result), flush=True)
+    if args.page:
+        write_texts(args.page, texts(result))
 
 
 if __name__ == "__main__":

@@ -176,7 +176,6 @@ def test_the_loop_runs_whole_on_a_cpu(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(loop, "TEMPERATURES", (1.0,))
     monkeypatch.setattr(loop, "OTHERS", {"almanac": {"kind": "polls"}})
-    monkeypatch.setattr(loop, "GROUPS", {"trained on": list(loop.TRAINED), "not trained on": ["almanac"]})
     model, out, work = tiny(tmp_path / "tiny", steps=0, hidden=32), tmp_path / "out", tmp_path / "work"
     words = "--in-turn --steps 2 --n 2 --form-steps 2 --form-rows 3 --questions 3 --rollouts 2 --train-n 6"
     loop.main([str(model), str(out), "--work", str(work), *words.split()])

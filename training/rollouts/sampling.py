@@ -5,7 +5,6 @@ batch, or on when they arrived. `Batcher` collects the requests of concurrent sa
 model in this process, or `VLLMEngine`, to which TRL sends the weights.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -363,7 +362,6 @@ def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
         return
     from trl.models.utils import unwrap_model_for_generation
 
-    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # TRL's own call
     with unwrap_model_for_generation(
         trainer.model_wrapped,
         trainer.accelerator,

@@ -53,7 +53,7 @@ from truthgym.training.trainers.training_run import (
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from truthgym.training.rollouts.callbacks import ProgressCallback
+    from truthgym.training.rollouts.callbacks import RolloutLines
     from truthgym.training.rollouts.hacking_monitor import HackingMonitor
 
 REPLIES = {"steps": 1, "attempts": 1, "questions": 1, "turns": 2}
@@ -165,24 +165,20 @@ def _train(
     monitor: "HackingMonitor | None",
 ) -> Path:
     """Make the trainer, and train from the last checkpoint if there is one."""
-    from transformers.trainer_callback import PrinterCallback
-
-    from truthgym.training.rollouts.callbacks import ProgressCallback, ValidationCallback
+    from truthgym.training.rollouts.callbacks import RolloutLines, ValidationCallback
 
     training = run.arguments.training
-    progress = ProgressCallback(
+    lines = RolloutLines(
         rewards,
         training.reward_weights,
         interval=parsed.heartbeat,
         min_share_read=parsed.min_share_read,
         rollouts_per_step=training.generation_batch_size // training.world_size,
-        checkpoint=run.resume_from,
     )
-    rollouts = _rollouts(run, parsed, questions, progress)
+    rollouts = _rollouts(run, parsed, questions, lines)
     held_out = _validation_questions(questions) if parsed.validation_steps else []
-    adapter = RolloutAdapter(rollouts, rewards, progress.step_rewarded, parsed.turn_rewards)
-    trainer = rollout_trainer(run, adapter, [progress, *([monitor] if monitor else [])])
-    trainer.remove_callback(PrinterCallback)
+    adapter = RolloutAdapter(rollouts, rewards, lines.step_rewarded, parsed.turn_rewards)
+    trainer = rollout_trainer(run, adapter, [monitor] if monitor else [])
     if held_out:
         validation = replace(rollouts, questions=held_out, folder=run.folder / "validation", on_sample_end=lambda: None)
         trainer.add_callback(
@@ -193,14 +189,15 @@ def _train(
     _archive_repeated_steps(run)
 
     def notes() -> list[str]:
-        counts = f"{progress.zero_gradient} of {progress.groups} groups had no gradient"
-        return [f"{counts}: all of their rollouts had the same reward.", *_hash_notes(questions),
+        logged = [entry["frac_reward_zero_std"] for entry in trainer.state.log_history if "frac_reward_zero_std" in entry]
+        share = f"{sum(logged) / max(len(logged), 1):.0%} of the groups had no gradient"
+        return [f"{share}: all of their rollouts had the same reward.", *_hash_notes(questions),
                 *([monitor.note()] if monitor else [])]  # fmt: skip
 
     try:
-        return run.train(trainer, notes)
+        return run.train(trainer, notes, lines)
     finally:
-        progress.stop()
+        lines.stop()
 
 
 def load_tokenizer(
@@ -310,7 +307,7 @@ def _longest(questions: Sequence[Questions], tokenizer: "PreTrainedTokenizerBase
     return max(len(tokenizer(text)["input_ids"]) for text in sorted(texts, key=len)[-8:])
 
 
-def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progress: "ProgressCallback") -> Rollouts:
+def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], lines: "RolloutLines") -> Rollouts:
     training = run.arguments.training
     return Rollouts(
         questions=questions,
@@ -329,7 +326,7 @@ def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progr
         solver_args=parsed.solver_args,
         roles=roles_by_name(parsed.model_role),
         whole_conversations=run.method == "grpo",
-        on_sample_end=progress.sample_ended,
+        on_sample_end=lines.sample_ended,
     )
 
 

@@ -5,6 +5,7 @@ make prompts and completions are overridden. A contract test fails if a TRL rele
 `--turn_rewards`, each turn of a conversation has an advantage of its own, in place of one for the whole rollout.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample"
 """Key in a prompt's message that identifies its sample: TRL passes only the prompt to the adapter."""
+MOST_WEIGHT = 2.0
+"""Of a reply in RLOO."""
 TURN_REWARDS = {"beliefs": "martingale", "reward_model": "reward_model"}
 """The values of `--turn_rewards`, with the scorer that each needs."""
 
@@ -272,26 +275,64 @@ def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[Trai
     with run.translate_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")
         if run.method == "grpo":
-            kind = _by_turn(trl.GRPOTrainer, adapter) if adapter.turn_rewards else trl.GRPOTrainer
-            return kind(**arguments, rollout_func=adapter)
+            return _grpo(trl.GRPOTrainer, adapter)(**arguments, rollout_func=adapter)
         return _rloo(trl.RLOOTrainer)(**arguments, adapter=adapter)
 
 
-def _by_turn(base: Any, adapter: RolloutAdapter) -> Any:  # noqa: ANN401
-    """GRPOTrainer with an advantage for each token, which TRL 1.16's loss takes from a subclass."""
+def _grpo(base: Any, adapter: RolloutAdapter) -> Any:  # noqa: ANN401
+    """GRPOTrainer that knows how likely the sampler found each token, and may have an advantage for each turn.
+
+    Without vLLM, TRL 1.16 takes its own log-probability of a token for that of the sampler, which differs by what
+    rounding makes of a cache and of padding. With the sampler's, the ratio of the two weights each token.
+    """
+    import torch
 
     class GRPOTrainer(base):  # type: ignore[misc]
         def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
             output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-            output["advantages"] = adapter.by_token(output["advantages"], output["completion_ids"].shape[1])
+            if adapter.turn_rewards:
+                output["advantages"] = adapter.by_token(output["advantages"], output["completion_ids"].shape[1])
+            if not self.use_vllm and self.importance_sampling_level == "token":
+                output["old_per_token_logps"] = output["sampling_per_token_logps"]
             return output
+
+        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:  # noqa: ANN401
+            self.drawn = inputs["sampling_per_token_logps"], inputs["completion_mask"] * inputs["tool_mask"]
+            return super()._compute_loss(model, inputs)
+
+        def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            read = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            if torch.is_grad_enabled() and not self.use_vllm:  # for vLLM, TRL logs it
+                sampled, mask = self.drawn
+                log_mismatch(self, (read[0].detach() - sampled)[mask.bool()])
+            return read
 
     return GRPOTrainer
 
 
-def _rloo(base: Any) -> Any:  # noqa: ANN401
-    """RLOOTrainer on rollouts. It does not support masks, so each of its rows is one reply with its whole context."""
+def log_mismatch(trainer: Any, gaps: Any) -> None:  # noqa: ANN401
+    """Log, under TRL's names, how the trainer's log-probabilities differ from the sampler's; of a step the extremes."""
+    import torch
 
+    gaps = gaps if len(gaps) else gaps.new_zeros(1)
+    own = [gaps.abs().mean(), gaps.abs().max(), gaps.exp().min(), gaps.exp().mean(), gaps.exp().max()]
+    everyone = trainer.accelerator.gather(torch.stack(own)).view(-1, len(own))
+    metrics = trainer._metrics["train"]
+    for name, values, extreme in (
+        ("sampling_logp_difference/mean", everyone[:, 0], None), ("sampling_logp_difference/max", everyone[:, 1], max),
+        ("importance_sampling_ratio/min", everyone[:, 2], min), ("importance_sampling_ratio/mean", everyone[:, 3], None),
+        ("importance_sampling_ratio/max", everyone[:, 4], max),
+    ):  # fmt: skip
+        logged = [*metrics[f"sampling/{name}"], extreme(values.tolist()) if extreme else values.mean().item()]
+        metrics[f"sampling/{name}"] = [extreme(logged)] if extreme else logged
+
+
+def _rloo(base: Any) -> Any:  # noqa: ANN401
+    """RLOOTrainer on rollouts. It does not support masks, so each of its rows is one reply with its whole context.
+
+    Each reply's advantage is weighted by how much likelier the trainer finds the whole of it than the sampler did, at
+    most `MOST_WEIGHT`, as TRL does for GRPO with vLLM (`sequence_truncate`).
+    """
     class RLOOTrainer(base):  # type: ignore[misc]
         def __init__(self, *args: Any, adapter: RolloutAdapter, **kwargs: Any) -> None:  # noqa: ANN401
             super().__init__(*args, **kwargs)
@@ -303,5 +344,15 @@ def _rloo(base: Any) -> Any:  # noqa: ANN401
 
         def _generate_single_turn(self, *args: Any) -> list[list[int]]:  # noqa: ANN401
             return [sample.row.completion_ids for sample in self.adapter.samples]
+
+        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+            output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            rows = [sample.row for sample in self.adapter.samples]
+            sums = [sum(math.nan if value is None else value for value in row.logprobs) for row in rows]  # as of vLLM
+            gaps = (output["old_logps"] - output["old_logps"].new_tensor(sums)).nan_to_num(0.0)
+            gaps *= gaps.new_tensor([any(row.mask) for row in rows])
+            output["advantages"] = output["advantages"] * gaps.exp().clamp(max=MOST_WEIGHT)
+            log_mismatch(self, gaps)
+            return output
 
     return RLOOTrainer

@@ -79,6 +79,8 @@ ROLLOUT_COLUMNS = {
     "entropy": "entropy",
     "kl": "kl",
     "frac_reward_zero_std": "groups without gradient",
+    "sampling/importance_sampling_ratio/min": "least ratio",
+    "sampling/importance_sampling_ratio/max": "largest ratio",
     "eval_share_read": "validation: share read",
 }
 """The same after training on rollouts."""

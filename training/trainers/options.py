@@ -62,6 +62,7 @@ SHARED: dict[str, Any] = {
     "restore_callback_states_from_checkpoint": True,
     "max_length": 4096,
     "lora_target_modules": ["all-linear"],
+    "disable_tqdm": True,
 }
 ROLLOUTS: dict[str, Any] = {key: value for key, value in SHARED.items() if key != "max_length"} | {
     "num_train_epochs": 1,
@@ -70,7 +71,7 @@ ROLLOUTS: dict[str, Any] = {key: value for key, value in SHARED.items() if key !
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 16,
     "shuffle_dataset": False,
-    "disable_tqdm": True,
+    "logging_steps": 1,
 }
 """A step has sixteen questions: with fewer, the noise of their outcomes hides the signal. The questions are shuffled
 already, those of one event together."""
@@ -251,7 +252,7 @@ class RolloutOptions(Options):
     )
     validation_samples: int = _option(128, "Maximum number of questions in each evaluation.")
     min_share_read: float = _option(0.0, "Stop if the share of a step's answers that can be parsed falls below this.")
-    heartbeat: float = _option(30.0, "Seconds between two lines of progress output.")
+    heartbeat: float = _option(30.0, "Seconds of silence after which a line says how far a step is.")
 
     def settings(self) -> dict[str, Any]:
         """The options that change the result, if they are set."""

@@ -7,6 +7,8 @@ import json
 import math
 import os
 import shutil
+import sys
+import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -34,6 +36,7 @@ from truthgym.training.trainers.dataset import (
 )
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
 from truthgym.training.trainers.options import (
+    BY_ROLLOUTS,
     CARD_OPTIONS,
     Arguments,
     RawOptions,
@@ -47,16 +50,22 @@ if TYPE_CHECKING:
     from peft import PeftConfig
     from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
+    from truthgym.training.trainers.step_lines import StepLines
+
 HEADS: dict[str, memory.Head] = {"reward": "reward", "process_reward": "steps", "rubric_reward": "reward"}
 """The output of a model that writes no text, by method of its card."""
 CURVE_METRICS = (
     *("step", "epoch", "loss", "eval_loss"),
     *("reward", "frac_reward_zero_std", "completions/mean_length", "entropy", "kl", "share_read", "failed_rollouts"),
-    "eval_share_read",
+    *("sampling/sampling_logp_difference/mean", "sampling/importance_sampling_ratio/min"),
+    *("sampling/importance_sampling_ratio/max", "eval_share_read"),
 )
 REWARD_PREFIXES = ("rewards/", "eval_rewards/")
 """What the card keeps of a Trainer's log: these metrics, each reward's mean and standard deviation, and accuracies."""
+CURVE_ROWS = 40
+"""Most rows of a card's curve without those of validations; `trainer_state.json` has all."""
 CURVE_PLOT = "loss.html"
+BEGINS_ANEW = "begins anew, since no checkpoint was saved yet (--save_steps)"
 
 
 @dataclass
@@ -164,11 +173,20 @@ class Run:
         except (ValueError, ImportError, OSError, RuntimeError) as error:
             raise bad_input(f"truthgym train: the trainer cannot be built: {error}") from error
 
-    def train(self, trainer: "Trainer", notes: Callable[[], list[str]] = list) -> Path:
+    def train(
+        self, trainer: "Trainer", notes: Callable[[], list[str]] = list, lines: "StepLines | None" = None
+    ) -> Path:
         """Train from the last complete checkpoint, save the model, and write its card."""
+        from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+        from truthgym.training.trainers.step_lines import StepLines
+
         checkpoint = self.resume_from
         if checkpoint:
             log_main(f"Resuming from {checkpoint}")
+        for kind in (PrinterCallback, ProgressCallback):
+            trainer.remove_callback(kind)
+        trainer.add_callback(lines or StepLines())
         trainer.add_callback(_stops_at_nan(self.checkpoints))
         with self.recorded():
             metrics = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None).metrics
@@ -188,9 +206,23 @@ class Run:
             write_card(self.folder, self.card(curve, sentences))
             if not self.arguments.options.keep_checkpoints:
                 shutil.rmtree(self.checkpoints, ignore_errors=True)
-            print(f"Trained: {self.folder}", flush=True)
+            print(f"Trained: {self.folder}\n{self.next_steps()}", flush=True)
         trainer.end()
         return self.folder
+
+    def next_steps(self) -> str:
+        """What to do with the trained model, as commands."""
+        if self.method in HEADS:
+            return f"Score with it: inspect score LOG --scorer truthgym/reward_model -S folder={self.folder}"
+        from truthgym.datasets.loading.inspect_tasks import task_parameters
+
+        task = self.dataset.split(", ")[0] if self.method in BY_ROLLOUTS else "truthgym/urns"
+        logs, split = f"logs/{self.folder.name}", " -T split=test" * ("split" in task_parameters(task))
+        return (
+            f"Evaluate it beside its base: inspect eval {task}{split} --model hf/{self.folder},hf/{self.base} "
+            f"--log-dir {logs}\nCompare: truthgym compare {logs}\nAdd both to its card: truthgym card {self.folder} "
+            f"--log {logs}\nTrain it further: the same command with --model_name_or_path {self.folder}"
+        )
 
     def _merge_adapter(self, trained: Any) -> None:  # noqa: ANN401
         """Merge the adapter in `adapter/` into its base and save the full model.
@@ -223,6 +255,9 @@ class Run:
             yield
         except BaseException as error:
             if is_main_process():
+                if isinstance(error, KeyboardInterrupt):
+                    last = last_checkpoint(self.checkpoints)
+                    print(f"\nStopped. The same command {f'goes on from {last}' if last else BEGINS_ANEW}", flush=True)
                 parents = origins(self.base, self.base_hash, self.dataset) | self.rewards
                 settings = {"method": self.method, "base": self.base, "settings": self.settings}
                 record_failure("train", self.folder.name, error, parents, store_of(self.folder), settings)
@@ -261,7 +296,7 @@ def _stops_at_nan(checkpoints: Path) -> "TrainerCallback":
 
     def refuse(step: int, what: str, harm: str) -> None:
         last = last_checkpoint(checkpoints)
-        go_on = f"The same command goes on from {last}" if last else "No checkpoint was saved yet"
+        go_on = f"The same command {f'goes on from {last}' if last else BEGINS_ANEW}"
         raise bad_input(
             f"truthgym train: the {what} of step {step} is NaN or infinite, so training stopped, {harm}. {go_on}; "
             "first change what caused it: --attn_implementation eager, --dtype float32, a lower --learning_rate, or a "
@@ -326,6 +361,15 @@ def prepare(method: str, raw: RawOptions) -> Run:
 
 def options_and_model(method: str, raw: RawOptions) -> tuple[Namespace, Any]:
     """The options, and the configuration of the model that they name."""
+    import torch
+    from datasets import disable_progress_bars
+
+    # cuDNN's attention, which torch prefers on Hopper, has gradients that are no numbers for some padded batches (torch
+    # 2.11, cuDNN 9.19), and plans anew for each shape, which halves the speed of sampling.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    warnings.filterwarnings("ignore", "^.*gradient_checkpointing", FutureWarning)  # of TRL's own calls, twice a step
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     parsed = parse_options(method, raw)
     checkpoint = parsed.resume_from_checkpoint
     if checkpoint and not (Path(checkpoint) / STATE_FILE).is_file():
@@ -428,7 +472,7 @@ def last_checkpoint(checkpoints: Path) -> Path | None:
 
 
 def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Losses, validation accuracies and rewards from a Trainer's log history, one row per step."""
+    """Losses, validation accuracies and rewards from a Trainer's log history: of a long run not of every step."""
     rows: dict[float, dict[str, float]] = {}
     for entry in history:
         metrics = {
@@ -443,7 +487,11 @@ def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
         }
         if len(metrics.keys() - {"step", "epoch"}):
             rows.setdefault(entry["step"], {}).update(metrics)
-    return [rows[step] for step in sorted(rows)]
+    every = max(1, -(-len(rows) // CURVE_ROWS))
+    return [
+        row for place, (_, row) in enumerate(sorted(rows.items()), 1)
+        if place == 1 or place % every == 0 or place == len(rows) or any(key.startswith("eval_") for key in row)
+    ]  # fmt: skip
 
 
 def write_history(

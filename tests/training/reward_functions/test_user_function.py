@@ -1,6 +1,7 @@
 """Users' reward functions: called as TRL calls them, and held to what they must return."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,35 @@ def test_what_is_no_function(mine: Path) -> None:
                           (".gone.f", "cannot be loaded")):  # fmt: skip
         with pytest.raises(BadInput, match=words):
             load_function(f"{mine}{ending}")
+
+
+def test_the_page_says_what_arrives_and_its_examples_run(tmp_path: Path) -> None:
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    page = Path("docs/rewards.md").read_text(encoding="utf-8")
+    section = page.partition("## A reward of your own")[2].partition("\n## ")[0]
+    (tmp_path / "rewards.py").write_text(section.partition("```python\n")[2].partition("```")[0])
+    verified, judged = (load_function(f"{tmp_path}/rewards.py:{name}") for name in ("verified", "judged"))
+    texts = ["7 + 5 = 12", "13", "no idea"]
+    rollouts = [Rollout("sums", f"s{at}", 1, "7 + 5?", "12", answer=text) for at, text in enumerate(texts)]
+    assert FunctionReward("verified", verified)(rollouts) == [1.0, 0.0, 0.0]
+
+    replies = [ModelOutput.from_content("judge", text) for text in ("8", "10 of 10", "clear enough")]
+    for reply in replies:
+        reply.usage = ModelUsage()
+    verified.__globals__["JUDGE"] = get_model("mockllm/model", custom_outputs=replies)
+    reward = FunctionReward("judged", judged)
+    reward.function.__globals__["JUDGE"] = verified.__globals__["JUDGE"]
+    given = reward(rollouts)
+    assert sorted(given, key=lambda value: (value is None, value)) == [0.8, 1.0, None]
+    assert reward.figures == {"judge_unread": pytest.approx(1 / 3)}
+
+    columns: dict[str, Any] = {}
+
+    def seen(**arguments: Any) -> list[float]:
+        columns.update(arguments)
+        return [0.0]
+
+    FunctionReward("seen", seen)([rollout(1)])
+    told = set(re.findall(r"`(\w+)`", section.partition("| every other")[0].partition("|---|---|")[2]))
+    assert columns.keys() - {"words"} <= told, "the page names every argument"

@@ -1,5 +1,6 @@
 """Trainer callbacks: the progress line, and the warning about answers that cannot be parsed."""
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType, SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.rollouts.callbacks import ProgressCallback, ValidationCallback
+from truthgym.training.rollouts.callbacks import RolloutLines, ValidationCallback
 
 
 class Half:
@@ -33,32 +34,42 @@ class Half:
 
 
 def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **options: Any) -> Any:
-    return ProgressCallback(rewards or [Half()], weights, interval=30.0, min_share_read=least, **options)
+    return RolloutLines(rewards or [Half()], weights, interval=30.0, min_share_read=least, **options)
 
 
 def rollouts(*names: str) -> list[Rollout]:
     return [Rollout("urns", name, at, "?", "yes", answer=f"x{at}", tokens=at) for at, name in enumerate(names)]
 
 
-def test_groups_whose_rollouts_all_have_one_reward_are_counted() -> None:
-    callback = progress()
-    callback.step_rewarded(rollouts(*"aabbccdd"), [[1.0, 0.0, 1.0, 1.0, None, 1.0, None, None]])
-    assert (callback.zero_gradient, callback.groups) == (3, 4), "b has one reward, c has one that there is, d has none"
-    callback.step_rewarded(rollouts(*"ab"), [[1.0, 0.0]])
-    assert (callback.zero_gradient, callback.groups) == (5, 6)
-
-
-def test_a_line_says_how_it_goes() -> None:
+def test_a_line_says_how_a_step_went(capsys: pytest.CaptureFixture[str]) -> None:
     callback = progress(Half(), Half(), weights=[1.0, 3.0], rollouts_per_step=4)
-    callback.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=False), None)
+    state = SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=True)
+    callback.on_train_begin(None, state, None)
     callback.step_rewarded(rollouts(*"aabb"), [[1.0, 2.0, None, None], [0.0, 1.0, 1.0, None]])
-    for _ in range(2):
-        callback.sample_ended()
-    callback.on_log(None, None, None, logs={"entropy": 0.25})
-    assert callback.line() == (
-        "step 0 of 9; 2 of 4 rollouts of the next; reward 3.0000 (best constant 2.0000); read 100.0%; 1.5 tokens; "
-        "1 of 2 groups without gradient; entropy 0.250"
-    ), "rewards of 1, 5 and 3: what has none has no part"
+    assert callback.first == ["reward 3.0000 (best constant 2.0000)"], "rewards of 1, 5 and 3: what has none has no part"
+    callback.step_rewarded(rollouts(*"abcd"), [[1.0, 2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    state.global_step = 3
+    callback.on_step_end(None, state, None)
+    callback._logged = 0, callback._logged[1] - 300
+    logs = {"loss": 0.1, "reward": 7.0, "share_read": 0.0, "completions/mean_length": 1.5, "failed_rollouts": 0.0,
+            "kl": 0.0, "entropy": 0.25}  # fmt: skip
+    callback.on_log(None, state, None, logs=logs)
+    callback.on_log(None, state, None, logs={"train_runtime": 1.0})
+    callback.on_train_end()
+    assert capsys.readouterr().out == (
+        "step 3 of 9: reward 1.0000 [-0.299, 2.299] (best constant 2.0000), read 0.0%, 1.5 tokens, entropy 0.250, "
+        "100.0 s a step, 10 min left\n"
+    )
+
+
+def test_a_long_step_shows_that_it_lives(capsys: pytest.CaptureFixture[str]) -> None:
+    callback = progress(rollouts_per_step=4)
+    callback.interval = 0.04
+    callback.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=True), None)
+    callback.sample_ended()
+    time.sleep(0.2)
+    callback.stop()
+    assert "step 1 of 9: 1 of 4 rollouts\n" in capsys.readouterr().out
 
 
 def test_unparsed_answers_are_warned_of_once_or_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +77,7 @@ def test_unparsed_answers_are_warned_of_once_or_stop_the_run(capsys: pytest.Capt
     for _ in range(2):
         callback.step_rewarded(rollouts("a"), [[1.0]])
     assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be parsed") == 1
-    with pytest.raises(BadInput, match="25% of the answers of step 0 .*--min_share_read is 50%"):
+    with pytest.raises(BadInput, match="25% of the answers of step 1 .*--min_share_read is 50%"):
         progress(Half(0.25), least=0.5).step_rewarded(rollouts("a"), [[1.0]])
 
 
@@ -101,5 +112,5 @@ def test_several_processes_speak_with_one_voice(
     monkeypatch.setenv("RANK", "1")
     callback = progress(Half(0.25))
     callback.step_rewarded(rollouts("a"), [[1.0]])
-    callback.on_log(None, None, None, logs={"loss": 1.0})
+    callback.on_log(None, SimpleNamespace(is_world_process_zero=False), None, logs={"loss": 1.0})
     assert capsys.readouterr().out == ""

@@ -55,16 +55,17 @@ def logs(folder: Path) -> list[EvalLog]:
 def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     train: Train, base: Path, letters: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from truthgym.training.rollouts.callbacks import ProgressCallback
+    from truthgym.training.rollouts.callbacks import RolloutLines
 
     reported: list[dict[str, float]] = []
-    monkeypatch.setattr(ProgressCallback, "on_log", lambda *_, logs, **__: reported.append(logs))
+    monkeypatch.setattr(RolloutLines, "on_log", lambda *_, logs, **__: reported.append(logs))
     changes: dict[str, Any] = {"reward": ["brier", letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
     changes |= {"validation_steps": 1, "logging_steps": 1}
     folder = train(**changes)
     output = capsys.readouterr().out
     assert "WARNING: only 0% of the answers can be parsed" in output
-    assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in output
+    assert "validation at step 0: read 0.0%, brier -1.0000 (best constant" in output
+    assert "inspect eval truthgym/urns -T split=test --model hf/" in output
     assert [path.name for path in sorted((folder / "rollouts").iterdir())] == ["step-00000", "step-00001"]
     assert [path.name for path in sorted((folder / "validation").iterdir())] == [f"step-0000{n}" for n in range(3)]
     for step in range(2):
@@ -88,8 +89,10 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
         assert row["rewards/brier/mean"] == -1
         assert -0.25 <= row["rewards/brier/best_constant"] <= 0
         assert row["frac_reward_zero_std"] == 0
+        assert row["sampling/importance_sampling_ratio/min"] == pytest.approx(1, abs=1e-3)
+        assert row["sampling/sampling_logp_difference/mean"] < 1e-3
     assert {"eval_share_read", "eval_rewards/brier"} <= set(facts.curve[0])
-    assert facts.notes[0].startswith("0 of 4 groups had no gradient")
+    assert facts.notes[0].startswith("0% of the groups had no gradient")
     evaluations = [logs for logs in reported if "eval_rewards/brier" in logs]
     assert [row["eval_rewards/brier"] for row in evaluations] == [-1, -1, -1], "what reports to a service hears of them"
     assert not any("loss" in logs for logs in evaluations)
@@ -101,7 +104,7 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
 def test_groups_without_gradient_are_counted(train: Train, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = train(reward=["brier"], max_steps=1)
     assert re.search(r"WARNING: \d+ questions, 0\.\d times each", capsys.readouterr().out)
-    assert read_card(folder).notes[0].startswith("2 of 2 groups had no gradient")
+    assert read_card(folder).notes[0].startswith("100% of the groups had no gradient")
     assert same_weights(folder, base), "what cannot be told apart teaches nothing"
 
 
@@ -199,7 +202,9 @@ def test_a_killed_run_goes_on_where_it_was(
     assert aside == [f"step-{name}" for name in repeated]
 
 
-def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_a_run_that_goes_on_later(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = train(output_dir=str(tmp_path / "whole"), save_steps=1)
     sample = LocalEngine.__call__
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us without one
@@ -216,6 +221,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
                 train(save_steps=1)
     finally:
         signal.signal(signal.SIGINT, handler)
+    assert re.search(r"Stopped. The same command goes on from .*checkpoint-1\n", capsys.readouterr().out)
     assert same_weights(train(save_steps=1), whole)
 
 

@@ -209,14 +209,16 @@ def test_what_trl_rejects_is_one_error(train: Train, options: dict[str, Any], pa
     ("error", "status"), [(RuntimeError("out of memory"), "failed"), (KeyboardInterrupt(), "cancelled")]
 )
 def test_a_run_that_ends_early_is_recorded(
-    train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException, status: str
-) -> None:
+    train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException, status: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr("trl.SFTTrainer.train", fail)
     with pytest.raises(type(error)):
         train("sft", "sft")
+    assert ("The same command begins anew" in capsys.readouterr().out) == (status == "cancelled")
     (path,) = (tmp_path / "trained").rglob(".lineage/*.json")
     content = json.loads(path.read_text())
     assert content["predicate"]["result"]["status"] == status
@@ -281,5 +283,5 @@ def test_fp16_skips_steps_with_an_infinite_gradient_itself(
     args: Any = SimpleNamespace(fp16=fp16)
     state: Any = SimpleNamespace(global_step=5)
     control: Any = None
-    with pytest.raises(BadInput, match="of step 5 .* may be damaged. No checkpoint") if stops else nullcontext():
+    with pytest.raises(BadInput, match="of step 5 .* may be damaged. The same command begins anew") if stops else nullcontext():
         callback.on_log(args, state, control, logs=logs)
