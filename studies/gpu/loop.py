@@ -1,7 +1,7 @@
 r"""Does a language model get better at stating probabilities, in eight minutes of one GPU? Start, form, GRPO, control.
 
     python -m studies.gpu.loop MODEL OUT --minutes 8
-    python -m studies.gpu.loop trained/smollm2 OUT --cpu --work FOLDER     # about an hour of one core; the same command resumes
+    python -m studies.gpu.loop trained/smollm2 OUT --cpu --work FOLDER     # one core; the same command resumes
 
 1. **start**: the model as it is answers held-out questions of six generated worlds, in one short reply each.
 2. **form**: supervised training on the asked form alone. The number in it is the base rate that a question states, in
@@ -183,7 +183,9 @@ def evaluate(setup: Setup, folder: str, name: str) -> None:
     from truthgym.training.rollouts.trainer import load_tokenizer
 
     gpu = torch.cuda.is_available()
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16 if gpu or setup.cpu else torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16 if gpu or setup.cpu else torch.float32
+    )
     model = model.to("cuda" if gpu else "cpu").eval()
     tokenizer = load_tokenizer("grpo", folder)
     ends = model.generation_config.eos_token_id or tokenizer.eos_token_id
@@ -372,7 +374,9 @@ def form(setup: Setup) -> None:
     rows = base_rate_rows(setup)
     (data / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     tell(setup, "form", f"{len(rows)} rows made")
-    with with_callback(callback(setup, "form", np.inf if setup.in_turn else setup.begin + FORM_SHARE * 60 * setup.minutes)):
+    with with_callback(
+        callback(setup, "form", np.inf if setup.in_turn else setup.begin + FORM_SHARE * 60 * setup.minutes)
+    ):
         folder = sft(form_options(setup, data))
     write_atomically(setup.place / "form.txt", str(folder))
     _free()
@@ -639,16 +643,18 @@ def texts(result: Mapping[str, Any]) -> dict[str, str]:
 def write(setup: Setup, out: Path) -> dict[str, Any]:
     """Write everything that is known by now."""
     frame = answers(setup)
-    done = [temperature for temperature in setup.temperatures if len(frame) and (frame["temperature"] == temperature).any()]
-    tables = {f"{at:g}": {"figures": figures(frame, at, setup.groups), "comparisons": comparisons(frame, at, setup.groups)}
-              for at in done}  # fmt: skip
+    done = [
+        temperature for temperature in setup.temperatures if len(frame) and (frame["temperature"] == temperature).any()
+    ]
+    kinds = (figures, comparisons)
+    tables = {f"{at:g}": {kind.__name__: kind(frame, at, setup.groups) for kind in kinds} for at in done}
     first = tables.get("1", {"figures": [], "comparisons": []})
     curves = {name: json.loads(file.read_text()) for name in STAGES
               if (file := setup.place / f"curve-{name}.json").is_file()}  # fmt: skip
     result = {
-        "setup": asdict(setup), "worlds": {"trained on": setup.trained, "not trained on": setup.others}, "expected": EXPECTED,
+        "setup": asdict(setup), "worlds": {"trained on": setup.trained, "not trained on": setup.others},
         "verdict": verdict(first["figures"], first["comparisons"]), "tables": tables, "stages": stages(setup),
-        "curves": curves, "groups": setup.groups,
+        "curves": curves, "groups": setup.groups, "expected": EXPECTED,
     }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "result.json", json.dumps(result, indent=1) + "\n")

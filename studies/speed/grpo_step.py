@@ -2,9 +2,9 @@
 
     python -m studies.speed.grpo_step MODEL [--rollouts 32] [--steps 6] [--out FILE.json] [-- TRAINING OPTIONS]
 
-Trains with `truthgym train grpo` on `urns`, in this process, and times what each part does without the parts inside it. The
-first step, which loads and compiles, is left out. Shares of wall time, so nothing else should run beside it. `--profile`
-also says which functions take the time of Inspect's loop and of ours.
+Trains with `truthgym train grpo` on `urns`, in this process, and times what each part does without the parts inside it.
+The first step, which loads and compiles, is left out. Shares of CPU time, on a GPU of wall time: there, nothing else
+should run beside it. `--profile` also says which functions take the time of Inspect's loop and of ours.
 """
 
 import cProfile
@@ -44,16 +44,19 @@ class Clock:
     """Seconds of each part without the parts inside it."""
 
     def __init__(self) -> None:
+        import torch
+
         self.seconds: dict[str, float] = defaultdict(float)
         self.stack: list[str] = []
-        self.since = time.perf_counter()
+        self.now = time.perf_counter if torch.cuda.is_available() else time.process_time
+        self.since = self.now()
 
     def switch(self) -> None:
         import torch
 
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        now = time.perf_counter()
+        now = self.now()
         self.seconds[self.stack[-1] if self.stack else STEP] += now - self.since
         self.since = now
 
@@ -103,12 +106,12 @@ def measure(model: str, rollouts: int, steps: int, more: list[str], profiled: bo
             clock.switch()
             if state.global_step == 1:
                 clock.seconds.clear()
-                kept["began"] = time.perf_counter()
+                kept["began"] = clock.now()
                 if profiled:
                     profile.enable()
             elif state.global_step == steps + 1:
                 profile.disable()
-                kept.update(seconds=dict(clock.seconds), took=time.perf_counter() - kept["began"])
+                kept.update(seconds=dict(clock.seconds), took=clock.now() - kept["began"])
 
         def on_log(self, args: Any, state: Any, control: object, logs: Any = None, **_: object) -> None:  # noqa: ANN401
             if "completions/mean_length" in logs:
@@ -119,7 +122,7 @@ def measure(model: str, rollouts: int, steps: int, more: list[str], profiled: bo
         options = {"model_name_or_path": model, "task": "truthgym/urns", "output_dir": place, "report_to": "none",
                    "task_args": "{n: 2000, paradigms: brier}", "num_generations": "8", "max_steps": str(steps + 2),
                    "per_device_train_batch_size": "8", "gradient_accumulation_steps": str(rollouts // 8),
-                   "max_completion_length": "32", "validation_steps": "0", "save_strategy": "no", "logging_steps": "1"}  # fmt: skip
+                   "max_completion_length": "32", "validation_steps": "0", "save_strategy": "no"}  # fmt: skip
         words = [word for name, value in options.items() if f"--{name}" not in more for word in (f"--{name}", value)]
         grpo([*words, *more])
     trainer.DEFAULT_CALLBACKS.remove(Bounds)

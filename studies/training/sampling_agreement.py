@@ -2,11 +2,11 @@
 
     python -m studies.training.sampling_agreement MODEL [--out FILE.json]
 
-The model answers questions of `urns` as a rollout does: in one padded batch, token by token with a cache. The replies are
-then read again as the trainer reads them: whole, in padded batches. And alone, without padding; and alone in float32, the
-most exact. All differences are of the log-probabilities of the tokens that were drawn, at temperature 1, in nats. With
-LoRA the adapter is random and moves each weight matrix by 2 %; `merged` is what a server samples from, while the trainer
-keeps the adapter apart.
+The model answers questions of `urns` as a rollout does: in one padded batch, token by token with a cache. The replies
+are then read again as the trainer reads them: whole, in padded batches. And alone, without padding; and alone in
+float32, the most exact. All differences are of the log-probabilities of the tokens that were drawn, at temperature 1,
+in nats. With LoRA the adapter is random and moves each weight matrix by 2 %; `merged` is what a server samples from,
+while the trainer keeps the adapter apart.
 """
 
 import json
@@ -40,7 +40,7 @@ Rows = Sequence[tuple[list[int], list[int]]]
 """Token ids of prompt and reply."""
 
 
-def prompts(tokenizer: Any, count: int) -> list[list[int]]:
+def prompts(tokenizer: Any, count: int) -> list[list[int]]:  # noqa: ANN401
     from truthgym.datasets.question import Question
     from truthgym.solvers.conversation import paragraphs
     from truthgym.solvers.direct import answer_instruction, evidence

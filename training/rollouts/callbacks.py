@@ -1,7 +1,6 @@
 """Trainer callbacks: what a run on rollouts prints, and validation on held-out questions."""
 
 import math
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -51,11 +50,12 @@ class RolloutLines(StepLines):
         self._ended = 0
         self._spoke = time.monotonic()
         self._warned = False
-        self._stop = threading.Event()
 
     def sample_ended(self) -> None:
-        """Count a finished rollout."""
+        """Count a finished rollout, and say so if the last line was long ago."""
         self._ended += 1
+        if time.monotonic() - self._spoke >= self.interval:
+            self.say(f"step {self.step + 1} of {self.max_steps}: {self._ended} of {self.rollouts_per_step} rollouts")
 
     def step_rewarded(self, rollouts: "Sequence[Rollout]", rewards: "Sequence[Rewards]") -> None:
         """Keep the reward of a step's rollouts."""
@@ -90,22 +90,7 @@ class RolloutLines(StepLines):
 
     def on_train_begin(self, args: object, state: TrainerState, control: object, **_: object) -> None:
         super().on_train_begin(args, state, control)
-        self._spoke = time.monotonic()
-        if state.is_world_process_zero:
-            threading.Thread(target=self._show_life, name="progress", daemon=True).start()
-
-    def on_train_end(self, *_: object, **__: object) -> None:
-        super().on_train_end()
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop the thread that prints."""
-        self._stop.set()
-
-    def _show_life(self) -> None:
-        while not self._stop.wait(self.interval / 4):
-            if time.monotonic() - self._spoke >= self.interval:
-                self.say(f"step {self.step + 1} of {self.max_steps}: {self._ended} of {self.rollouts_per_step} rollouts")
+        self._spoke = time.monotonic() if state.is_world_process_zero else math.inf
 
 
 class ValidationCallback(TrainerCallback):  # type: ignore[misc]

@@ -68,6 +68,8 @@ HASHED_SPLIT = (
 
 def train_on_rollouts(method: str, options: RawOptions) -> Path:
     """Train with GRPO or RLOO: see `grpo` and `rloo`."""
+    from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
+
     # Options and model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model.
     parsed, config = options_and_model(method, options)
     shape = shape_of(config, "words", lora_config(parsed))
@@ -105,7 +107,11 @@ def train_on_rollouts(method: str, options: RawOptions) -> Path:
     # The run.
     data = _dataset(questions, keys, parsed.dataset_name)
     run = name_run(method, arguments, parsed, data, tokenizer, ", ".join(parsed.task))
-    monitor = _monitor(run, parsed, steps)
+    logging_steps = training.logging_steps
+    monitor = monitor_of(
+        parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, steps // max(1, int(logging_steps)),
+        kind_of_run(run.dataset, run.base_hash, logging_steps, run.settings),
+    )  # fmt: skip
     with ExitStack() as lock:
         if not acquire_folder(run, lock):
             return run.folder
@@ -148,15 +154,6 @@ def _sources(rewards: Sequence[Reward], questions: Sequence[Questions]) -> dict[
     return digests
 
 
-def _monitor(run: Run, parsed: Namespace, steps: int) -> "HackingMonitor | None":
-    from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
-
-    logging_steps = run.arguments.training.logging_steps
-    entries = steps // max(1, int(logging_steps))
-    kind = kind_of_run(run.dataset, run.base_hash, logging_steps, run.settings)
-    return monitor_of(parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, entries, kind)
-
-
 def _train(
     run: Run,
     parsed: Namespace,
@@ -186,18 +183,21 @@ def _train(
                 trainer, validation, rewards, steps=parsed.validation_steps, max_samples=parsed.validation_samples
             )
         )
-    _archive_repeated_steps(run)
+    step = steps_done(run.resume_from) if run.resume_from else 0
+    # A checkpoint is saved after the validation of its step, which is therefore not repeated.
+    for folder, first in (("rollouts", step), ("validation", step + (step > 0))):
+        if is_main_process() and (moved := archive_steps_from(run.folder / folder, first)):
+            log_main(f"Moved the logs of {len(moved)} steps that will be repeated to {run.folder / folder}/set_aside")
 
     def notes() -> list[str]:
-        logged = [entry["frac_reward_zero_std"] for entry in trainer.state.log_history if "frac_reward_zero_std" in entry]
+        logged = [
+            entry["frac_reward_zero_std"] for entry in trainer.state.log_history if "frac_reward_zero_std" in entry
+        ]
         share = f"{sum(logged) / max(len(logged), 1):.0%} of the groups had no gradient"
         return [f"{share}: all of their rollouts had the same reward.", *_hash_notes(questions),
                 *([monitor.note()] if monitor else [])]  # fmt: skip
 
-    try:
-        return run.train(trainer, notes, lines)
-    finally:
-        lines.stop()
+    return run.train(trainer, notes, lines)
 
 
 def load_tokenizer(
@@ -340,17 +340,6 @@ def _validation_questions(questions: Sequence[Questions]) -> list[Questions]:
         except BadInput:  # no sample of the validation split
             log_main(f"{question.name} has no questions for validation")
     return held_out
-
-
-def _archive_repeated_steps(run: Run) -> None:
-    """Move away the logs of steps that a resumed run repeats."""
-    if not is_main_process():
-        return
-    step = steps_done(run.resume_from) if run.resume_from else 0
-    # A checkpoint is saved after the validation of its step, which is therefore not repeated.
-    for folder, from_step in ((run.folder / "rollouts", step), (run.folder / "validation", step + (step > 0))):
-        if moved := archive_steps_from(folder, from_step):
-            log_main(f"Moved the logs of {len(moved)} steps that will be repeated to {folder}/set_aside")
 
 
 def _hash_notes(questions: Sequence[Questions]) -> list[str]:

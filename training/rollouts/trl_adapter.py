@@ -312,19 +312,15 @@ def _grpo(base: Any, adapter: RolloutAdapter) -> Any:  # noqa: ANN401
 
 def log_mismatch(trainer: Any, gaps: Any) -> None:  # noqa: ANN401
     """Log, under TRL's names, how the trainer's log-probabilities differ from the sampler's; of a step the extremes."""
-    import torch
-
     gaps = gaps if len(gaps) else gaps.new_zeros(1)
-    own = [gaps.abs().mean(), gaps.abs().max(), gaps.exp().min(), gaps.exp().mean(), gaps.exp().max()]
-    everyone = trainer.accelerator.gather(torch.stack(own)).view(-1, len(own))
-    metrics = trainer._metrics["train"]
-    for name, values, extreme in (
-        ("sampling_logp_difference/mean", everyone[:, 0], None), ("sampling_logp_difference/max", everyone[:, 1], max),
-        ("importance_sampling_ratio/min", everyone[:, 2], min), ("importance_sampling_ratio/mean", everyone[:, 3], None),
-        ("importance_sampling_ratio/max", everyone[:, 4], max),
-    ):  # fmt: skip
-        logged = [*metrics[f"sampling/{name}"], extreme(values.tolist()) if extreme else values.mean().item()]
-        metrics[f"sampling/{name}"] = [extreme(logged)] if extreme else logged
+    ratios, logged = gaps.exp(), trainer._metrics["train"]
+    for name, value, of in (("sampling_logp_difference/mean", gaps.abs().mean(), None),
+                            ("sampling_logp_difference/max", gaps.abs().max(), max),
+                            ("importance_sampling_ratio/min", ratios.min(), min),
+                            ("importance_sampling_ratio/mean", ratios.mean(), None),
+                            ("importance_sampling_ratio/max", ratios.max(), max)):  # fmt: skip
+        values = logged[f"sampling/{name}"] + trainer.accelerator.gather(value.reshape(1)).tolist()
+        logged[f"sampling/{name}"] = [of(values)] if of else values  # TRL logs the mean of these
 
 
 def _rloo(base: Any) -> Any:  # noqa: ANN401
@@ -333,6 +329,7 @@ def _rloo(base: Any) -> Any:  # noqa: ANN401
     Each reply's advantage is weighted by how much likelier the trainer finds the whole of it than the sampler did, at
     most `MOST_WEIGHT`, as TRL does for GRPO with vLLM (`sequence_truncate`).
     """
+
     class RLOOTrainer(base):  # type: ignore[misc]
         def __init__(self, *args: Any, adapter: RolloutAdapter, **kwargs: Any) -> None:  # noqa: ANN401
             super().__init__(*args, **kwargs)

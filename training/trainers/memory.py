@@ -1,38 +1,6 @@
 """Memory that training takes on each device, predicted from a model's configuration before anything is loaded.
 
-P is the number of parameters, N of devices, L of parameters in the largest layer. With Adam and bf16 autocast, a
-trained parameter takes 18 bytes: fp32 weight 4, bf16 copy 2, gradient 4, Adam's two moments 8. With DeepSpeed it takes
-20: a bf16 weight, a bf16 and an fp32 gradient, an fp32 copy and the moments.
-
-| configuration | bytes a device | source |
-| --- | --- | --- |
-| `single_gpu`, `multi_gpu` | 18 P | above |
-| `zero1` | 4 P + 12 P / N | Rajbhandari et al. 2020 (arXiv:1910.02054); DeepSpeed has no estimator of it |
-| `zero2` | 2 P + 18 P / N | `estimate_zero2_model_states_mem_needs` of DeepSpeed 0.19 |
-| `zero3` | 4 L + 18 P / N | `estimate_zero3_model_states_mem_needs` |
-| `fsdp2` | 4 L + 18 P / N | the same states are sharded; L is gathered |
-
-Offloaded to the main memory of one node, with DeepSpeed's factor of 1.5 for buffers there: gradients and optimiser of
-`zero2` leave 2 P on the GPU and take 1.5 P max(4 N, 16) of the node; those of `zero3` leave 4 L + 2 P / N and take
-24 P; with the weights as well, 4 L and 27 P. `fsdp2` offloads all or nothing.
-
-With LoRA, P is the number of the adapter's parameters, and the frozen base adds its weights: 4 bytes in fp32 plus 2 for
-the bf16 copy, 2 in bf16, 1 in 8 bit, 0.5 in 4 bit, divided by N if weights are sharded. Without LoRA, the reference
-model of DPO and KTO adds the same, unless its log-probabilities are precomputed; with LoRA, the reference is the base
-with the adapter turned off.
-
-Activations, for B sequences of S tokens, H hidden units and A layers in bf16 (Korthikanti et al. 2022,
-arXiv:2205.05198, with an attention that keeps no S x S matrix): 34 B S H A; with gradient checkpointing
-2 B S H A + 34 B S H. An eager attention of M heads has 34 + 5 M S / H in place of 34. Twice that in fp32. Logits:
-TRL's fused head makes them in tiles of 4096 tokens x 32768 words, 10 bytes each. A reward model makes none.
-
-GRPO and RLOO alternate between the update and sampling, so the larger of the two counts. Sampling R rollouts of at most
-S tokens keeps the KV cache, 2 A K D numbers a token with K key-value heads of D units, and 24 bytes for each logit of
-the R next tokens: in fp32 as computed and normalised, and summed up in fp64. S is the question with its evidence and
-all replies of the solver. A vLLM server keeps its own.
-
-On a CPU, what the process has already taken (Python and its libraries) is added. CUDA's own half gigabyte and
-fragmentation are not counted: a run that barely fits by this may still run out of memory.
+docs/plan.md has the formulas, with their sources.
 """
 
 from argparse import Namespace
@@ -136,7 +104,8 @@ def predict(
     sharded = configuration in ("zero3", "fsdp2")
     # A frozen copy of the model. DeepSpeed makes engines of it and of a LoRA's base, which cast all weights to bf16.
     cast = configuration in ("zero1", "zero2", "zero3") and load.mixed and load.bits == 32
-    base = int((2 if cast else _weight(load)) * shape.parameters)
+    weight = load.bits / 8 + (2 if load.bits == 32 and load.mixed else 0)  # autocast keeps a copy in bf16
+    base = int((2 if cast else weight) * shape.parameters)
     frozen = bool(shape.adapter) + load.reference
     trained = shape.adapter or shape.parameters
     weights, gradients, optimiser = _states(trained, shape, load, configuration, gpus, offload)
@@ -162,11 +131,6 @@ def predict(
         generations=load.rollouts * 24 * shape.vocabulary,
         host=host,
     )
-
-
-def _weight(load: Workload) -> float:
-    """Bytes of a frozen weight without DeepSpeed: with mixed precision autocast keeps a copy in bf16."""
-    return load.bits / 8 + (2 if load.bits == 32 and load.mixed else 0)
 
 
 def _states(

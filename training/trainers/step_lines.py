@@ -68,11 +68,9 @@ class StepLines(TrainerCallback):  # type: ignore[misc]
                  if name in logs and name not in self.left_out and (logs[name] or name not in NOT_ZERO)]  # fmt: skip
         if "eval_loss" in logs:
             return f"validation at step {self.step}: {', '.join(parts)}"
-        step, began = self._logged
-        now = time.time()
+        (step, began), self._logged = self._logged, (self.step, time.time())
         if self.step > step:
-            pace = (now - began) / (self.step - step)
+            pace = (time.time() - began) / (self.step - step)
             left = pace * (self.max_steps - self.step)
             parts += [f"{pace:.1f} s a step", f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"]
-            self._logged = self.step, now
         return f"step {self.step} of {self.max_steps}: {', '.join([*self.first, *parts])}"

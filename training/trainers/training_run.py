@@ -213,7 +213,7 @@ class Run:
     def next_steps(self) -> str:
         """What to do with the trained model, as commands."""
         if self.method in HEADS:
-            return f"Score with it: inspect score LOG --scorer truthgym/reward_model -S folder={self.folder}"
+            return f"Use it: inspect score LOG --scorer truthgym/reward_model -S folder={self.folder}"
         from truthgym.datasets.loading.inspect_tasks import task_parameters
 
         task = self.dataset.split(", ")[0] if self.method in BY_ROLLOUTS else "truthgym/urns"

@@ -282,7 +282,7 @@ def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, opti
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"reward": ["brier"], "min_share_read": 0.5}, "Only 0% of the answers of step 0 could be parsed"),
+        ({"reward": ["brier"], "min_share_read": 0.5}, "Only 0% of the answers of step 1 could be parsed"),
         ({"reward": ["FOLDER/rewards.py:raises"]}, "it raised ValueError: no such thing"),
         ({"solver": "FOLDER/own.py@cold"}, "samples at temperature 0.5, and training assumes 1.0"),
         ({"solver": "truthgym/dialogue"}, "interlocutor"),

@@ -14,8 +14,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.rollouts.runner import TokenRow, TrainingSample
 from truthgym.training.rollouts.trl_adapter import (
-    RolloutAdapter,
     MOST_WEIGHT,
+    RolloutAdapter,
     _grpo,
     _rloo,
     check_turn_rewards,
@@ -310,10 +310,9 @@ def test_rloo_weighs_each_reply_by_what_the_sampler_found() -> None:
 
     class Base:
         accelerator = SimpleNamespace(gather=lambda found: found)
-        _metrics = {"train": defaultdict(list)}
 
         def __init__(self) -> None:
-            pass
+            self._metrics: dict[str, Any] = {"train": defaultdict(list)}
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
             return {"old_logps": torch.full((4,), -1.0), "advantages": torch.full((4,), 2.0)}

@@ -283,5 +283,9 @@ def test_fp16_skips_steps_with_an_infinite_gradient_itself(
     args: Any = SimpleNamespace(fp16=fp16)
     state: Any = SimpleNamespace(global_step=5)
     control: Any = None
-    with pytest.raises(BadInput, match="of step 5 .* may be damaged. The same command begins anew") if stops else nullcontext():
+    with (
+        pytest.raises(BadInput, match="of step 5 .* may be damaged. The same command begins anew")
+        if stops
+        else nullcontext()
+    ):
         callback.on_log(args, state, control, logs=logs)
