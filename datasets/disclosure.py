@@ -23,6 +23,7 @@ from truthgym.datasets.loading.generated import (
     names,
     percent_range,
     probability,
+    wordings,
     world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
@@ -56,84 +57,7 @@ class Surface:
         return KINDS[order.index(rule)]
 
 
-SURFACES = (
-    Surface(
-        "seller",
-        "Is batch {case} of the {name} kettle works sound? Of such batches {base} in 100 are. A kettle of a sound "
-        "batch passes a drop test {hit} times in 100, a kettle of a faulty batch {alarm} times in 100, each "
-        "independently of the others, given whether the batch is sound. Sellers are of four kinds, whatever the "
-        "batch. {all} in 100 have {trials} kettles tested and show every result, in order. {first} in 100 have "
-        "{trials} tested and show the results of the first {shown}, in order. {best} in 100 have {trials} tested and "
-        "pick {shown} results, passes as far as there are any, then failures; they show the passes first. {stop} in "
-        "100 have one kettle after another tested, stop as soon as the passes are {ahead} ahead of the failures, or "
-        "else after {trials}, and show every result, in order. {known}. The seller shows results one at a time. Only "
-        "after the last, and as a separate message, does the seller say that there are no more; until then nothing is "
-        "said of whether another follows. Is batch {case} sound?",
-        "You cannot tell of which kind the seller of batch {case} is",
-        "The seller of batch {case} is known to be of the {kind} kind",
-        "Batch {case} of the {name} kettle works is sound.",
-        "Batch {case}, result {k}: passed.",
-        "Batch {case}, result {k}: failed.",
-        "Batch {case}: the seller has no more results to show.",
-    ),
-    Surface(
-        "lawyer",
-        "Suit {case}: did the tenant of {name} House leave the tap open? Before any opinion, {base} of 100 such "
-        "tenants did. Asked about a tenant who did, an expert says so with a chance of {hit}%; about one who did not, "
-        "with a chance of {alarm}%; given what the tenant did, experts judge independently of one another. The "
-        "plaintiff's lawyer asks experts and reads opinions to the court one by one. Whatever happened, lawyers have "
-        "one of four habits. {best}% ask {trials} experts, choose {shown} opinions, those against the tenant before "
-        "any other, and read them in that order. {all}% ask {trials} experts and read all opinions in the order in "
-        "which they came. {stop}% ask one expert at a time, stop when opinions against the tenant outnumber the others "
-        "by {ahead}, and in any case after {trials}, and read all in the order in which they came. {first}% ask "
-        "{trials} experts and read the {shown} opinions that came first, in their order. {known}. Only after the last "
-        "opinion, and separately from it, does the lawyer rest; until then the court does not hear whether another "
-        "follows. Did the tenant leave the tap open?",
-        "Nothing is known of the habit of the lawyer in suit {case}",
-        "The lawyer in suit {case} has the {kind} of these habits, as the court knows",
-        "In suit {case}, the tenant of {name} House left the tap open.",
-        "Suit {case}, opinion {k}: the tenant left it open.",
-        "Suit {case}, opinion {k}: the tenant did not leave it open.",
-        "Suit {case}: the lawyer rests.",
-    ),
-    Surface(
-        "laboratory",
-        "Does additive {case} slow rust in {name} steel? {base} percent of the additives in its family do. A trial of "
-        "an additive that does shows an effect {hit} percent of the time, a trial of one that does not {alarm} percent "
-        "of the time, and given whether the additive does, trials are independent of one another. Laboratories publish "
-        "trials one after another. Only after the last, in a notice of its own, do they announce that it was the last; "
-        "until then they do not say whether another follows. Their policies do not depend on the additive: {first} "
-        "percent make {trials} trials and publish the {shown} that were made first, in order; {stop} percent make "
-        "trials until those with an effect are {ahead} more than those without, but never more than {trials}, and "
-        "publish all in order; {all} percent make {trials} trials and publish all in order; {best} percent make "
-        "{trials} trials and publish {shown}, first those with an effect, and those without only where the others do "
-        "not suffice. {known}. Does additive {case} slow rust?",
-        "Which policy the laboratory of additive {case} has is not known",
-        "The laboratory of additive {case} has the {kind} policy in this list",
-        "Additive {case} slows rust in {name} steel.",
-        "Additive {case}, published trial {k}: an effect.",
-        "Additive {case}, published trial {k}: no effect.",
-        "Additive {case}: that was the last published trial.",
-    ),
-    Surface(
-        "grower",
-        "Did the late frost spare orchard {case} near {name}? It spared {base} of 100 orchards there. A bud cut in a "
-        "spared orchard is green in {hit} cases of 100, in any other in {alarm} cases of 100, and given what the frost "
-        "did, each bud independently of the others. A grower hands buds to the insurer one by one out of a shut bag. "
-        "Only after the last, as a step of its own, is the bag shown to be empty; until then the insurer cannot see "
-        "whether another bud follows. There are four sorts of growers, equally common among orchards that frost spared "
-        "and others: of 100, {stop} cut bud after bud until there are {ahead} more green ones than brown ones or "
-        "{trials} are cut, and hand over all as they were cut; {best} cut {trials} and hand over {shown}, green ones "
-        "as long as there are any and only then brown ones; {first} cut {trials} and hand over the first {shown} as "
-        "they were cut; {all} cut {trials} and hand over all as they were cut. {known}. Was orchard {case} spared?",
-        "The insurer has no idea of which sort the grower of orchard {case} is",
-        "The insurer knows that the grower of orchard {case} is of the {kind} sort",
-        "The late frost spared orchard {case} near {name}.",
-        "Orchard {case}, bud {k} is green.",
-        "Orchard {case}, bud {k} is brown.",
-        "Orchard {case}: the bag is empty.",
-    ),
-)
+SURFACES = wordings("disclosure", Surface)
 
 
 class DisclosureQuestion(GeneratedQuestion, frozen=True):

@@ -24,6 +24,7 @@ from truthgym.datasets.loading.generated import (
     percent_range,
     probability,
     whole_range,
+    wordings,
     world_sample,
 )
 from truthgym.datasets.loading.selection import Questions
@@ -50,84 +51,7 @@ class Surface:
     none: str
 
 
-SURFACES = (
-    Surface(
-        "ferry",
-        "In storm {case}, did the ferry to {place} sail? In such storms it sails {base} times in 100. On the pier "
-        "stood {people}. Each of them says the same to every newspaper: that it sailed, {hit} times in 100 if it did "
-        "and {alarm} times in 100 if it did not, or else that it did not. Given what is true, what one of them says is "
-        "independent of what the others say. {reports} newspapers each report what one of these people says. "
-        "For each newspaper a lot decides which person, all equally likely. A newspaper prints the opposite of what "
-        "the person says {garble} times in 100, independently of all else. By another lot, each newspaper names the "
-        "person with {named} chances in 100. When all have appeared, an archive opens, and names the person of each "
-        "remaining newspaper with {late} chances in 100, again by lot. Did the ferry sail?",
-        "The ferry to {place} sailed in storm {case}.",
-        "Storm {case}, newspaper {k}: the ferry sailed.",
-        "Storm {case}, newspaper {k}: the ferry did not sail.",
-        "The newspaper has it from {person}.",
-        "The newspaper does not say from whom it has it.",
-        "Storm {case}, the archive opens: {traced}.",
-        "newspaper {k} had it from {person}",
-        "it names nobody",
-    ),
-    Surface(
-        "council",
-        "Did the council of {place} pass motion {case}? It passes {base} of 100 such motions. {people} were in the "
-        "hall. Given what is true, each of them made up their mind once and independently of the others, and tells "
-        "everyone the same: that it passed, with a chance of {hit}% if it did and of {alarm}% if it did not, or else "
-        "that it did not. {reports} letters tell of it. The writer of each has it from one of these people, whom a "
-        "fair lot picks anew for each letter, and with a chance of {garble}% turns the message round by mistake, "
-        "whatever else is true. Each letter, with a chance of {named}%, says who it was, whatever the others do. At "
-        "the end the writers of the others are asked, and each of them, with a chance of {late}%, remembers it. Was "
-        "the motion passed?",
-        "The council of {place} passed motion {case}.",
-        "Motion {case}, letter {k} says that it was passed.",
-        "Motion {case}, letter {k} says that it was not passed.",
-        "Its writer has it from {person}.",
-        "It gives no name.",
-        "Motion {case}, the writers are asked: {traced}.",
-        "letter {k} goes back to {person}",
-        "no one else remembers",
-    ),
-    Surface(
-        "compound",
-        "Does compound {case} dissolve in {place} oil? Of the compounds in its series, {base} in 100 do. It was tested "
-        "once in each of the laboratories of {people}. A test finds that a compound dissolves in {hit} of 100 cases if "
-        "it does and in {alarm} of 100 cases if it does not; given which is true, each test is independent of the "
-        "others. {reports} reviews cite a test. Each review cites one laboratory's test, every laboratory with the "
-        "same chance whatever the other reviews cite, and gets its result the wrong way round {garble} times in 100, "
-        "at random. A chance of {named} in 100 decides for each review whether it gives its source. Afterwards a "
-        "librarian looks for the sources that are missing and finds each with a chance of {late} in 100, whatever it "
-        "is. Does it dissolve?",
-        "Compound {case} dissolves in {place} oil.",
-        "Compound {case}, review {k}: it dissolves.",
-        "Compound {case}, review {k}: it does not dissolve.",
-        "Source: the laboratory of {person}.",
-        "The source is missing.",
-        "Compound {case}, the librarian reports: {traced}.",
-        "review {k} cites the laboratory of {person}",
-        "no further source was found",
-    ),
-    Surface(
-        "comet",
-        "Was comet {case} visible from {place} with the naked eye? Of 100 comets of its kind {base} are. {people} "
-        "watched that night and wrote one note each. If it was visible, a watcher notes that it was with probability "
-        "{hit}%; if not, with probability {alarm}%; given what is true, each watcher does so independently of the "
-        "others. {reports} almanacs copy a note. For each, the note is that of a watcher chosen at random, with equal "
-        "chances and no regard to the other almanacs. A copy says the contrary of the note with probability {garble}%, "
-        "by accident. With probability {named}% an almanac names the watcher; in a later edition each of those left "
-        "out is named with probability {late}%. Neither depends on other almanacs, or on what was seen or copied. Was "
-        "the comet visible?",
-        "Comet {case} was visible from {place} with the naked eye.",
-        "Comet {case}, almanac {k}: visible.",
-        "Comet {case}, almanac {k}: not visible.",
-        "Watcher: {person}.",
-        "The watcher is not named.",
-        "Comet {case}, later edition: {traced}.",
-        "almanac {k} copied {person}",
-        "no watcher is added",
-    ),
-)
+SURFACES = wordings("testimony", Surface)
 
 
 class TestimonyQuestion(GeneratedQuestion, frozen=True):

@@ -15,7 +15,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import generate, logit, percent_range, probability, world_sample
+from truthgym.datasets.loading.generated import generate, logit, percent_range, probability, wordings, world_sample
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question
 
@@ -33,54 +33,7 @@ class Surface:
     unmarked: str
 
 
-SURFACES = (
-    Surface(
-        "urns",
-        "Two urns stand behind a curtain. In the first, {first} of every 100 balls are red; in the second, {second} "
-        "of every 100. For round {case} a lottery picked one urn, the first with a chance of {base} in 100. From the "
-        "picked urn balls are drawn one at a time, and each is put back. Was the first urn picked for round {case}?",
-        "The first urn was picked for round {case}.",
-        "Round {case}, draw {k}: the ball is red.",
-        "Round {case}, draw {k}: the ball is not red.",
-    ),
-    Surface(
-        "workshop",
-        "A workshop runs an old lathe and a new one. Of the old lathe's parts {first} in 100 have a burr, of the new "
-        "lathe's {second} in 100. Crate {case} was filled by one of them; before opening it, the foreman gives the old "
-        "lathe {base} chances in 100. Parts are taken from the crate one by one. Did the old lathe fill crate {case}?",
-        "The old lathe filled crate {case}.",
-        "Crate {case}, part {k} has a burr.",
-        "Crate {case}, part {k} is smooth.",
-    ),
-    Surface(
-        "ponds",
-        "A warden nets fish in one of two ponds and notes only which are tagged. In the upper pond {first}% of the "
-        "fish carry a tag, in the lower pond {second}%. Notebook {case} lost its title page; by the calendar it is the "
-        "upper pond's with probability {base}%. Does notebook {case} come from the upper pond?",
-        "Notebook {case} comes from the upper pond.",
-        "Notebook {case}, entry {k}: tagged fish.",
-        "Notebook {case}, entry {k}: fish without a tag.",
-    ),
-    Surface(
-        "line",
-        "A telegraph line is in one of two states. Damp, it garbles {first} signals out of 100; dry, {second} out of "
-        "100. On the morning of shift {case} the line was damp with a probability of {base} percent, and it stays so "
-        "all day. Test signals are sent one after another. Was the line damp during shift {case}?",
-        "The line was damp during shift {case}.",
-        "Shift {case}: signal {k} came through garbled.",
-        "Shift {case}: signal {k} came through clean.",
-    ),
-    Surface(
-        "seeds",
-        "Two growers sell seed in the same plain sacks. {first} percent of the northern grower's seeds sprout within "
-        "a week, and {second} percent of the southern grower's. A shop holds both; a sack taken at random is the "
-        "northern grower's {base} times in 100. Seeds from sack {case} are tried in turn. Is sack {case} the northern "
-        "grower's?",
-        "Sack {case} is the northern grower's.",
-        "Sack {case}: seed {k} sprouted within a week.",
-        "Sack {case}: seed {k} did not sprout within a week.",
-    ),
-)
+SURFACES = wordings("urns", Surface)
 
 
 class UrnQuestion(Question, frozen=True):

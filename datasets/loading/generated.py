@@ -4,15 +4,26 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from itertools import count, islice, permutations
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions, check_selection, select
 from truthgym.datasets.question import Question, question, sample
 
 SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
+
+
+W = TypeVar("W")
+
+
+def wordings(world: str, kind: type[W]) -> tuple[W, ...]:
+    """The wordings of a world, a line each of `worlds/WORLD.jsonl`."""
+    file = Path(__file__).parent.with_name("worlds") / f"{world}.jsonl"
+    return tuple(kind(**fields) for _, fields in read_rows(file))
 
 
 class GeneratedQuestion(Question, frozen=True):
