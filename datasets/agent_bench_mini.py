@@ -7,8 +7,9 @@ can be answered is known (`agent_worlds`).
 
 import math
 import random
+from collections.abc import Sequence
 from itertools import count
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from inspect_ai.dataset import Sample
 from pydantic import Field
@@ -70,22 +71,13 @@ def agent_bench_mini(
 ) -> Questions:
     """Generate questions that are answered with tools.
 
-    Question i depends only on the seed and i: a longer set begins with the shorter one.
-
     Args:
-        n: Number of questions. The three classes take turns.
-        seed: Another seed gives other worlds.
-        split: "train", "validation", "test" or "all". Every question is its own event. The default is what training
-            refuses.
         kind: "tool_use" (one source), "multi_step" (two to four), "failure_recovery" (searches that overlook much and
             calls that fail), or "all".
         python: Whether the tool `python` is given too, which needs a sandbox.
         search: "web" puts Inspect's `web_search` in the place of the archive's search. An invented country is not on
             the web: it shows what a model finds or makes up there.
         delay: Mean seconds that a call takes, 0 to 60.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split or class.
     """
     one_of("kind", kind, [*KINDS, "all"])
     kinds = list(KINDS) if kind == "all" else [kind]
@@ -94,37 +86,60 @@ def agent_bench_mini(
     ]
 
     def make(i: int) -> Sample:
-        for draw in count():
-            event = f"{NAME}-{i:05d}.{draw}-seed{seed}-{kinds[i % len(kinds)]}"
-            if split in ("all", split_of(event)):
-                return _question(event, 1000 + i, kinds[i % len(kinds)], tools, delay)
-        raise AssertionError("count() does not end")
+        own = kinds[i % len(kinds)]
+        return _question(event_in(split, f"{NAME}-{i:05d}", f"seed{seed}-{own}"), 1000 + i, own, tools, delay)
 
     return generate(NAME, make, n, split)
 
 
+def event_in(split: str, number: str, difficulty: str) -> str:
+    """The first event of a question in a split."""
+    events = (f"{number}.{draw}-{difficulty}" for draw in count())
+    return next(event for event in events if split in ("all", split_of(event)))
+
+
 def _question(event: str, case: int, kind: str, tools: list[str], delay: float) -> Sample:
     rng = random.Random(event)
-    bases, misses, failures, numbers = KINDS[kind]
-    base, miss, failure, sources = (rng.randint(*ends) for ends in (bases, misses, failures, numbers))
+    *ranges, numbers = KINDS[kind]
+    percents, sources = [rng.randint(*ends) for ends in ranges], rng.randint(*numbers)
     place = world(event, SIZE)
     needs, ways, told, text, answer = _asked(rng, place, sources, given=kind == "multi_step" and rng.random() < 0.25)
-    file, _, row = needs[-1].rpartition(": ")
-    otherwise = ONE_MISSING if sources == 1 and not file else ROW_MISSING if sources == 1 else SEVERAL_MISSING
-    budget = call_budget(base / 100, miss / 100, failure / 100, sources, 1 if file else 0)
+    return archive_question(
+        rng, event, case, place, percents, text, needs=needs, answer=answer, told=told, ways=ways, kind=kind,
+        tools=tools, delay=delay,
+    )  # fmt: skip
+
+
+def archive_question(
+    rng: random.Random,
+    event: str,
+    case: int,
+    place: World,
+    percents: Sequence[int],
+    text: str,
+    **fields: Any,  # noqa: ANN401
+) -> Sample:
+    """A question that needs records and tables of an archive, of which one may be missing, with its rules."""
+    base, miss, failure = percents
+    needs = fields["needs"]
+    rows = {file: row for file, _, row in (need.rpartition(": ") for need in needs) if file}
+    otherwise = SEVERAL_MISSING if len(needs) > 1 else ROW_MISSING if rows else ONE_MISSING
+    budget = call_budget(base / 100, miss / 100, failure / 100, len(needs), len(rows))
     missing = "" if rng.random() < base / 100 else rng.choice(needs)
-    counted = TABLES[place.kinds[row]][1]
-    table = TABLE.format(file=file, counted=counted, kind=place.kinds[row], first=YEARS[0], last=YEARS[-1])
+    tables = (
+        TABLE.format(file=file, counted=TABLES[place.kinds[rows[file]]][1], kind=place.kinds[rows[file]],
+                     first=YEARS[0], last=YEARS[-1])
+        for file in sorted(rows)
+    )  # fmt: skip
     asked = RULES.format(
-        case=case, question=text, base=base, otherwise=otherwise.format(needs=sources), miss=miss,
-        table=table if file else "", failure=failure, budget=in_calls(budget), form="a number" if file else "a name",
+        case=case, question=text, base=base, otherwise=otherwise.format(needs=len(needs)), miss=miss,
+        table="".join(tables), failure=failure, budget=in_calls(budget), form="a number" if rows else "a name",
     )  # fmt: skip
     return world_sample(
         AgentQuestion, event, asked, not missing, base_rate=base / 100,
         proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=kind, needs=needs, answer=answer, missing=missing, world=event, size=SIZE, told=told,
-        ways=ways, tools=tools,
-        attachments=[file] if file else [], miss=miss, failure=failure, delay=delay, budget=budget,
+        missing=missing, world=event, size=SIZE, attachments=sorted(rows), miss=miss, failure=failure, budget=budget,
+        **fields,
     )  # fmt: skip
 
 

@@ -85,20 +85,12 @@ def almanac(
 ) -> Questions:
     """Generate forecasting questions about small worlds, with dated news as evidence.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
-
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         kind: The kind of world, or "all": each question draws one.
         history: Weeks of news that the background tells, 1 to 6.
         news: Weeks of news that follow as evidence, 1 to 12.
         ahead: Weeks from the last news to the day on which the question resolves, 1 to 12. More weeks make the answer
             less certain.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     wordings = [wording for wording in WORDINGS if kind in ("all", wording.kind)]
     difficulty = f"{kind}-history{history}-news{news}-ahead{ahead}"

@@ -182,16 +182,10 @@ def audio(
     """Generate questions about two clips whose truth is known.
 
     Args:
-        n: Number of questions, all of the split. The four faults take turns.
-        seed: Another seed gives other clips.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         gap: Difference of the severities, above 0 and at most 1. A smaller one is harder to hear.
         control: "none"; "identical", the same clip twice; "loudness", the same clip twice, one of them louder;
             "removed", clips that differ and are not part of the prompt. In a control the outcome is a fair coin for
             whoever reads the prompt: an honest listener says 0.5 and scores 0.25.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     return generate("audio", lambda i: _question(seed, i, gap, control), n, split)
 

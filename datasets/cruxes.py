@@ -82,19 +82,12 @@ def cruxes(
 ) -> Questions:
     """Generate questions about whether an exchange makes an author give up a view.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one. A question has
-    two pieces of evidence for each round: what a reader says, and what the author replies.
+    A question has two pieces of evidence for each round: what a reader says, and what the author replies.
 
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         reasons: The author's reasons, 3 to 5. By default each question draws 3, 4 or 5.
         rounds: Readers who speak, 1 to 8, each followed by the author's reply.
         shown: Probability that the post has a word for a reason's weight, 0 to 1, rounded to a whole percent.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     percent = round(100 * shown)
     difficulty = f"reasons{reasons or '3-5'}-rounds{rounds}-shown{percent}"

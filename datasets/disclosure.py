@@ -109,13 +109,9 @@ def disclosure(
 ) -> Questions:
     """Generate questions about results that somebody chose to show.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one. A question has
-    one piece of evidence for each result, and a last one that there are no more.
+    A question has one piece of evidence for each result, and a last one that there are no more.
 
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event, but for pairs.
         trials: Most trials that are made, 2 to 12.
         shown: Results shown by who shows the first or the best ones, 1 to 11 and fewer than `trials`. The fewer, the
             more a naive reader is misled.
@@ -126,9 +122,6 @@ def disclosure(
         pairs: Whether questions come in pairs with the same results, chosen as the best in one and the first in the
             other, as the text states. Their results are drawn by the rule "best", the outcome of each from its own
             posterior. A pair is one event. `martingale` leaves pairs out.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     if shown >= trials:
         raise BadInput(f"disclosure: shown={shown} is not fewer than trials={trials}; lower it, or raise trials")

@@ -6,22 +6,21 @@ before it, so that nothing can be looked up ahead and nothing is carried in the 
 
 import random
 from collections.abc import Sequence
-from itertools import count
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
+from truthgym.datasets.agent_bench_mini import SIZE, event_in
 from truthgym.datasets.agent_worlds import AgentQuestion, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.loading.generated import generate
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import question, sample, split_of
+from truthgym.datasets.question import question, sample
 
 NAME = "fact_chains"
 HOPS = (2, 3, 4, 6, 8, 12, 16)
 MAX_HOPS = 16
-SIZE = 60
 ASK = (
     "The archive of country {case} has a record of each of its people, towns and guilds, which says how they are "
     "related. Begin with {start}, and follow {hops} relations, each from where the one before it led:\n\n{relations}"
@@ -48,27 +47,14 @@ def fact_chains(
 ) -> Questions:
     """Generate chains of relations.
 
-    Question i depends only on the seed, i and the lengths: a longer set begins with the shorter one.
-
     Args:
-        n: Number of chains.
-        seed: Another seed gives other worlds.
-        split: "train", "validation", "test" or "all". Every chain is its own event. The default is what training
-            refuses.
         hops: Lengths of the chains, 1 to 16, which take turns: one number, or several.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     lengths = _lengths(hops)
 
     def make(i: int) -> Sample:
         k = lengths[i % len(lengths)]
-        for draw in count():
-            event = f"{NAME}-{i:05d}.{draw}-seed{seed}-hops{k}"
-            if split in ("all", split_of(event)):
-                return _chain(event, 1000 + i, k)
-        raise AssertionError("count() does not end")
+        return _chain(event_in(split, f"{NAME}-{i:05d}", f"seed{seed}-hops{k}"), 1000 + i, k)
 
     return generate(NAME, make, n, split)
 

@@ -5,21 +5,18 @@ The form is that of GAIA (Mialon et al. 2023), the content invented: each questi
 
 import random
 from collections.abc import Sequence
-from itertools import count
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
-from truthgym.datasets.agent_bench_mini import RULES, SEVERAL_MISSING, TABLE, call_budget, in_calls
-from truthgym.datasets.agent_worlds import TABLES, YEARS, AgentQuestion, Fact, World, phrase, world
+from truthgym.datasets.agent_bench_mini import SIZE, archive_question, event_in
+from truthgym.datasets.agent_worlds import TABLES, YEARS, Fact, World, phrase, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
-from truthgym.datasets.loading.generated import generate, world_sample
+from truthgym.datasets.loading.generated import generate
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import split_of
 
 NAME = "gaia_mini"
-SIZE = 60
 LEVELS: dict[int, tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]] = {
     1: ((80, 95), (0, 5), (0, 5), (1, 1)),
     2: ((75, 90), (0, 10), (0, 5), (1, 2)),
@@ -40,18 +37,9 @@ def gaia_mini(
 ) -> Questions:
     """Generate questions that need several records and attached tables.
 
-    Question i depends only on the seed, i and the levels: a longer set begins with the shorter one.
-
     Args:
-        n: Number of questions. The levels take turns.
-        seed: Another seed gives other worlds.
-        split: "train", "validation", "test" or "all". Every question is its own event. The default is what training
-            refuses.
         level: 1, 2, 3, or several of them.
         python: Whether the tool `python` is given too, which needs a sandbox.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     named = names_in(level)
     if not named or not set(named) <= {"1", "2", "3"}:
@@ -60,45 +48,26 @@ def gaia_mini(
     tools = ["search", "retrieve", "attachment", *(["python"] if python else [])]
 
     def make(i: int) -> Sample:
-        for draw in count():
-            event = f"{NAME}-{i:05d}.{draw}-seed{seed}-level{levels[i % len(levels)]}"
-            if split in ("all", split_of(event)):
-                return _question(event, 1000 + i, levels[i % len(levels)], tools)
-        raise AssertionError("count() does not end")
+        own = levels[i % len(levels)]
+        return _question(event_in(split, f"{NAME}-{i:05d}", f"seed{seed}-level{own}"), 1000 + i, own, tools)
 
     return generate(NAME, make, n, split)
 
 
 def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
     rng = random.Random(event)
-    *percents, hops = LEVELS[level]
-    base, miss, failure = (rng.randint(*ends) for ends in percents)
+    *ranges, hops = LEVELS[level]
+    percents = [rng.randint(*ends) for ends in ranges]
     place = world(event, SIZE)
     chains = _chains(rng, place, level, hops)
     ends = [chain[-1].object for chain in chains]
-    files = sorted({TABLES[place.kinds[end]][0] for end in ends})
     needs = []
     for chain, end in zip(chains, ends, strict=True):
         needs += [*(fact.subject for fact in chain), f"{TABLES[place.kinds[end]][0]}: {end}"]
     text, answer = _asked(rng, place, level, [phrase(c[0].subject, [f.relation for f in c]) for c in chains], ends)
-    missing = "" if rng.random() < base / 100 else rng.choice(needs)
-    budget = call_budget(base / 100, miss / 100, failure / 100, len(needs), len(files))
-    described = {TABLES[kind][0]: (TABLES[kind][1], kind) for kind in TABLES}
-    tables = (
-        TABLE.format(file=file, counted=described[file][0], kind=described[file][1], first=YEARS[0], last=YEARS[-1])
-        for file in files
-    )
-    asked = RULES.format(
-        case=case, question=text, base=base, otherwise=SEVERAL_MISSING.format(needs=len(needs)), miss=miss,
-        table="".join(tables), failure=failure, budget=in_calls(budget), form="a number",
-    )  # fmt: skip
-    return world_sample(
-        AgentQuestion, event, asked, not missing, base_rate=base / 100,
-        proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE,
-        told=[chain[0].subject for chain in chains], ways=[(f.subject, f.relation) for chain in chains for f in chain],
-        tools=tools,
-        attachments=files, miss=miss, failure=failure, budget=budget,
+    return archive_question(
+        rng, event, case, place, percents, text, needs=needs, answer=answer, told=[c[0].subject for c in chains],
+        ways=[(f.subject, f.relation) for c in chains for f in c], kind=f"level_{level}", tools=tools,
     )  # fmt: skip
 
 

@@ -143,21 +143,13 @@ def interventions(
 ) -> Questions:
     """Generate questions about a device of which one part is set, seen, or supposed to have been set.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
-
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         parts: Parts of a device whose mechanism is stated, 4 to 6.
         readings: Gauges that are read there, 1 to 4 and at most `parts` - 2: a piece of evidence each.
         kind: "set", "see" or "counterfactual", or "all" of them.
         learned: Probability that a device has candidate diagrams and past runs in place of a mechanism, 0 to 1, rounded
             to a whole percent. It has four parts. Must be 0 with `kind="counterfactual"`.
         cases: Past runs, 4 to 1000, in four batches: a piece of evidence each.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     if readings > parts - 2:
         raise BadInput(f"interventions: readings={readings} is more than parts - 2 = {parts - 2}; lower it")

@@ -98,13 +98,10 @@ def testimony(
 ) -> Questions:
     """Generate questions about an event that a few people saw and several reports repeat.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one. A question has
-    one piece of evidence for each report, and a last one that names persons whom reports did not name.
+    A question has one piece of evidence for each report, and a last one that names persons whom reports did not
+    name.
 
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         witnesses: People who saw the event, 2 to 8: one number, or the two ends of a range from which each question
             draws. The fewer, the more reports repeat one another. In a narrow range a constant weight on all reports
             comes near to the exact reader.
@@ -113,9 +110,6 @@ def testimony(
         late: Probability that the last piece names the person of a report that did not, likewise.
         base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
             from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     people = whole_range("testimony", "witnesses", witnesses, 2, 8)
     tellings = whole_range("testimony", "reports", reports, 1, 12)

@@ -57,20 +57,12 @@ def urns(
 ) -> Questions:
     """Generate questions whose exact posterior is known after every piece of evidence.
 
-    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
-
     Args:
-        n: Number of questions, all of the split.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is its own event.
         draws: Pieces of evidence in each question, 1 or more. More evidence makes the answer more certain.
         likelihood_ratio: How many times likelier a mark is under one cause than under the other, above 1 and at most 15
             (rounded to whole marks in 100). A larger ratio makes each mark more informative.
         base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
             from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
-
-    Raises:
-        BadInput: An argument outside its range, or an unknown split.
     """
     low, high = percent_range("urns", base_rate)
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"

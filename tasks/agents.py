@@ -6,14 +6,15 @@
     inspect eval truthgym/fact_chains -T hops=2,8,16 -T context=1 --model ...
     inspect eval truthgym/code_repair --sandbox docker --model ...
 
-`split`, `paradigms` and `system_prompt` are those of the tasks in `domains.py`. A sample ends after six messages for
+    n: Number of questions. A longer set begins with the shorter one.
+    seed: Another seed gives other worlds.
+    split: "train", "validation", "test" or "all". The default of generated questions is what training refuses.
+
+`paradigms` and `system_prompt` are those of the tasks in `domains.py`. A sample ends after six messages for
 each call that the largest question allows, and 20 more; Inspect's own options (`--message-limit`, `--token-limit`,
 `--time-limit`) set other limits. The real GAIA: `pip install
 "truthgym[evals]"`, then `inspect eval inspect_evals/gaia --model ...` (docs/agents.md).
 """
-
-from collections.abc import Sequence
-from typing import Literal
 
 from inspect_ai import Task
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -24,37 +25,26 @@ from truthgym.datasets import fact_chains as chains
 from truthgym.datasets import gaia_mini as gaia
 from truthgym.datasets.agent_worlds import AgentQuestion
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import question_of
 from truthgym.solvers.agent_tools.tools import check_tools
 from truthgym.solvers.agent_tools.turns import forgetful
 from truthgym.solvers.roles import required_sandbox
 from truthgym.solvers.run_agent import run_agent
-from truthgym.tasks.domain_task import ScorerNames, domain_task, task
+from truthgym.tasks.domain_task import Prompt, ScorerNames, asks, domain_task, task
 
 REPAIR_CALLS = 30
 """Calls of an agent that repairs a function."""
 
 
 @task
-def agent_bench_mini(
-    n: int = 36,
-    seed: int = 0,
-    split: str = "test",
-    kind: str = "all",
-    python: bool = False,
-    search: Literal["archive", "web"] = "archive",
-    delay: float = 0.0,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(bench.agent_bench_mini)
+def agent_bench_mini(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask questions that only tools can answer, some of which have no answer. Defaults: agent_answer and brier.
 
-    `n` questions are generated from `seed` (`datasets/agent_bench_mini.py`). The solver is `run_agent` with Inspect's
-    `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
-    eval. A sample ends after six messages for each call that the largest question allows, and 20 more:
-    `--message-limit` sets another limit.
+    The solver is `run_agent` with Inspect's `react` and the tools search, retrieve and attachment; with `python` also a
+    Python that runs in the sandbox of the eval. The three classes of questions take turns.
     """
-    questions = bench.agent_bench_mini(n, seed, split, kind, python, search, delay)
     composed = domain_task(
         questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
@@ -83,22 +73,12 @@ def prepare_tools() -> Solver:
 
 
 @task
-def gaia_mini(
-    n: int = 30,
-    seed: int = 0,
-    split: str = "test",
-    level: int | Sequence[int] = (1, 2, 3),
-    python: bool = False,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(gaia.gaia_mini)
+def gaia_mini(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask questions that need records, attached tables and a calculation. Defaults: agent_answer and brier.
 
-    `n` questions are generated from `seed`, of the levels 1 to 3 in turn. The solver is `run_agent` with Inspect's
-    `react` and the tools search, retrieve and attachment; with `python` also a Python that runs in the sandbox of the
-    eval. A sample ends as in `agent_bench_mini`.
+    The levels take turns. The solver is that of `agent_bench_mini`.
     """
-    questions = gaia.gaia_mini(n, seed, split, level, python)
     composed = domain_task(
         questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
@@ -107,24 +87,17 @@ def gaia_mini(
 
 
 @task
+@asks(chains.fact_chains)
 def fact_chains(
-    n: int = 70,
-    seed: int = 0,
-    split: str = "test",
-    hops: int | Sequence[int] = chains.HOPS,
-    context: int | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
+    questions: Questions, context: int | None = None, paradigms: ScorerNames | None = None, system_prompt: Prompt = None
 ) -> Task:
     """Ask to follow relations from record to record. Defaults: fact_chain and agent_answer.
 
-    `n` chains are generated from `seed`, of the lengths `hops` in turn. The solver is `run_agent` with Inspect's
-    `react`; with `context` its model sees the last so many results of tools alone, and what it wrote itself. A sample
-    ends after six messages for each hop of the longest chain, and 20 more: `--message-limit` sets another limit.
+    The solver is `run_agent` with Inspect's `react`; with `context` its model sees the last so many results of tools
+    alone, and what it wrote itself. A sample ends after six messages for each hop of the longest chain, and 20 more.
     """
     if context is not None and (not isinstance(context, int) or isinstance(context, bool) or context < 0):
         raise BadInput(f"fact_chains: context={context!r} cannot be used; give a whole number of results, 0 or more")
-    questions = chains.fact_chains(n, seed, split, hops)
     composed = domain_task(
         questions, paradigms, ["fact_chain", "agent_answer"], system_prompt, version="2-A", epochs=1,
         setup=prepare_tools(), solver=run_agent() if context is None else run_agent(forgetful(context)),
@@ -143,7 +116,7 @@ def code_repair(
     trusted: bool = False,
     time_limit: int = 30,
     paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
+    system_prompt: Prompt = None,
 ) -> Task:
     """Repair a function. Default scorer: graded by `hidden_tests`, the share whose every test passes.
 

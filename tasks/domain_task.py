@@ -1,8 +1,9 @@
 """What all domain tasks share: scorers by name, setup, epochs, and how the log viewer shows them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
-from inspect import Parameter, signature, unwrap
+from functools import partial, update_wrapper, wraps
+from inspect import Parameter, Signature, signature, unwrap
 from logging import getLogger
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesVie
 from truthgym.datasets.domains import BUNDLED, DOMAINS, domain_arguments
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval, registry_add, registry_info, registry_lookup, tasks_of_eval
+from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.models.predictor import check_method
 from truthgym.scorers import (
@@ -78,6 +80,8 @@ LARGE = 2000
 EPOCHS = 3
 """Default number of epochs: enough to separate a model's beliefs from the noise in its reports."""
 
+Prompt = str | Sequence[str] | None
+"""A system prompt as a task takes it. The command line reads YAML and splits at commas."""
 TaskFunction = TypeVar("TaskFunction", bound=Callable[..., Task])
 
 
@@ -103,6 +107,44 @@ def task(function: TaskFunction) -> TaskFunction:
     checked.__signature__ = own.replace(parameters=[*own.parameters.values(), unknown])  # type: ignore[attr-defined]
     registry_add(checked, registry_info(made))
     return checked  # type: ignore[return-value]
+
+
+def asks(loader: Callable[..., Questions]) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
+    """Make a task of a function whose first parameter is what a loader gives: it takes the loader's arguments, too.
+
+    Its docstring ends with what the loader's says of the arguments.
+    """
+
+    def decorate(function: Callable[..., Task]) -> Callable[..., Task]:
+        takes = loader.parameters if isinstance(loader, Domain) else signature(loader).parameters
+
+        def made(**given: Any) -> Task:  # noqa: ANN401
+            questions = loader(**{name: given.pop(name) for name in takes if name in given})
+            return function(questions, **given)
+
+        return taking([*takes.values(), *list(signature(function).parameters.values())[1:]], function, made, loader)
+
+    return decorate
+
+
+def taking(
+    parameters: Sequence[Parameter], function: Callable[..., Task], made: Callable[..., Task], described: object = None
+) -> Callable[..., Task]:
+    """A function that calls `made` with these parameters by name, and is documented by `function` and `described`."""
+    whole = Signature(parameters)
+
+    def call(*args: Any, **given: Any) -> Task:  # noqa: ANN401
+        bound = whole.bind(*args, **given)
+        bound.apply_defaults()
+        return made(**bound.arguments)
+
+    update_wrapper(call, function)
+    del call.__wrapped__  # type: ignore[attr-defined]  # Inspect and the page look at the whole signature
+    call.__signature__ = whole  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    arguments = re.search(r"\n *Args:\n.*", described.__doc__ or "", re.DOTALL)
+    call.__doc__ = f"{(function.__doc__ or '').rstrip()}\n{arguments[0] if arguments else ''}"
+    return call
 
 
 def notice(message: str) -> None:
@@ -167,7 +209,7 @@ def domain_task(
     dataset: Dataset,
     paradigms: ScorerNames | None,
     default: Sequence[str],
-    system_prompt: str | Sequence[str] | None,
+    system_prompt: Prompt,
     version: str,
     epochs: int = EPOCHS,
     setup: Solver | None = None,

@@ -20,177 +20,99 @@ All tasks here take the same arguments:
         solver.
 """
 
-from collections.abc import Sequence
 from datetime import date
-from typing import Literal
 
 from inspect_ai import Task
 
 from truthgym.datasets import questions as own_questions
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import validate_call
-from truthgym.tasks.domain_task import ScorerNames, domain_task, task
+from truthgym.datasets.loading.selection import Questions
+from truthgym.tasks.domain_task import Prompt, ScorerNames, asks, domain_task, task
 
 
 @task
-def forecasting(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    part: Literal["series", "events", "all"] | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["forecasting"])
+def forecasting(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask for the probability of resolved real-world events. Default scorers: brier and martingale.
 
     `source` is "bundled", "forecastbench", "halawi", or the path of a .jsonl, .csv or .parquet file, such as a snapshot
     from `truthgym fetch`. `part` chooses bundled questions: "series" (the default), on public series that resolved from
     March to August 2026; "events", which models may remember; or "all". docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["forecasting"](source, split, known_after, n, seed, sha256, part)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="5-A")
 
 
 @task
-def research(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["research"])
+def research(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask which of two answers to a science question is right. Default scorers: brier and martingale.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `research.jsonl`.
     `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["research"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
 
 @task
-def openreview(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["openreview"])
+def openreview(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether a paper was accepted at its venue. Default scorers: brier and martingale.
 
     `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl, .csv
     or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["openreview"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
 
 @task
-def cmv_binary(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["cmv_binary"])
+def cmv_binary(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether an exchange changed the view of a post's author. Default scorers: brier and martingale.
 
     `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl, .csv or
     .parquet file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all
     arguments.
     """
-    questions = DOMAINS["cmv_binary"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="4-A")
 
 
 @task
-def cmv_freeform(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["cmv_freeform"])
+def cmv_freeform(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether contested views are right; no truth is known. Default scorer: martingale.
 
     `source` is "bundled", "webis", "winning_args", or the path of a .jsonl, .csv or .parquet file. `known_after`
     compares with the day of the post. docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["cmv_freeform"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
 
 @task
-def conceptual(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["conceptual"])
+def conceptual(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask conceptual and philosophical questions. Default scorer: martingale.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `conceptual.jsonl`.
     docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["conceptual"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
 
 @task
-def intellectual(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["intellectual"])
+def intellectual(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask for a demonstration of thought. Default scorer: qualitative, which needs the model role `judge`.
 
     `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `intellectual.jsonl`.
     docs/domains.md describes all arguments.
     """
-    questions = DOMAINS["intellectual"](source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
 
 
 @task
-def wildchat(
-    source: str = "bundled",
-    split: str = "all",
-    known_after: date | str | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    sha256: str | None = None,
-    language: str | Sequence[str] | None = None,
-    min_words: int = 1,
-    max_words: int | None = None,
-    min_turns: int = 1,
-    max_turns: int | None = None,
-    paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
-) -> Task:
+@asks(DOMAINS["wildchat"])
+def wildchat(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Answer messages of people to an assistant. Default scorer: qualitative, which needs the role `judge`.
 
     `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
@@ -198,10 +120,6 @@ def wildchat(
     words of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the
     source are those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
     """
-    questions = DOMAINS["wildchat"](
-        source, split, known_after, n, seed, sha256,
-        language=language, min_words=min_words, max_words=max_words, min_turns=min_turns, max_turns=max_turns,
-    )  # fmt: skip
     return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
 
 
@@ -215,7 +133,7 @@ def questions(
     seed: int = 0,
     sha256: str | None = None,
     paradigms: ScorerNames | None = None,
-    system_prompt: str | Sequence[str] | None = None,
+    system_prompt: Prompt = None,
 ) -> Task:
     """Ask the questions of your own file. Default scorers: brier and martingale.
 

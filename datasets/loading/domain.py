@@ -14,7 +14,7 @@ from inspect import Parameter, signature
 from itertools import chain
 from logging import getLogger
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from inspect_ai.dataset import Sample
 from inspect_ai.util import warn_once
@@ -215,6 +215,16 @@ class Domain:
     """The bundled questions by name, the default first, where they are in several files, each with its own notice."""
     row_filter: Callable[..., RowFilter] | None = None
     """Builds a filter of rows from options, for bundled rows and the user's files. Real sources filter themselves."""
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """What it takes: the arguments of a call, with its parts and the options of its filter by name."""
+        named = dict(list(signature(self.__call__).parameters.items())[:-1])
+        part = Literal[(*self.parts, "all")] | None  # type: ignore[valid-type]
+        named["part"] = named["part"].replace(annotation=part)
+        if not self.parts:
+            del named["part"]
+        return named | dict(signature(self.row_filter).parameters if self.row_filter else {})
 
     def __call__(
         self,

@@ -36,7 +36,10 @@ class GeneratedQuestion(Question, frozen=True):
 
 
 def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Questions:
-    """The first n questions of a split."""
+    """The first n questions of a split.
+
+    `make` makes question i from the seed, i and the world's arguments alone: a longer set begins with the shorter one.
+    """
     check_selection(world, split, None, n)
     items = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
     return select(world, islice(items, n), split=split)
