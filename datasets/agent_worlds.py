@@ -458,10 +458,7 @@ def par(question: AgentQuestion, epoch: int) -> list[Call]:
 
 
 def oracle_calls(question: AgentQuestion, calls: Sequence[Call], epoch: int) -> int:
-    """The number of calls of an oracle that takes up the chains in the same order as these calls.
-
-    A chain is taken up when its first record is read. Those that were not come last, in the order that is best.
-    """
+    """The number of calls of an oracle that takes up the chains in the same order as these calls."""
     read = [name for call in calls if call.tool == "retrieve" for name in call.shown]
     begun = sorted((chain for chain in question.chains if chain[0] in read), key=lambda chain: read.index(chain[0]))
     orders = ([*begun, *rest] for rest in permutations(chain for chain in question.chains if chain not in begun))

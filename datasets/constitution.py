@@ -23,14 +23,7 @@ class Principle(BaseModel, frozen=True, extra="forbid"):
 
 
 def constitution(source: str = "built-in") -> list[Principle]:
-    """The principles of a constitution, in order.
-
-    Args:
-        source: "built-in", or a .jsonl, .csv or .parquet file whose rows have a `name` and a `principle`.
-
-    Raises:
-        BadInput: There is no such file, it has no principle, a row has another shape, or a name is repeated.
-    """
+    """The principles of a constitution, in order."""
     path = BUNDLED if source == "built-in" else Path(source)
     principles: dict[str, Principle] = {}
     for where, row in read_models(path, Principle):

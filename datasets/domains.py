@@ -73,12 +73,7 @@ TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
 
 
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:
-    """Draw questions of a domain to be asked together with another one.
-
-    They come from the train split of the domain, of all its bundled parts, so that no question of the test split is
-    spent; with one's own questions, from the file that the asked one is in. They have neither the asked question's
-    event nor its proposition, and none was asked later than it. Show only their text and evidence.
-    """
+    """Draw questions of a domain to be asked together with another one."""
     file = None if domain in DOMAINS else file_of(domain, asked.event)
     check_questions(domain, n, file)
     pool = []

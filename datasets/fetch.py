@@ -48,24 +48,7 @@ def fetch(
     seed: int = 0,
     **options: Any,  # noqa: ANN401 (each source has its own)
 ) -> Snapshot:
-    """Write a real source's rows to a file, and a card beside it that describes them.
-
-    Every row is parsed as an eval will parse it, so that all rows of the file can be used. The file has rows of all
-    splits: a hash of a question's event decides its split, in whatever file it is.
-
-    Args:
-        domain: A domain with real sources.
-        source: Name of one of them, or None if there is only one.
-        out: Path of the file, .jsonl or .parquet; the card has the suffix .md. If reading fails, neither is written.
-        known_after: Only questions whose truth became public after this day.
-        n: At most this many, drawn with `seed`.
-        seed: Seed of that draw.
-        **options: Options of the source.
-
-    Raises:
-        BadInput: An unknown domain, source or option; a file that exists already; nothing to write; or the source
-            cannot be read.
-    """
+    """Write a real source's rows to a file, and a card beside it that describes them."""
     with_sources = {key: loader for key, loader in DOMAINS.items() if isinstance(loader, Domain) and loader.sources}
     one_of("domain with a real source", domain, list(with_sources))
     loader = with_sources[domain]

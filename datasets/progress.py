@@ -240,10 +240,7 @@ def _sample(eras: list[str], drift: str | None, seed: int, step: float) -> Sampl
 
 
 def latent_values(drift: str, seed: int, step: float, era: int) -> NDArray[np.float64]:
-    """Log-odds with which simulated people of an era uphold each of the 19 dimensions.
-
-    All timelines begin with the same values, so that an agent's own values can be those of the first era.
-    """
+    """Log-odds with which simulated people of an era uphold each of the 19 dimensions."""
     path: NDArray[np.float64] = _path(drift, seed, step, len(ERAS) if era < len(ERAS) else era + 1)[era]
     return path
 

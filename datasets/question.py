@@ -235,19 +235,13 @@ def _ask(identity: str, text: str, target: object, known: Question, metadata: Ma
 
 
 def arm_of(metadata: Mapping[str, Any]) -> str:
-    """The arm of a sample of `truthgym/sycophancy`, such as "user_yes". "neutral" for any other sample.
-
-    Other projects have an `arm` too, such as a treatment.
-    """
+    """The arm of a sample of `truthgym/sycophancy`, such as "user_yes". "neutral" for any other sample."""
     arm = metadata.get("arm")
     return arm if "question" in metadata and isinstance(arm, str) and _ARM.fullmatch(arm) else NEUTRAL
 
 
 def group_of(metadata: Mapping[str, Any], identity: object) -> str:
-    """The id of the question that a sample asks: of an arm of `truthgym/sycophancy` that of the question in all arms.
-
-    Other projects have a `question` too, such as its text.
-    """
+    """The id of the question that a sample asks, which the arms of `truthgym/sycophancy` share."""
     arm, named = metadata.get("arm"), metadata.get("question")
     own = isinstance(named, str) and isinstance(arm, str) and (arm == NEUTRAL or _ARM.fullmatch(arm))
     return str(named if own else identity)

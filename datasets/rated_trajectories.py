@@ -45,14 +45,7 @@ def _bundled() -> tuple[RatedTrajectory, ...]:
 
 
 def read_rated(path: Path) -> list[RatedTrajectory]:
-    """Read rated trajectories from a .jsonl file with one a line, in the shape of `rated_trajectories.jsonl`.
-
-    The ratings may have any names, the same in each line.
-
-    Raises:
-        BadInput: There is no such file, it is empty, a line has another shape, an id is repeated, or two lines have
-            ratings of different names.
-    """
+    """Read rated trajectories from a .jsonl file with one a line, in the shape of `rated_trajectories.jsonl`."""
     rows = list(read_models(path, RatedTrajectory))
     seen: dict[str, str] = {}
     first, rated = rows[0]

@@ -57,12 +57,7 @@ LOOSE = re.compile(r"(?:^|[^a-z])(?:key|auth)$", re.IGNORECASE)
 
 
 def redact(text: str, folder: Path | None = None) -> str:
-    """The text with each key replaced by the name of its variable, as in [OPENAI_API_KEY], or by [hidden].
-
-    Args:
-        text: A message, a command or a file.
-        folder: Keys of its file `.env` are replaced too.
-    """
+    """The text with each key replaced by the name of its variable, as in [OPENAI_API_KEY], or by [hidden]."""
     for name, value in sorted(_keys(folder), key=lambda key: -len(key[1])):
         text = text.replace(value, f"[{name}]")
     return FORMS.sub(HIDDEN, NAMED.sub(_hide, text))

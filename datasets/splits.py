@@ -10,10 +10,7 @@ SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 
 def split_of(event: str) -> Split:
-    """The split of an event, by a hash of its name: reordering or growing a dataset moves no event.
-
-    Expected shares: train 0.6, validation 0.2, test 0.2.
-    """
+    """The split of an event, by a hash of its name: reordering or growing a dataset moves no event."""
     position = text_share(event)
     for split, share in SHARES.items():
         if position < share:

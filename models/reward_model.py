@@ -78,11 +78,7 @@ class RewardModel:
     def read(
         self, conversations: Sequence[Sequence[ChatMessage]], starts: Sequence[int] | None = None
     ) -> list[Reading]:
-        """What the model says of each conversation, whose last message is the reply, in batches.
-
-        For a process model `starts` are the indices from which replies are steps. None is 0: examples before the
-        question would be steps too.
-        """
+        """What the model says of each conversation, whose last message is the reply, in batches."""
         pairs = zip(conversations, starts or [0] * len(conversations), strict=True)
         prepared = [self._prepare(conversation, start) for conversation, start in pairs]
         scored = [turns for turns in prepared if turns is not None]
@@ -122,10 +118,7 @@ ROLES: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "
 
 
 def chat_messages(messages: Sequence[Mapping[str, Any]], place: str) -> list[ChatMessage]:
-    """The messages of a dataset's row as a reward model scores them.
-
-    Those of a tool, or that call one, are refused: they would be written in another way than in training.
-    """
+    """The messages of a dataset's row as a reward model scores them."""
     for message in messages:
         if message["role"] not in ROLES or message.get("tool_calls"):
             raise BadInput(f"{place}: the message of {message['role']!r} uses tools and cannot be scored; leave it out")

@@ -173,10 +173,7 @@ class _Interview:
 
 
 def usable_questions(reply: str, main_question: str) -> list[str]:
-    """The questions in an interviewer's reply: lines that end with a question mark and are not the main question.
-
-    Numbers, bullets, quotes and commas around them are removed. A JSON list on one line is split.
-    """
+    """The questions in an interviewer's reply: lines that end with a question mark and are not the main question."""
     questions = [LABEL.sub("", line.strip(MARKS)).strip(MARKS) for line in BETWEEN.split(reply)]
     main = {_words(line) for line in main_question.split("\n")}
     return [line for line in questions if line.endswith(("?", "？")) and _words(line) and _words(line) not in main]

@@ -72,10 +72,7 @@ def problem(
     template: str | None = None,
     **options: Any,  # noqa: ANN401 (as `apply_chat_template`)
 ) -> str | None:
-    """What a chat template refuses or leaves out of a conversation; None if it writes all of it.
-
-    Thoughts may be left out: that is a template's choice. `options` are those of `apply_chat_template`.
-    """
+    """What a chat template refuses or leaves out of a conversation; None if it writes all of it."""
 
     def render(messages: Messages) -> str:
         shaped = [dict(message) for message in messages]

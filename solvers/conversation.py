@@ -62,12 +62,7 @@ class Conversation:
         self.steps.extend(steps_of_messages([m for m in state.messages if m.id not in recorded], "reasoning", True))
 
     def ask_question(self, *parts: str, before: str = "") -> None:
-        """Send the sample's question in one message: the paragraph `before`, the question, the paragraphs `parts`.
-
-        The sample's choices follow the question.
-
-        Empty ones are skipped. If an earlier solver has asked the question, only the others are sent.
-        """
+        """Send the sample's question in one message: the paragraph `before`, the question, the paragraphs `parts`."""
         question, self._question = self._question, None
         if question is None:
             self.send(before, *parts)
@@ -92,10 +87,7 @@ class Conversation:
             self._append(message)
 
     def _append(self, message: ChatMessage, speaker: str | None = None) -> None:
-        """Add a message and its step. A user message right after one of these solvers continues that message.
-
-        The chat templates of Gemma, Mistral and Cohere refuse two user messages in a row.
-        """
+        """Add a message and its step. A user message right after one of these solvers continues that message."""
         self._check_open()
         last = self.state.messages[-1] if self.state.messages else None
         if last and last.role == message.role == "user" and "epoch" in (last.metadata or {}):
@@ -192,11 +184,7 @@ class Conversation:
         ]
 
     async def ask_role(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
-        """Ask the model in another role, in a separate context, and return its reply. One model call.
-
-        The reply is not part of the conversation until it is passed on with `send`. If the model refused, ran out of
-        context or returned no text, the conversation ends early. `name` is that of the transcript span.
-        """
+        """Ask the model in another role, in a separate context, and return its reply. One model call."""
         self._check_open()
         async with span(name, type="truthgym.step"):
             output = await generate(model, messages)
@@ -207,10 +195,7 @@ class Conversation:
         return reply_text(output)
 
     def close(self) -> None:
-        """Write the trajectory to the store, and mark the choices that the answer names, for Inspect's `choice`.
-
-        An unasked question goes back to the messages, for the next solver.
-        """
+        """Write the trajectory to the store, and mark the choices that the answer names, for Inspect's `choice`."""
         self.state.store.set(STEPS, [step.model_dump(exclude_defaults=True) for step in self.steps])
         if self.ended is not None:
             self.state.store.set(ENDED, self.ended)
@@ -252,11 +237,7 @@ def _has_reasoning(output: ModelOutput) -> bool:
 
 
 def _without_notes(messages: Sequence[ChatMessage], output: ModelOutput) -> tuple[list[ChatMessage], list[ChatMessage]]:
-    """An agent's messages up to its final reply as the model wrote it, and the user messages after it.
-
-    Inspect's `handoff` puts the name of the agent before its replies, and a user message after the last one. An agent
-    without `submit` ends with this message, and its output is the reply before it.
-    """
+    """An agent's messages up to its final reply as the model wrote it, and the user messages after it."""
     end = len(messages)
     while end and messages[end - 1].role == "user":
         end -= 1
@@ -283,11 +264,7 @@ def _other_models() -> dict[str | None, str]:
 
 
 def _changed_messages(messages: Sequence[ChatMessage]) -> dict[str | None, tuple[str, str]]:
-    """Replies that are no longer what the model wrote, by id: the text of each before and after.
-
-    Training on them would teach what the model never said. After a `handoff` Inspect writes the tool calls of the other
-    agent as text, and its name before each reply.
-    """
+    """Replies that are no longer what the model wrote, by id: the text of each before and after."""
     attached = transcript().attachments
     written = {reply.id: reply for _, reply in _generated()}
     changed: dict[str | None, tuple[str, str]] = {}

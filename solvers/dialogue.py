@@ -64,10 +64,7 @@ def dialogue(turns: Annotated[int, Field(ge=1)] = 3) -> Solver:
 
 
 def interlocutor_view(question: str, replies: Sequence[str], epoch: int) -> list[ChatMessage]:
-    """The dialogue from the interlocutor's side: its own replies as the assistant, the model's as the user.
-
-    The first and the last of the replies are the model's.
-    """
+    """The dialogue from the interlocutor's side: its own replies as the assistant, the model's as the user."""
     messages: list[ChatMessage] = [user_message(INTERLOCUTOR.format(question=question, text=replies[0]), epoch)]
     for own, model_reply in zip(replies[1::2], replies[2::2], strict=True):
         messages += [ChatMessageAssistant(content=own), user_message(model_reply, epoch)]

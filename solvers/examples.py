@@ -75,13 +75,7 @@ class Example(BaseModel, frozen=True):
 
 
 def read_examples(source: str, score: str) -> list[Example]:
-    """Read all scored trajectories of a log (.eval or .json) or all rows of a file (.jsonl).
-
-    Of a log, samples are skipped that failed, have no answer, or have no number for the score, which is a key of a
-    scorer's values or the name of a scorer with one number or letter; of a log of `truthgym/sycophancy`, also those
-    with a stated opinion. Samples of any other task have their split in the metadata, or one by a hash of the task's
-    name and the id, as `truthgym convert --any-task` parts them.
-    """
+    """Read all scored trajectories of a log (.eval or .json) or all rows of a file (.jsonl)."""
     if source.endswith(".jsonl"):
         rows = [_of_row(where, row) for where, row in read_rows(Path(source))]
         if not rows:
@@ -105,11 +99,7 @@ def read_examples(source: str, score: str) -> list[Example]:
 
 
 def choose_examples(examples: Sequence[Example], count: int, share: float, best: Best, seed: int) -> list[Example]:
-    """Select the best trajectories, one per question, in an order drawn with the seed.
-
-    The best are the smaller of `count` and `share` of all (at least 1). If several of them belong to one question, one
-    is drawn. Trajectories of the test split are never selected.
-    """
+    """Select the best trajectories, one per question, in an order drawn with the seed."""
     allowed = [example for example in examples if example.split != "test"]
     if not allowed:
         raise BadInput(

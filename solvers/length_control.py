@@ -106,10 +106,7 @@ def bounds(target: int, tolerance: float) -> tuple[int, int]:
 
 
 def length_of(text: str, unit: str) -> int:
-    """Length of a text in words, characters or sentences.
-
-    Words are separated by white space; a sentence has a word, and ends with .!? or a newline.
-    """
+    """Length of a text in words, characters or sentences."""
     if unit == "sentences":
         return len([part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)])
     return len(text.split()) if unit == "words" else len(text)

@@ -49,11 +49,7 @@ BYTES_A_TOKEN = 4
 
 
 async def count_tokens(model: Model, text: str) -> int:
-    """Number of tokens of a text: by the tokenizer of a local model, otherwise as Inspect counts for the provider.
-
-    For most providers Inspect downloads a tokenizer once. Without a network a token counts as four bytes of the text,
-    and the log has a warning.
-    """
+    """Number of tokens of a text: by the tokenizer of a local model, otherwise as Inspect counts for the provider."""
     tokenizer = _tokenizer(model)
     if tokenizer:
         return len(tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -69,10 +65,7 @@ async def count_tokens(model: Model, text: str) -> int:
 
 
 def check_local_model(model: Model) -> None:
-    """Refuse a local model without a chat template, or a tokenizer, where transformers makes one without a token.
-
-    A template that refuses a system message, or messages of one role in a row, gets them in its own shape.
-    """
+    """Refuse a local model without a chat template, or a tokenizer, where transformers makes one without a token."""
     tokenizer, api = _tokenizer(model), cast("Any", model.api)
     if tokenizer is None:
         return
@@ -103,10 +96,7 @@ def check_local_model(model: Model) -> None:
 
 
 def in_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """A conversation in which no message of the user or the model follows another of its own: it continues that one.
-
-    The chat templates of Gemma, Mistral and Cohere refuse two in a row.
-    """
+    """A conversation in which no message of the user or the model follows another of its own: it continues that one."""
     turns: list[ChatMessage] = []
     for message in messages:
         last = turns[-1] if turns else message
@@ -181,10 +171,7 @@ def clear_errors(model: Model) -> Iterator[None]:
 
 
 def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
-    """Give an output without a stop reason the one that its length shows: "model_length" or "max_tokens".
-
-    A batch's usage counts the tokens of its longest reply, so the tokens of each reply are counted here.
-    """
+    """Give an output without a stop reason the one that its length shows: "model_length" or "max_tokens"."""
     tokenizer = _tokenizer(model)
     if tokenizer is None or not output.choices or output.stop_reason != "unknown":
         return
@@ -198,10 +185,7 @@ def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[C
 
 
 def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
-    """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt.
-
-    `complete_stop_reason` must come first. Servers that use such templates separate thoughts.
-    """
+    """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt."""
     if _tokenizer(model) is not None and output.choices:
         text = with_opening_tag(output.completion, model.api.hf_chat(list(messages), []))  # type: ignore[attr-defined]
         if text != output.completion:
@@ -209,10 +193,7 @@ def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessa
 
 
 def exceeds_context(model: Model, messages: Sequence[ChatMessage], more: int = 0) -> bool:
-    """Whether a conversation and so many more tokens have more tokens than the model has positions.
-
-    False for models that Inspect does not load with transformers: their providers tell.
-    """
+    """Whether a conversation and so many more tokens have more tokens than the model has positions."""
     tokenizer = _tokenizer(model)
     config: Any = getattr(getattr(model.api, "model", None), "config", None)
     if tokenizer is None or config is None:

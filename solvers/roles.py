@@ -19,10 +19,7 @@ _tried: set[str] = set()
 
 
 def required_server(model: Model) -> None:
-    """Refuse a model whose server accepts no connection: Inspect would try again, without an end by default.
-
-    Each address is tried once. Behind a proxy none is.
-    """
+    """Refuse a model whose server accepts no connection: Inspect would try again, without an end by default."""
     address = model.api.base_url
     parts = urlsplit(address or "")
     if not address or address in _tried or not parts.hostname:
@@ -44,10 +41,7 @@ def required_server(model: Model) -> None:
 
 
 def required_model(role: str, solver: str | None = None, alone: bool = False) -> Model:
-    """The model bound to a role, the first of several unless it takes one `alone`. Never the evaluated model instead.
-
-    `solver` is the one that needs the model, for the error; None stands for a scorer.
-    """
+    """The model bound to a role, the first of several unless it takes one `alone`; never the evaluated model."""
     bound = model_roles().get(role)
     several = bound if isinstance(bound, list) else []
     fingerprints = [model_fingerprint(model) for model in several]
@@ -104,10 +98,7 @@ TRUSTED = (
 
 
 def required_sandbox(who: str = "A grader of this task", remedy: str = TRUSTED) -> None:
-    """Refuse to run an untrusted program unless the sample has a sandbox that isolates it.
-
-    Inspect's `local` one does not: it is a folder on this machine. `who` would run the program, as the error says.
-    """
+    """Refuse to run an untrusted program unless the sample has a sandbox that isolates it."""
     try:
         place = sandbox()
     except ProcessLookupError:

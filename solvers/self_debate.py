@@ -126,10 +126,7 @@ def speaking_order(question: str, epoch: int, positions: int, order: Order) -> t
 def debater_view(
     side: int, question: str, positions: Sequence[str], speeches: Sequence[tuple[int, str]], argue: str, epoch: int
 ) -> list[ChatMessage]:
-    """The debate from the side of one position: its own speeches as the assistant, everything else as the user.
-
-    The speeches so far are pairs of a position's index and a text; `argue` asks for the next one.
-    """
+    """The debate from the side of one position: its own speeches as the assistant, everything else as the user."""
     pending = [DEBATE.format(question=question, position=positions[side])]
     messages: list[ChatMessage] = []
     for i, text in speeches:

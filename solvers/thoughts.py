@@ -41,10 +41,7 @@ def split_thought(text: str) -> tuple[str, str | None]:
 
 
 def with_opening_tag(reply: str, prompt: str) -> str:
-    """A reply with the opening tag of its thought, if a chat template wrote that tag at the end of the prompt.
-
-    Without it, a thought that was cut off could not be told from a reply.
-    """
+    """A reply with the opening tag of its thought, if a chat template wrote that tag at the end of the prompt."""
     end = prompt.rstrip()[-40:]
     tag = next((match[0] for match in OPENING.finditer(end) if match.end() == len(end)), "")
     return f"{tag}\n{reply}" if tag and not reply.lstrip().startswith(tag) else reply

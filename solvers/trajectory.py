@@ -111,10 +111,7 @@ def user_message(text: str, epoch: int) -> ChatMessageUser:
 
 
 def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
-    """Why a model's output is not a reply: a refusal, or a conversation longer than its context. None if it is one.
-
-    The text of such an output comes from the provider and must not be read as the model's.
-    """
+    """Why a model's output is not a reply: a refusal, or a conversation longer than its context. None if it is one."""
     if not output.choices:
         return f"{who} gave no reply{f': {output.error}' if output.error else ''}".removesuffix(".") + "."
     if output.stop_reason == "model_length":
@@ -172,11 +169,7 @@ def as_words(message: ChatMessage) -> ChatMessage:
 def steps_of_messages(
     messages: Sequence[ChatMessage], kind: Kind, trainable: bool, others: Mapping[str | None, str] | None = None
 ) -> list[Step]:
-    """The steps of generated messages, including the tool results among them, whose replies are of one kind.
-
-    `trainable` holds for text that the evaluated model generated. `others` are the ids of messages that other models
-    generated, with the role or name of each; what no model generated was written by an agent's program.
-    """
+    """The steps of generated messages, including the tool results among them, whose replies are of one kind."""
     steps: list[Step] = []
     for message in messages:
         if not isinstance(message, ChatMessageAssistant) or message.source == "input":

@@ -150,30 +150,7 @@ def sweep(
     gpus_per_worker: float = 0.0,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Run a script and, on many workers, what its calls of `eval_set` evaluate: they find it complete.
-
-    The script is unchanged. It stops at each call of `eval_set`, whose tasks are divided into units (a task with a
-    model, or a shard of its questions), run and merged, and then goes on. The same command resumes what was
-    interrupted.
-
-    Args:
-        command: A Python script with its arguments, `inspect eval-set ...`, or, to do it for each log at once,
-            `inspect score LOGS ...` or `truthgym convert LOGS ... --out DIR`, which writes a folder for each log.
-        on: Where units run.
-        workers: Units at the same time. By default, one for each CPU.
-        shards: Most units for one task. Questions of one event stay in one.
-        max_connections: Connections to each provider by all units together. By default as many as one process opens.
-        address: Of a running Ray cluster.
-        gpus_per_worker: GPUs of each unit on Ray.
-        report: Takes each line of progress.
-
-    Returns:
-        Whether everything is complete. What failed has been reported.
-
-    Raises:
-        BadInput: Before anything runs: this is Windows, the script calls no `eval_set`, Inspect has another protocol,
-            another sweep runs in the same folder, or there is no such cluster.
-    """
+    """Run a script and, on many workers, what its calls of `eval_set` evaluate: they find it complete."""
     not_on_windows("truthgym sweep")
     one_of("--on", on, get_args(On))
     workers = workers or cpu_count() or 1
@@ -259,11 +236,7 @@ def remove_merged(folder: Path) -> None:
 def sweep_logs(
     command: Sequence[str], run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]
 ) -> bool:
-    """Run a command once for each of the logs that its first arguments name. An interrupted one goes on.
-
-    A log is done if its content is as it was then and what was written is there. A dataset of another content of its
-    log is replaced. A command with --overwrite begins anew once it has been done for each log.
-    """
+    """Run a command once for each of the logs that its first arguments name. An interrupted one goes on."""
     command = [part for word in command for part in (word.split("=", 1) if word.startswith("--") else [word])]
     places = list(takewhile(lambda word: not word.startswith("-"), command[2:]))
     out = command[command.index("--out") + 1] if "--out" in command[:-1] else ""

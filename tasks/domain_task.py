@@ -217,27 +217,8 @@ def domain_task(
 ) -> DomainTask:
     """Compose a domain's task: prepare, reason with `direct` unless `--solver` names another, score by the paradigms.
 
-    Logs one warning with what a reader of the scores must know about the questions (such as what today's models may
-    remember) and one with the number of questions left out, by reason. The log's metadata hold the latter as
-    `left_out`.
-
-    Args:
-        dataset: The domain's questions.
-        paradigms: Names of scorers, in a list or separated by commas, or a mapping from each name to its arguments, as
-            in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None: `default`.
-        default: The domain's default.
-        system_prompt: Name of a preset, or the text of the system message. Part of the setup, so that it also applies
-            with `--solver`. The command line reads YAML and splits at commas: a list is joined again, and what YAML
-            did not read as text is an error.
-        version: "N-L": raise the number when scores are no longer comparable, the letter otherwise.
-        epochs: Runs of each sample, unless the command line gives another number.
-        setup: What the setup does besides, also with `--solver`.
-        solver: The solver in the place of `direct`.
-
-    Raises:
-        BadInput: No scorer or an unknown name; an unknown argument; a system prompt that is not text; a model role
-            that a scorer needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
-            that is made outside of an eval, on its first sample, before its first call).
+    `setup` is what the setup does besides, and `solver` reasons in the place of `direct`. Of a run with a model role that
+    a scorer lacks, or whose model cannot give log-probabilities, the end comes before the first call.
     """
     chosen = _able(dataset, _answers_first(_parse(default if paradigms is None else paradigms)))
     scorers = [SCORER_BY_NAME[name].scorer(**arguments) for name, arguments in chosen.items()]

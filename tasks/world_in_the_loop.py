@@ -116,14 +116,7 @@ def _questions(domain: Domain, evidence: str | None, n: int | None, seed: int, s
 
 
 def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None, seed: int) -> Questions:
-    """The answers in finished logs, as questions.
-
-    Each sample's metadata are its question's, and `model`, `setup` (a digest of task and solver), `epoch`, `log`,
-    `answer`.
-
-    Of several runs of one model, task and solver the newest finished one counts that has a sample, and a sample counts
-    once.
-    """
+    """The answers in finished logs, as questions."""
     logs, dropped = find_logs(places)
     identities: set[tuple[object, ...]] = set()
 

@@ -24,17 +24,7 @@ MANY_PAIRS = 12
 
 
 def cross_fitted_margins(events: Sequence[Hashable], fit: Fit, folds: int = 5, seed: int = 0) -> Margins:
-    """The signed margin of each pair by a model that saw no pair of its event.
-
-    Args:
-        events: The event of each pair.
-        fit: Trains a reward model. Called once for each fold.
-        folds: Groups of events, 2 or more; with fewer events, one for each event.
-        seed: Seed of the draw of the groups.
-
-    Raises:
-        BadInput: There are fewer than two events, fewer than two folds, or a fold leaves nothing to train on.
-    """
+    """The signed margin of each pair by a model that saw no pair of its event."""
     names = list(dict.fromkeys(events))
     if len(names) < 2 or folds < 2:
         raise bad_input(
@@ -55,13 +45,7 @@ def cross_fitted_margins(events: Sequence[Hashable], fit: Fit, folds: int = 5, s
 
 
 def keep_top(margins: Margins, share: float, strata: Sequence[Hashable]) -> Mask:
-    """The pairs with the highest signed margins, the same share of each stratum, at least one.
-
-    Args:
-        margins: Of each pair. Pairs with a margin of NaN go first.
-        share: In (0, 1].
-        strata: The stratum of each pair: what the filter must not change the mix of.
-    """
+    """The pairs with the highest signed margins, the same share of each stratum, at least one."""
     ranked = np.argsort(-np.where(np.isnan(margins), -np.inf, margins), kind="stable")
     return _share_of_each(ranked, share, strata)
 
@@ -71,71 +55,8 @@ def keep_random(n: int, share: float, strata: Sequence[Hashable], rng: np.random
     return _share_of_each(rng.permutation(n), share, strata)
 
 
-def flywheel(
-    events: Sequence[Hashable],
-    fit: Fit,
-    share: float,
-    strata: Sequence[Hashable],
-    cycles: int = 2,
-    folds: int = 5,
-    seed: int = 0,
-    control: bool = False,
-) -> list[Mask]:
-    """Filter, train on what is kept, and filter all pairs again by those models.
-
-    In each cycle a pair is scored by a model that no pair of its event had any part in: not in training, and not in the
-    choice of what was trained on either, so the earlier cycles run anew without each fold. Cycle c trains about
-    `folds` to the power of c models.
-
-    Args:
-        events: The event of each pair.
-        fit: Trains a reward model on pairs.
-        share: Share that is kept in each cycle, of all pairs.
-        strata: As in `keep_top`.
-        cycles: How often, 1 or more.
-        folds: As in `cross_fitted_margins`.
-        seed: Seed of the draws. Each cycle has its own.
-        control: Whether to keep pairs at random instead, by which no cycle can gain.
-
-    Returns:
-        The pairs that each cycle keeps.
-    """
-    kept: list[Mask] = []
-    for cycle in range(cycles):
-        if control:
-            kept.append(keep_random(len(events), share, strata, np.random.default_rng([seed, cycle])))
-        else:
-            every = np.arange(len(events))
-            kept.append(keep_top(_nested_margins(every, events, fit, share, strata, cycle, folds, seed), share, strata))
-    return kept
-
-
-def _nested_margins(
-    pairs: Indices, events: Sequence[Hashable], fit: Fit, share: float, strata: Sequence[Hashable], cycle: int,
-    folds: int, seed: int,
-) -> Margins:  # fmt: skip
-    """The margins of pairs in a cycle, by models that are trained on what the cycle before keeps of the other folds."""
-
-    def fit_cycle(train: Indices) -> Score:
-        own = pairs[train]
-        if cycle:
-            before = _nested_margins(own, events, fit, share, strata, cycle - 1, folds, seed)
-            own = own[keep_top(before, share, [strata[i] for i in own])]
-        score = fit(own)
-        return lambda scored: score(pairs[scored])
-
-    return cross_fitted_margins([events[i] for i in pairs], fit_cycle, folds, seed + cycle)
-
-
 def length_strata(chosen: Sequence[str], rejected: Sequence[str]) -> list[str]:
-    """For each pair whether the chosen reply is the longer one, in words: the strata by default.
-
-    A filter that kept more of the one than of the other would teach length.
-
-    Raises:
-        BadInput: A pair has no winner, because its replies are equal or empty; or all of a dozen or more pairs are of
-            one stratum, so that length explains every label.
-    """
+    """For each pair whether the chosen reply is the longer one, in words: the strata by default."""
     strata = []
     for place, (better, worse) in enumerate(zip(chosen, rejected, strict=True)):
         if not better.strip() or not worse.strip() or better == worse:

@@ -166,11 +166,7 @@ def convert(
 
 
 def resolve_selection(config: ConversionConfig, selection: Selection) -> Selection:
-    """The selection with the defaults of the kind of dataset.
-
-    Raises:
-        BadInput: It has conditions that the kind does not use.
-    """
+    """The selection with the defaults of the kind of dataset."""
     conditions = {
         "--top": selection.top,
         "--count": selection.count,

@@ -28,23 +28,7 @@ BOTH = (
 
 
 def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
-    """Add evaluations of a trained model and of its base to its card. Logs that the card lists already are read again.
-
-    The figures are each scorer's estimate with its interval, as the log has it; of several passes of one scorer with
-    the same options, the newest counts. If both models answered the same questions under the same task arguments and
-    solver, the mean difference per question (trained minus base) is added with its 95 % interval, clustered by event,
-    for each split separately: a difference on the training split does not generalise to other questions.
-
-    Args:
-        folder: The trained model's folder.
-        logs: Logs, and folders of logs, of finished runs.
-
-    Returns:
-        The path of the card.
-
-    Raises:
-        BadInput: No card, no logs, or a log of another model.
-    """
+    """Add evaluations of a trained model and its base to its card; logs that it lists already are read again."""
     card = read_card(folder)
     new_paths = [Path(log.path) for log in find_logs(logs)[0]]
     listed = [entry for entry in card.evals if "log" in entry]

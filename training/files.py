@@ -30,10 +30,7 @@ FRONT_MATTER = re.compile(r"---\n(.*?)^---(?:\n|\Z)\n?(.*)", re.DOTALL | re.MULT
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that no second command pays for the same job or mixes its checkpoints with ours.
-
-    The lock file is `.NAME.lock` beside the folder; it is removed at the end.
-    """
+    """Lock a folder, so that no second command pays for the same job or mixes its checkpoints with ours."""
     from filelock import FileLock, Timeout
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -52,10 +49,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, text: str) -> Path:
-    """Write a UTF-8 file completely or not at all: a temporary file beside it (`.NAME.partial`) replaces it.
-
-    Its folder is created if it does not exist.
-    """
+    """Write a UTF-8 file completely or not at all: a temporary file beside it (`.NAME.partial`) replaces it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
@@ -100,11 +94,7 @@ def hash_dataset(folder: Path) -> dict[str, str]:
 
 
 def hash_model(name: str, revision: str | None = None, deep: bool = False) -> str:
-    """Identify a base model: SHA-256 over the files of a folder, or `name@revision` of a model on the Hub.
-
-    Of a folder, only the files at its top level count, or with `deep` all files in it. Left out are what is hidden, the
-    history of training, and cards (`*.md`), which change whenever evaluations are added.
-    """
+    """Identify a base model: SHA-256 over the files of a folder, or `name@revision` of a model on the Hub."""
     folder = Path(name)
     if not folder.is_dir():
         return f"{name}@{revision or 'main'}"
@@ -136,10 +126,7 @@ def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def write_markdown(path: Path, metadata: Mapping[str, Any], text: str) -> Path:
-    """Write a Markdown file with YAML front matter, atomically and without keys.
-
-    Values that JSON does not know become strings.
-    """
+    """Write a Markdown file with YAML front matter, atomically and without keys."""
     import yaml
 
     plain = redacted(json.loads(json.dumps(metadata, default=str)))

@@ -44,22 +44,7 @@ def record(
     failure: Mapping[str, str] | None = None,
     finished: str | None = None,
 ) -> Path:
-    """Write a statement. Several processes may write into one store at once; no statement is ever replaced.
-
-    Args:
-        event: What happened.
-        subjects: What was made: files and folders, or digests by name.
-        parents: What it was made from, likewise.
-        store: Folder of the statement; by default that of the first subject.
-        status: How it ended.
-        parameters: The options that decide the result, without keys. Values that JSON does not know become text.
-        figures: What was measured.
-        failure: `type`, `message` and `stage` of what ended a run that did not succeed.
-        finished: When, in ISO format; by default now.
-
-    Returns:
-        The file `SHA256.json`. It is canonical JSON, in which NaN is null, and its name is its SHA-256.
-    """
+    """Write a statement. Several processes may write into one store at once; no statement is ever replaced."""
     store = store or store_of(Path(next(iter(subjects))))
     base = _root_of(store)
     statement = {
@@ -227,11 +212,7 @@ class Lineage:
             yield self.statements[path.stem]
 
     def find(self, what: str) -> str:
-        """The digest of an artifact: of a path that exists, or the one digest that begins with `what`.
-
-        Raises:
-            BadInput: No statement is about it, or several digests begin so.
-        """
+        """The digest of an artifact: of a path that exists, or the one digest that begins with `what`."""
         path = Path(what)
         digest = digest_of(path) if path.exists() else what
         matches = [maker for maker in self.makers if maker.startswith(digest)]

@@ -87,11 +87,7 @@ class RewardClient:
         return [result for batch in results for result in batch]
 
     async def health(self) -> dict[str, Any]:
-        """What `/healthz` says: the scorer, its digest, and the digests of what it is made of.
-
-        Raises:
-            RuntimeError: The server cannot be reached, or is not ready to score (`/readyz`).
-        """
+        """What `/healthz` says: the scorer, its digest, and the digests of what it is made of."""
         async with httpx.AsyncClient(base_url=self.url, timeout=10, transport=self.transport) as http:
             try:
                 status, content = await _ask(http, "GET", "/healthz")

@@ -98,10 +98,7 @@ def tiny(
 
 
 def _tokenizer() -> "PreTrainedTokenizerFast":
-    """Train the tokenizer, which is the same for every seed.
-
-    Byte-level BPE. Numbers are split every two digits, so that 37 is one token; other text may merge across spaces.
-    """
+    """Train the tokenizer, which is the same for every seed."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

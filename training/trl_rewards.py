@@ -59,48 +59,38 @@ __all__ = ["brier", "consistency", "format", "graded", "length", "log_score", "l
            "shorter", "spherical", "updates"]  # fmt: skip
 
 
-def brier(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """Brier reward -(p - y)² of the stated belief, -1 to 0. Proper. Needs the column `target`, "yes" or "no"."""
-    return _builtin("brier", prompts, completions, columns)
+def _builtin(name: str) -> RewardFunction:
+    """The reward function of a built-in reward."""
+
+    def reward(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
+        batch = TextBatch(prompts, completions, columns)
+        constant = BUILTIN[name].constant(batch) if name in PROPER else None
+        if constant is not None:
+            batch.log(f"{name}_best_constant", constant)
+        return BUILTIN[name].rewards(batch)
+
+    reward.__name__ = name
+    return reward
 
 
-def log_score(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """Log reward ln p_y in nats, with p clipped to [0.005, 0.995]: -5.3 to 0. Proper within. Needs `target`."""
-    return _builtin("log_score", prompts, completions, columns)
-
-
-def spherical(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """Spherical reward, 0 to 1. Proper. Needs the column `target`."""
-    return _builtin("spherical", prompts, completions, columns)
-
-
-def format(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """1 if a belief can be parsed from the answer, else 0, whatever the belief: combine it with another reward."""
-    return _builtin("format", prompts, completions, columns)
-
-
-def shorter(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """From -1, for an answer of 512 tokens or more or an empty one, up to 0. Combine it with a proper reward."""
-    return _builtin("shorter", prompts, completions, columns)
-
-
-def longer(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """From 0 up to 1, for an answer of 512 tokens or more. Combine it with a proper reward."""
-    return _builtin("longer", prompts, completions, columns)
-
-
-def consistency(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """Agreement of an answer under a user's opinion with those without it, -1 to 0. Never use it alone.
-
-    Needs the columns `question` and `arm`, as prompts from `truthgym/sycophancy` have them, and the arms of a question
-    in one batch. See `formulas.consistency_rewards`.
-    """
-    return _builtin("consistency", prompts, completions, columns)
-
-
-def martingale(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
-    """`updates()` with weights of 1. Needs the columns `target` and `priors`."""
-    return _builtin("martingale", prompts, completions, columns)
+brier = _builtin("brier")
+"""Brier reward -(p - y)² of the stated belief, -1 to 0. Proper. Needs the column `target`, "yes" or "no"."""
+log_score = _builtin("log_score")
+"""Log reward ln p_y in nats, with p clipped to [0.005, 0.995]: -5.3 to 0. Proper within. Needs `target`."""
+spherical = _builtin("spherical")
+"""Spherical reward, 0 to 1. Proper. Needs the column `target`."""
+format = _builtin("format")
+"""1 if a belief can be parsed from the answer, else 0, whatever the belief: combine it with another reward."""
+shorter = _builtin("shorter")
+"""From -1, for an answer of 512 tokens or more or an empty one, up to 0. Combine it with a proper reward."""
+longer = _builtin("longer")
+"""From 0 up to 1, for an answer of 512 tokens or more. Combine it with a proper reward."""
+consistency = _builtin("consistency")
+"""Agreement of an answer under a user's opinion with those without it, -1 to 0. Never use it alone. Needs the columns
+`question` and `arm`, as prompts from `truthgym/sycophancy` have them, and the arms of a question in one batch. See
+`formulas.consistency_rewards`."""
+martingale = _builtin("martingale")
+"""`updates()` with weights of 1. Needs the columns `target` and `priors`."""
 
 
 @validate_call
@@ -206,16 +196,6 @@ def graded(
 
 python_brier = graded("python_brier")
 """The Brier score of the belief in the marker only, by the grader of that name, negated: -1 to 0. Proper."""
-
-
-def _builtin(
-    name: str, prompts: Sequence[object], completions: Sequence[object], columns: dict[str, object]
-) -> Rewards:
-    batch = TextBatch(prompts, completions, columns)
-    constant = BUILTIN[name].constant(batch) if name in PROPER else None
-    if constant is not None:
-        batch.log(f"{name}_best_constant", constant)
-    return BUILTIN[name].rewards(batch)
 
 
 def _bind(grader: Grader, model: "str | Model") -> None:

@@ -153,10 +153,7 @@ def names_of_fields(row: type[DomainRow]) -> dict[str, str]:
 
 
 def other_columns(row: Mapping[str, Any], kind: type[DomainRow]) -> list[str]:
-    """The columns of a user's row that its domain does not read. A misspelled field is not among them.
-
-    A name is a misspelling if it is near that of a field that the row lacks: `questions` beside `question` is not.
-    """
+    """The columns of a user's row that its domain does not read. A misspelled field is not among them."""
     names = names_of_fields(kind)
     has = {names[name] for name in row if name in names}
     fields = {"".join(filter(str.isalnum, name)): own for name, own in names.items() if own not in has}
@@ -277,11 +274,7 @@ class Domain:
             raise BadInput(f"{where}: {error}") from None
 
     def parse_users(self, where: str, row: dict[str, Any], csv: bool, others: dict[str, str]) -> Sample:
-        """The sample of a row of the user's own file, with the columns that the domain does not read as metadata.
-
-        A column with the name of something else in the metadata is kept as `file_NAME`. `others` gets each column with
-        the name under which it is kept.
-        """
+        """The sample of a row of the user's own file, with the columns that the domain does not read as metadata."""
         if "split" in row:
             raise BadInput(
                 f"{where}: a hash of `event` decides the split, and not a column `split`; rename it, such as to "

@@ -63,10 +63,7 @@ class RetryLater(Exception):
 
 
 def retries(pause: float) -> "Retrying":
-    """Six attempts, with waits of `pause`, 2 `pause`, 4 `pause`, ... seconds between them, or as the server asks.
-
-    A wait is at most 120 seconds. What remains after the last attempt is raised: RetryLater or httpx.TransportError.
-    """
+    """Six attempts, with waits of `pause`, 2 `pause`, 4 `pause`, ... seconds between them, or as the server asks."""
     import httpx
     from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -206,10 +203,7 @@ def parquet_files(
 def download(
     address: str, path: Path, md5: Callable[[], str] | None, *, fallback: str = FALLBACK, pause: float = 1.0
 ) -> Path:
-    """Download a file to a path and check it, unless it is there already.
-
-    A partial download is kept as PATH.part and resumed by the next attempt or the next call.
-    """
+    """Download a file to a path and check it, unless it is there already."""
     if path.is_file():
         return path
     import httpx

@@ -21,7 +21,7 @@ W = TypeVar("W")
 
 
 def wordings(world: str, kind: type[W]) -> tuple[W, ...]:
-    """The wordings of a world, a line each of `worlds/WORLD.jsonl`."""
+    """The wordings of a world, or of what `sycophancy` says, a line each of `worlds/WORLD.jsonl`."""
     file = Path(__file__).parent.with_name("worlds") / f"{world}.jsonl"
     return tuple(kind(**fields) for _, fields in read_rows(file))
 

@@ -33,10 +33,7 @@ class Questions(MemoryDataset):
 
 
 def exclusion_summary(questions: Questions) -> str | None:
-    """One line on excluded rows, and on fewer questions than requested.
-
-    None if rows were excluded by split and at random only, as requested.
-    """
+    """One line on excluded rows, and on fewer questions than requested."""
     reasons = {
         reason: number
         for reason, number in questions.dropped.items()
@@ -61,10 +58,7 @@ def select(
     skip_duplicates: bool = False,
     place: Callable[[], str] = str,
 ) -> Questions:
-    """Select from a domain's samples by split, by the day the truth became public, and at random.
-
-    Samples are taken one by one and at most n are held in memory, so that a stream of a million can be drawn from.
-    """
+    """Select from a domain's samples by split, by the day the truth became public, and at random."""
     if not isinstance(seed, int):
         raise BadInput(f"{name}: seed must be an integer, got {seed!r}")
     after = check_selection(name, split, known_after, n)

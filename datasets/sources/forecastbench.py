@@ -45,14 +45,7 @@ LEFT_OUT = ("metaculus",)
 
 @validate_call
 def forecastbench(skipped: Skipped, known_after: date | None, *, location: str = LOCATION) -> Iterator[Row]:
-    """Read all resolved binary questions of the rounds, as rows of `forecasting`.
-
-    A question about a data series is asked once for each resolution date; these, and its returns in later rounds, share
-    an `event`, and so do the markets on one event of Kalshi. Left out are questions that have not resolved, or resolved
-    to something between yes and no, combinations of questions, questions of Metaculus, and markets that close after the
-    end of the data: only those that resolved early would be seen, and "will it happen by ...?" resolves early only to
-    yes.
-    """
+    """Read all resolved binary questions of the rounds, as rows of `forecasting`."""
     for due in ROUNDS:
         if known_after is None or date.fromisoformat(due) >= known_after:
             yield from round_rows(due, skipped, location)

@@ -47,12 +47,7 @@ def halawi(
     permission: bool = False,
     location: str | None = None,
 ) -> Iterator[Row]:
-    """Read the questions as rows of `forecasting`. Each is asked some days after it was opened.
-
-    The crowd's probability is the last one before that day, never a later one. The day is not midway between opening
-    and closing, as for other platforms: in this set the closing day is sometimes the day on which the outcome became
-    known, so a day computed from it would reveal the outcome.
-    """
+    """Read the questions as rows of `forecasting`. Each is asked some days after it was opened."""
     names = names_in(parts)
     for name in names:
         one_of("part of halawi", name, PARTS)
@@ -113,10 +108,7 @@ def _text(text: object) -> str:
 
 
 def _event(platform: str, address: str, text: str) -> str:
-    """The event of a question. Parts of one question with several answers share a URL, and so an event.
-
-    A question of Metaculus or Polymarket has the same event in every source.
-    """
+    """The event of a question. Parts of one question with several answers share a URL, and so an event."""
     metaculus, polymarket = _METACULUS.search(address), _POLYMARKET.search(address)
     if metaculus:
         return f"metaculus-{metaculus[1]}"

@@ -51,13 +51,7 @@ def metaculus(
     least_forecasters: Annotated[int, Field(ge=0)] = 10,
     location: str = LOCATION,
 ) -> Iterator[Row]:
-    """Read resolved yes-or-no questions as rows of `forecasting`.
-
-    A question is asked on a day in the middle of its planned open time, and only if it was not yet closed or resolved
-    then. The crowd's probability is the community prediction before that day, never a later one. Questions planned to
-    resolve in the future are left out: only those that resolved early would be available, and "will it happen by ...?"
-    resolves early only to yes.
-    """
+    """Read resolved yes-or-no questions as rows of `forecasting`."""
     if permission is not True:
         raise BadInput(
             "metaculus: Metaculus' terms of use forbid using its data to train or evaluate an AI model without its "

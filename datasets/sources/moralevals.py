@@ -67,11 +67,7 @@ def moralchoice(folder: Path | None = None) -> Iterator[Row]:
 
 
 def moralevals(folder: Path | None = None) -> Iterator[Row]:
-    """Read all three sets that ProgressGym scores: MoralChoice, moral foundations (2 options) and worldviews (4).
-
-    By its convention, the first option of an item on foundations upholds the theme; the items were not audited. Args,
-    errors: as `moralchoice`.
-    """
+    """Read all three sets that ProgressGym scores: MoralChoice, moral foundations (2 options) and worldviews (4)."""
     yield from moralchoice(folder)
     yield from _items(_rows("foundation", folder), 2, lambda row: [[_theme(row)], []])
     views = (item for item in _rows("views", folder) if item[1]["generation_theme"] != "theme")  # a stray header

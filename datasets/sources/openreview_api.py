@@ -36,19 +36,13 @@ LONGEST_EVENT = 80
 
 
 def event_of(title: str) -> str:
-    """The event of a paper: the same for the same title, so that a paper submitted to two venues is one event.
-
-    Case, punctuation and everything after 80 characters are ignored.
-    """
+    """The event of a paper: the same for the same title, so that a paper submitted to two venues is one event."""
     words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", title).casefold())
     return "paper-" + "-".join(words)[:LONGEST_EVENT].rstrip("-")
 
 
 def outcome_of(decision: str) -> str | None:
-    """Whether a decision such as "Accept: notable-top-25%" or "Reject" accepts the paper: "yes" or "no".
-
-    None for anything else: an invitation to the workshops, a withdrawal, a desk rejection.
-    """
+    """Whether a decision such as "Accept: notable-top-25%" or "Reject" accepts the paper: "yes" or "no"."""
     text = decision.strip().casefold()
     if "withdraw" in text or "desk" in text:
         return None
@@ -96,12 +90,7 @@ _LEFT_OUT = {"Withdrawn": "withdrawn", "Desk_Rejected": "rejected without review
 def api(
     skipped: Skipped, known_after: date | None, *, venue: str | None = None, ratings: bool = False, location: str = API
 ) -> Iterator[Row]:
-    """Read the submissions of a venue, a page at a time.
-
-    The evidence is the prose of the official reviews, in the order in which they were written and in its present
-    version: reviewers may have changed it after the authors' reply. Meta-reviews, decisions and comments are not read.
-    Papers that were withdrawn or rejected without review are left out.
-    """
+    """Read the submissions of a venue, a page at a time."""
     if venue is None or not _VENUE.fullmatch(venue):
         raise BadInput(
             f"openreview: venue={venue!r} is not the id of a venue; give it as OpenReview writes it, such as "

@@ -63,13 +63,7 @@ def polymarket(
     gamma: str = GAMMA,
     clob: str = CLOB,
 ) -> Iterator[Row]:
-    """Read closed yes-or-no markets as rows of `forecasting`.
-
-    A market is asked about on a day in the middle of its planned life, and only if it was not yet closed then. The
-    crowd's probability is its last price before that day, never a later one. The planned end is used because a day
-    computed from the actual end would reveal how soon the market closed. Markets whose planned end is in the future are
-    left out: only those that closed early would be available, and "will it happen by ...?" closes early only with yes.
-    """
+    """Read closed yes-or-no markets as rows of `forecasting`."""
     today = datetime.now(UTC).date()
     last = parse_day("ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
     first = parse_day("ended_from", ended_from) if ended_from else known_after
@@ -100,10 +94,7 @@ def _with_prices(rows: Iterator[Row], clob: str | None) -> Iterator[Row]:
 
 
 def _markets(gamma: str, first: date, last: date, least_days: int, least_volume: int) -> Iterator[dict[str, Any]]:
-    """Closed markets by the day of their planned end.
-
-    Day by day, so that the server can leave out markets that run for minutes, of which there are thousands a day.
-    """
+    """Closed markets by the day of their planned end."""
     import httpx
 
     with httpx.Client(base_url=gamma, headers=NAMED, timeout=30) as listing:
@@ -208,10 +199,7 @@ def _event(market: dict[str, Any]) -> str:
 
 
 def _of_two_splits(event: str, name: object) -> bool:
-    """Whether exactly one of the market's and the event's names is in the test split.
-
-    Another set that has only the market's name would then train on a test question, or the reverse.
-    """
+    """Whether exactly one of the market's and the event's names is in the test split."""
     return [split_of(f"polymarket-{slug}") for slug in (event, name or event)].count("test") == 1
 
 

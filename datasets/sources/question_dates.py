@@ -17,11 +17,7 @@ _EDIT = re.compile(
 
 
 def has_edit_marker(text: str) -> bool:
-    """Whether a line of a question's text begins with a marker of later edits: "EDIT: ...", "Update from 3 May: ...".
-
-    A platform serves the present version of a question, in which such a line may reveal what happened after the
-    question was asked. Unmarked edits cannot be detected.
-    """
+    """Whether a line of a text begins with a marker of later edits, which may reveal the outcome: "EDIT: ..."."""
     return bool(_EDIT.search(text))
 
 

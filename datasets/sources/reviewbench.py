@@ -44,11 +44,7 @@ DAYS = {
 def reviewbench(
     skipped: Skipped, known_after: date | None, *, ratings: bool = False, location: str | None = None
 ) -> Iterator[Row]:
-    """Read ReviewBench's ICLR papers of the years for which it has rejected papers too (2020 to 2023).
-
-    The files are read twice, first years and decisions only. Years in which nearly all papers have the same outcome are
-    left out and counted.
-    """
+    """Read ReviewBench's ICLR papers of the years for which it has rejected papers too (2020 to 2023)."""
     names = [f"data/iclr-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
     files = parquet_files("reviewbench", REPOSITORY, REVISION, names, location)
     return keep_rows(_papers(files, known_after, ratings), skipped)

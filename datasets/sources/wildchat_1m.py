@@ -96,10 +96,7 @@ def wildchat_1m(
     shards: int | str | Sequence[int | str] | None = None,
     location: str | None = None,
 ) -> Iterator[Row]:
-    """Read the first messages of WildChat-1M, file by file and a batch of conversations at a time.
-
-    A repeated message is read once. Messages with the same opening (`event_of`) share an event.
-    """
+    """Read the first messages of WildChat-1M, file by file and a batch of conversations at a time."""
     reason_to_drop = message_filter(language, min_words, max_words, min_turns, max_turns)
     for name in _names(language):
         one_of("language", name, LANGUAGES)
@@ -107,11 +104,7 @@ def wildchat_1m(
 
 
 def event_of(message: str) -> str:
-    """The event of a message: the same for messages that begin with the same 200 letters.
-
-    Case, digits, punctuation and spaces are ignored, so that near copies are in one split: messages that differ in
-    spacing, and messages that fill one long template with different ends.
-    """
+    """The event of a message: the same for messages that begin with the same 200 letters."""
     opening = message.strip()[: 2 * OPENING]
     letters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", opening).casefold())[:OPENING]
     return f"wildchat-opening-{_hash(letters or opening)}"

@@ -63,11 +63,7 @@ def run(device: Device, happens: Sequence[bool], fixed: Mapping[int, bool]) -> V
 
 
 def telling(device: Device, kind: str) -> list[int]:
-    """The parts that can be x, but the first, if the last is the target, and the naive reader is to err often.
-
-    For a counterfactual those that act on the target, by others or not. Otherwise those on which some part acts that
-    acts on the target too.
-    """
+    """The parts that can be x, but the first, if the last is the target, and the naive reader is to err often."""
 
     def causes(part: int) -> set[int]:
         return {cause for parent in device[part].parents for cause in (parent, *causes(parent))}

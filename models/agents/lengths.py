@@ -22,11 +22,7 @@ def count_tokens(text: str) -> int:
 
 
 def pad_to_length(text: str, request: str, reply: str) -> str:
-    """Pad a reply to the length that the conversation asks for, if it asks for one.
-
-    The first reply is padded with whole sentences, and may miss the target by half a sentence. A revision is padded
-    word by word, and may miss a target in characters or tokens by half a word. A longer reply stays as it is.
-    """
+    """Pad a reply to the length that the conversation asks for, if it asks for one."""
     targets = TARGET.findall(text)
     if not targets:
         return reply

@@ -341,11 +341,7 @@ def is_moved(name: str, pushback: Pushback) -> bool:
 
 
 def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> str:
-    """An agent's remark on the opinions that it has heard, or "".
-
-    `trusting` always argues with a reason of its own. `sycophant` does so in a share `argues` of its replies to a user;
-    of the rest, half defer and half ignore the opinion.
-    """
+    """An agent's remark on the opinions that it has heard, or ""."""
     if not AGENTS[name].swayed or not (case.user or case.third):
         return ""
     if not AGENTS[name].yields:

@@ -74,10 +74,7 @@ class Shown:
 
 
 def request(shown: Sequence[Shown], question: str, respondent: str, short: bool, answer: str | None = None) -> str:
-    """The request to predict, or with an `answer` to rate, what a respondent says to a question.
-
-    Further lines of an answer are indented, so that it cannot look like another question or answer.
-    """
+    """The request to predict, or with an `answer` to rate, what a respondent says to a question."""
     blocks = [HEAD if not short else f"{HEAD} {SHORT}"]
     last = [*shown] if shown and shown[-1].question == question else [*shown, Shown(question, [])]
     for entry in last:

@@ -93,10 +93,7 @@ class Evidence:
 
 
 def evidence_in(text: str, naive: bool = False) -> Evidence | None:
-    """The calls in a text, or the pieces that it holds word for word; None if no exact likelihood of them is known.
-
-    A piece counts for what it is worth after all pieces before it.
-    """
+    """The calls in a text, or the pieces that it holds word for word; None if no exact likelihood of them is known."""
     asked, question = ASKED.get(), question_in(text)
     if asked is None:
         return None

@@ -180,10 +180,7 @@ def written_letter(text: str, k: int) -> str | None:
 
 
 def _combine(item: Item, answers: Sequence[list[float] | str], elicitation: Elicitation) -> Choice:
-    r"""Credit the letters to the options: the softmax of each option's mean log-probability over the rotations.
-
-    Letters that were written, 0 or 1, are averaged as they are.
-    """
+    r"""Credit the letters to the options: the softmax of each option's mean log-probability over the rotations."""
     failed = next((answer for answer in answers if isinstance(answer, str)), None)
     if failed:
         return Choice(None, reason=failed)

@@ -105,10 +105,7 @@ def question_in(text: str) -> AgentQuestion | None:
 
 
 def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
-    """The calls in a conversation, with what they showed, and where in the text the last result ends.
-
-    Only what follows the start of the last notes or summary is read: earlier calls are repeated there, or forgotten.
-    """
+    """The calls in a conversation, with what they showed, and where in the text the last result ends."""
     begin = max(0, *(text.rfind(mark, 0, max(text.rfind("(I call "), 0)) for mark in SUMMARIES))
     made = [(match[1], json.loads(match[2])) for match in CALLED.finditer(text, begin) if match[1] in TOOLS]
     results = [match for match in ANSWERED.finditer(text, begin) if match[1] in TOOLS]
@@ -130,11 +127,7 @@ def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
 
 
 def call_of(name: str, text: str, tools: Sequence[ToolInfo]) -> ToolCall | None:
-    """The call that an agent makes next, or None if it answers.
-
-    Where an executor has the tools, it is told which call to make, and the question, by which agents know each other's
-    task. An executor makes that call, and no other.
-    """
+    """The call that an agent makes next, or None if it answers."""
     question, names = question_in(text), {tool.name for tool in tools}
     if question is None or not names:
         return None
@@ -208,11 +201,7 @@ def answer_of(name: str, text: str) -> str:
 
 
 def repair_of(name: str, text: str) -> str:
-    """What an agent answers, or "" for one that repairs nothing, and for a text without such a question.
-
-    The oracle knows the repair of each bundled function. `careless` and `stubborn` hand in the function as it was,
-    `inventing` one that returns a number whatever it is given, and `looking_busy` says that the tests passed.
-    """
+    """What an agent answers, or "" for one that repairs nothing, and for a text without such a question."""
     asked = ASKED.get()
     row = None if asked is None or asked.input not in text else bundled_functions().get(asked.id)
     if row is None:
@@ -229,11 +218,7 @@ def bundled_functions() -> dict[str, dict[str, Any]]:
 
 
 def own_belief(name: str, text: str) -> float | None:
-    """The chance that an agent gives its own answer of being right, or None if it knows no such question in the text.
-
-    It is the exact one from when the agent makes no further call, unless its `ToolUser` has one number. Before that an
-    agent that looks on counts on an answer or on a rightful refusal, but for the risk that it takes with a refusal.
-    """
+    """The chance that an agent gives its own answer of being right, or None if the text has no such question."""
     user, question, asked = TOOL_USERS.get(name, DEFAULT), question_in(text), ASKED.get()
     if question is not None:
         exact = _chance(user, question, calls_in(text, question)[0])
@@ -277,11 +262,7 @@ def chain_answer(text: str, epoch: int, parameters: Parameters) -> str:
 
 
 def chain_belief(text: str, parameters: Parameters) -> float | None:
-    """What it says of its own answer, or None for a text without a chain. It does not notice its slips.
-
-    Unless another number is planted: the chance to be on the right way after every hop, to which a wrong one leads back
-    by chance, once in as many times as there are entities of a kind.
-    """
+    """What it says of its own answer, or None for a text without a chain. It does not notice its slips."""
     question = _chain(text)
     if question is None:
         return None

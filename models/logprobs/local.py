@@ -37,12 +37,7 @@ FORWARD = Lock()
 
 
 async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[str]) -> tuple[list[Scored], int]:  # noqa: ANN401
-    """The log-probabilities of replies in a conversation, by a model of Inspect's provider `hf`.
-
-    The prompt's tokens are those of the chat template, without a second token for the beginning. A reply is encoded on
-    its own, without special tokens and without an end token. The name of a special token in a message or a reply is
-    text: it opens and closes no message.
-    """
+    """The log-probabilities of replies in a conversation, by a model of Inspect's provider `hf`."""
     prompt = _prompt(api, messages)
     options = {"add_special_tokens": False, "split_special_tokens": True, "return_offsets_mapping": True}
     encoded = [api.tokenizer(reply, **options) for reply in replies]

@@ -20,11 +20,7 @@ WHO = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "To
 
 @contextmanager
 def screen() -> Iterator[Console]:
-    """Suspend Inspect's display and yield a console to write to.
-
-    Inspect's `input_screen` assumes that nothing else runs meanwhile. Here other model calls continue, so anything that
-    could draw over the person's text is stopped first.
-    """
+    """Suspend Inspect's display and yield a console to write to."""
     with ExitStack() as stack:
         app = _app()
         if app is not None:

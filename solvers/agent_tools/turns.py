@@ -50,10 +50,7 @@ REMOVED = "(This result is no longer shown.)"
 
 
 def forgetful(results: int) -> Agent:
-    """Inspect's `react` with the question's tools, whose model sees the last results of tools alone.
-
-    All that the model wrote itself stays: what it noted, it keeps. The log has the whole conversation.
-    """
+    """Inspect's `react` with the question's tools, whose model sees the last results of tools alone."""
 
     @agent(name="forgetful")
     def generator() -> Agent:

@@ -12,7 +12,7 @@ replies whose better one is known. `examples/filter_preferences.py` is the filte
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 from zlib import crc32
@@ -37,7 +37,6 @@ from truthgym.training.confidence import (
     Mask,
     Score,
     cross_fitted_margins,
-    flywheel,
     keep_random,
     keep_top,
     length_strata,
@@ -206,6 +205,44 @@ def _row(
     gap = paired_difference(of_judge, of_gold, cluster, (-1.0, 1.0) if cluster else None)
     means = (f"{values.mean():.3f}" for values in (wrong, of_judge, of_gold))
     return [f"{size:,}", *means, _signed(gap)]
+
+
+def flywheel(
+    events: Sequence[Hashable],
+    fit: Fit,
+    share: float,
+    strata: Sequence[Hashable],
+    cycles: int = 2,
+    folds: int = 5,
+    seed: int = 0,
+    control: bool = False,
+) -> list[Mask]:
+    """Filter, train on what is kept, and filter all pairs again by those models."""
+    kept: list[Mask] = []
+    for cycle in range(cycles):
+        if control:
+            kept.append(keep_random(len(events), share, strata, np.random.default_rng([seed, cycle])))
+        else:
+            every = np.arange(len(events))
+            kept.append(keep_top(_nested_margins(every, events, fit, share, strata, cycle, folds, seed), share, strata))
+    return kept
+
+
+def _nested_margins(
+    pairs: Indices, events: Sequence[Hashable], fit: Fit, share: float, strata: Sequence[Hashable], cycle: int,
+    folds: int, seed: int,
+) -> Margins:  # fmt: skip
+    """The margins of pairs in a cycle, by models that are trained on what the cycle before keeps of the other folds."""
+
+    def fit_cycle(train: Indices) -> Score:
+        own = pairs[train]
+        if cycle:
+            before = _nested_margins(own, events, fit, share, strata, cycle - 1, folds, seed)
+            own = own[keep_top(before, share, [strata[i] for i in own])]
+        score = fit(own)
+        return lambda scored: score(pairs[scored])
+
+    return cross_fitted_margins([events[i] for i in pairs], fit_cycle, folds, seed + cycle)
 
 
 def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[str, Mask]:

@@ -204,12 +204,7 @@ def logged_reply_nll(sample: "EvalSample") -> ReplyNLL:
 
 
 def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path, file: str = REPLY_NLL_FILE) -> None:
-    """Score a local model's replies again and write the result into `reply_nll.json`.
-
-    The distribution is the model's own, at temperature 1. The mean NLL of replies sampled at temperature 1 is an
-    unbiased estimate of the entropy of an answer, except that a text which the model can write with different tokens
-    counts only as the tokenizer splits it.
-    """
+    """Score a local model's replies again and write the result into `reply_nll.json`."""
     from inspect_ai.log import read_eval_log_samples
 
     sums: dict[str, list[float]] = {}

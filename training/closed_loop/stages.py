@@ -95,10 +95,7 @@ def train_task_args(config: LoopConfig, round_: int = 1) -> dict[str, dict[str, 
 
 
 def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> dict[str, dict[str, Any]]:
-    """Arguments of each task.
-
-    `{argument: value}` is for all tasks that take the argument, `{task: {argument: value}}` for one of them.
-    """
+    """Arguments of each task."""
     parameters = {name: task_parameters(name) for name in config.task}
     args_by_task = shared_out(parameters, config.task_args, additional)
     problems = []

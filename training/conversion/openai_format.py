@@ -28,11 +28,7 @@ CONVERSATION_COLUMNS = ("prompt", "completion", "messages", "chosen", "rejected"
 
 
 def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
-    """Make a line for supervised fine-tuning: `{"messages": [...], "tools"?, "parallel_tool_calls"?}`.
-
-    Assistant messages of a `prompt` are context and get weight 0. Those of a `completion`, and those of `messages`
-    without a weight, are trained on.
-    """
+    """Make a line for supervised fine-tuning: `{"messages": [...], "tools"?, "parallel_tool_calls"?}`."""
     if "messages" in row:
         messages = conversation(_list(row, "messages", where), where, _images(row))
     else:
@@ -47,10 +43,7 @@ def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
 
 
 def preference(row: Row, where: str = "the row") -> dict[str, Any]:
-    """Make a line for preference fine-tuning, with one assistant message preferred to another.
-
-    Format: `{"input": {"messages", "tools", "parallel_tool_calls"}, "preferred_output", "non_preferred_output"}`.
-    """
+    """Make a line for preference fine-tuning, with one assistant message preferred to another."""
     images = _images(row)
     messages = conversation(_list(row, "prompt", where), where, images)
     if not messages or messages[-1]["role"] not in ("user", "tool"):

@@ -64,11 +64,7 @@ def is_broken_call(message: Message) -> bool:
 
 
 def turns_of(sample: LoggedSample) -> list[Turn]:
-    """A sample's messages, marked by whether they are trainable.
-
-    The steps of the solver's Trajectory decide. In a sample without a Trajectory, of another project's task, everything
-    that the evaluated model wrote is trainable.
-    """
+    """A sample's messages, marked by whether they are trainable."""
     # Plain loops for speed: this runs for every sample of a log.
     kinds: dict[str | None, str] = {}
     trainable: set[str | None] = set()
@@ -255,11 +251,7 @@ def unpaired_rows(sample: LoggedSample, label: bool, reasoning: Reasoning) -> It
 
 
 def prompt_row(sample: LoggedSample) -> Row:
-    """A row for reinforcement learning: the messages before the model's first reply, and the question's metadata.
-
-    The reward is for an answer. If the first reply is a turn of reasoning instead, the prompt is the one that the
-    solver `direct` uses.
-    """
+    """A row for reinforcement learning: the messages before the model's first reply, and the question's metadata."""
     turns = turns_of(sample)
     written = [i for i, turn in enumerate(turns) if turn.trainable] + _without_source(sample)
     first = min(written, default=len(turns))
@@ -333,10 +325,7 @@ def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoni
 
 
 def labelled_row(sample: LoggedSample, first_is_chosen: bool) -> Row:
-    """A row for `DPOTrainer` and `RewardTrainer` from a pair that `truthgym/preferences` labelled.
-
-    `correct` says whether the label agrees with the gold label, None where there is none.
-    """
+    """A row for `DPOTrainer` and `RewardTrainer` from a pair that `truthgym/preferences` labelled."""
     pair = msgspec.json.decode(sample.metadata)["pair"]
     sides = (pair["first"], pair["second"])
     better, worse = sides if first_is_chosen else sides[::-1]

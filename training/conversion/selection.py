@@ -302,10 +302,7 @@ RECORDED = msgspec.json.Decoder(Recorded | None)
 
 
 def on_correct_side(sample: Outcome) -> bool | None:
-    """Whether the belief stated in the answer is on the side of the outcome. A belief of 0.5 is on neither.
-
-    None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
-    """
+    """Whether the belief stated in the answer is on the side of the outcome. A belief of 0.5 is on neither."""
     for score in (sample.scores or {}).values():
         recorded = RECORDED.decode(score.metadata)
         belief, outcome = (recorded.belief, recorded.outcome) if recorded else (None, None)
@@ -333,11 +330,7 @@ def read_trajectories(path: str) -> set[tuple[str, str, int]]:
 
 
 def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | None) -> list[Candidate]:
-    """Select by score, keeping the order of the candidates.
-
-    If `best_per_question` is set, the best candidate of each question is selected first. Of the rest, the smaller of
-    the share and the count is taken, at least 1. Ties are broken by a seeded draw, not by the order of the log.
-    """
+    """Select by score, keeping the order of the candidates."""
     if not selection.ranks:
         return list(candidates)
     sign = -1 if best == "highest" else 1
@@ -358,11 +351,7 @@ def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | N
 def good_candidates(
     train: Sequence[Candidate], validation: Sequence[Candidate], selection: Selection, best: Best | None
 ) -> set[Candidate]:
-    """The candidates to label as good.
-
-    By the threshold if one is set. Otherwise the selected trajectories of `train`, or the better half of all of them,
-    are good, and so are the trajectories of `validation` whose score is as good as the worst of these.
-    """
+    """The candidates to label as good."""
     limit = selection.threshold
     if limit is not None:
         return {c for c in (*train, *validation) if as_good(c.score, limit, best)}
@@ -388,19 +377,12 @@ def better_half(candidates: Sequence[Candidate], best: Best | None) -> set[Candi
 
 
 def is_validation_event(event: str) -> bool:
-    """Whether an event is used for validation if a log has no validation split: one in ten, by its hash.
-
-    The result does not depend on other events, and is independent of the hash that makes the splits.
-    """
+    """Whether an event is used for validation if a log has no validation split: one in ten, by its hash."""
     return _hash_share(event) < VALIDATION_SHARE
 
 
 def split_validation(candidates: Sequence[Candidate], splits: Sequence[str]) -> tuple[list[Candidate], list[Candidate]]:
-    """Divide candidates into those for training and those for validation, by event.
-
-    Candidates of other splits than `splits` are for validation. If there are none, one event in ten is, by its hash,
-    and at least one.
-    """
+    """Divide candidates into those for training and those for validation, by event."""
     validation = [c for c in candidates if c.split not in splits]
     if validation:
         return [c for c in candidates if c.split in splits], validation

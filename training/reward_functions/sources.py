@@ -16,10 +16,7 @@ CODE = ""
 
 
 def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By argument of a scorer, the digests of what it names: artifacts by id, anything else by path.
-
-    The file of a user's own scorer stands under `CODE`; files that it imports do not.
-    """
+    """By argument of a scorer, the digests of what it names: artifacts by id, anything else by path."""
     declaration = SCORER_BY_NAME.get(scorer.removeprefix("truthgym/"))
     if declaration is None:
         return _code(scorer)

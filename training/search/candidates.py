@@ -183,10 +183,7 @@ def check_models(prompts: Prompts, config: SearchConfig) -> None:
 
 
 def bundled(prompts: int = 16, signal: bool = True) -> Prompts:
-    """The rated trajectories, each in eight versions with planted sentences whose worth is known.
-
-    A version's rank is by its quality: the sum of `TRUE_WEIGHTS` over its sentences, or random without `signal`.
-    """
+    """The rated trajectories, each in eight versions with planted sentences whose worth is known."""
     bundle = []
     for row in rated_trajectories()[:prompts]:
         versions = []
@@ -246,10 +243,7 @@ def check_labels(prompts: Sequence[Prompt], judge: bool) -> None:
 
 
 async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Path) -> tuple[dict[str, Array], int]:
-    """The preferences of all prompts by their ids, by rank or by the judge, and the judge's calls, kept in a file.
-
-    The judge is asked about each pair in both orders: two answers that differ are a tie, and no answer is NaN.
-    """
+    """The preferences of all prompts by their ids, by rank or by the judge, and the judge's calls, kept in a file."""
     ranks = [prompt.ranks for prompt in prompts]
     if all(rank is not None for rank in ranks):
         return {p.prompt_id: by_rank(rank) for p, rank in zip(prompts, ranks, strict=True) if rank is not None}, 0

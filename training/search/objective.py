@@ -85,10 +85,7 @@ def true_tail(preferred: Array, fraction: float) -> NDArray[np.bool_]:
 
 
 def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, bool, bool]]:
-    """Of each ordered pair with an answer of the tail: credit, both in the tail, different sources.
-
-    The credit is 1 for the right order, 0 for the wrong one, and one half for a tie or a missing score.
-    """
+    """Of each ordered pair with an answer of the tail: credit, both in the tail, different sources."""
     tail = true_tail(prompt.preferred, fraction)
     credits = []
     for i in range(len(tail)):
@@ -158,10 +155,7 @@ def behavioural_distance(scores: Sequence[Array], others: Sequence[Array]) -> fl
 
 
 def distinguished(prompt: PromptScores, votes: int, least: float) -> bool:
-    """Whether a rubric scores the best two answers in the right order, by more than `least` and than its own noise.
-
-    The noise is 1.96 standard errors of the difference of two means of `votes` votes; unknown, and 0, with one vote.
-    """
+    """Whether a rubric scores the best two answers in the right order, by more than `least` and than its own noise."""
     wins = win_shares(prompt.preferred)
     best, second = np.argsort(-wins, kind="stable")[:2]
     if wins[best] - wins[second] <= TIE:

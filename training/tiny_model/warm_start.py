@@ -122,10 +122,7 @@ def _assistant(text: str) -> dict[str, str]:
 def warm_start(
     model: "Qwen3ForCausalLM", tokenizer: "PreTrainedTokenizerFast", steps: int, seed: int = 0
 ) -> list[float]:
-    """Train a model in place on the conversations. About 0.06 s of CPU time per step.
-
-    Uses one thread, since the order of sums over several threads differs from run to run.
-    """
+    """Train a model in place on the conversations. About 0.06 s of CPU time per step."""
     import torch
     from rich.console import Console
     from rich.progress import Progress, TextColumn
