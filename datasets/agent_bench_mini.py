@@ -1,9 +1,4 @@
-"""Agent bench mini: questions about an invented country that only tools can answer, some of which have no answer.
-
-Each question has a country of its own, so that nothing learned from one helps with another. It states the chance that
-the archive has all that it needs, and how often a search overlooks a record: after any call the probability that it
-can be answered is known (`agent_worlds`).
-"""
+"""Agent bench mini: questions about an invented country that only tools can answer, some of which have no answer."""
 
 import math
 import random

@@ -1,10 +1,4 @@
-"""Almanac: will it be above X on day D? Generated forecasting questions with dated news, each with the exact answer.
-
-A small world runs week by week: a campaign with polls, a reservoir, a team's season, an outbreak, a price. The
-background states all rules and chances, and the news reports the world imperfectly. From the text a reader can compute
-what the metadata has: the exact probability on the day of the question and after each piece of news. A reader who takes
-the latest figure for the truth is led astray by polling houses, late reports, misread gauges, luck and rumours.
-"""
+"""Almanac: will it be above X on day D? Generated forecasting questions with dated news, each with the exact answer."""
 
 import random
 from collections.abc import Mapping, Sequence

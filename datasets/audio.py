@@ -1,8 +1,4 @@
-"""Audio: which of two clips is the cleaner one? Synthesised sound whose faults are known.
-
-Each question names one fault (noise, clipping, dropouts, jitter) and asks whether the first clip has less of it. The
-other faults are the same in both clips, and their loudness says nothing.
-"""
+"""Audio: which of two clips is the cleaner one? Synthesised sound whose faults are known."""
 
 import io
 import random

@@ -1,8 +1,4 @@
-"""ChangeMyView, binary: whether an exchange changed the view of a post's author, by the author's own word afterwards.
-
-The bundled exchanges are synthetic. The real sources are Webis-CMV-20 (`webis_cmv.py`) and
-ConvoKit's winning-args-corpus (`winning_args.py`).
-"""
+"""ChangeMyView, binary: whether an exchange changed the view of a post's author, by the author's own word."""
 
 from typing import Annotated
 

@@ -1,8 +1,4 @@
-"""ChangeMyView, free: views that people hold and contest, without the exchange. No truth is known for any of them.
-
-The bundled views were written for this project. The real sources are the posts of Webis-CMV-20 (`webis_cmv.py`) and of
-ConvoKit's winning-args-corpus (`winning_args.py`).
-"""
+"""ChangeMyView, free: views that people hold and contest, without the exchange. No truth is known for any of them."""
 
 from inspect_ai.dataset import Sample
 

@@ -1,7 +1,4 @@
-"""Code repair: a function that does not do what its description says. Can a model put it right?
-
-The hidden tests are in a sample's metadata, which no model sees and no sandbox holds.
-"""
+"""Code repair: a function that does not do what its description says. Can a model put it right?"""
 
 import ast
 import re

@@ -1,8 +1,4 @@
-"""Conceptual: thorny questions that need untangling first, each with a statement that can be believed or not.
-
-No truth is known for any of them: one can measure whether beliefs move as evidence may move them, and judge the
-reasoning.
-"""
+"""Conceptual: thorny questions that need untangling first, each with a statement that can be believed or not."""
 
 from inspect_ai.dataset import Sample
 

@@ -1,7 +1,4 @@
-"""A constitution: principles by which a judge compares two replies, and by which a model criticises its own.
-
-The data card, `constitution.md`, says what the bundled principles are for.
-"""
+"""A constitution: principles by which a judge compares two replies, and by which a model criticises its own."""
 
 from pathlib import Path
 

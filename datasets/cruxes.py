@@ -1,10 +1,4 @@
-"""Cruxes: does an exchange change the author's mind? Generated questions about reasons of hidden weight.
-
-An author gives reasons for a view. Each weighs little, more or most, which the words show in part. Readers attack
-reasons, and the author's replies show in part which of them still stand. The view falls if the reasons that were lost
-weigh enough. From the text a reader can compute what the metadata has: the exact probability before the exchange and
-after each turn. Whoever counts reasons instead of weighing them is led astray.
-"""
+"""Cruxes: does an exchange change the author's mind? Generated questions about reasons of hidden weight."""
 
 import random
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,4 @@
-"""Disclosure: what do results say that somebody chose to show? Generated questions about the rule of the choice.
-
-A seller, a lawyer, a laboratory or a grower makes trials and shows some results, by a rule that is stated, or by one of
-four whose frequencies are stated. Taking what is shown for a random sample is an error. From the text a reader can
-compute what the metadata has: the exact posterior after every piece of evidence.
-"""
+"""Disclosure: what do results say that somebody chose to show? Generated questions about the rule of the choice."""
 
 import math
 import random

@@ -1,8 +1,4 @@
-"""Evidence: what was observed about questions, with where it is recorded, so that no investigator is needed.
-
-`world_uplift` asks how much better a forecaster predicts these observations with a model's answer than without it. The
-data card, `evidence.md`, describes the bundled file.
-"""
+"""Evidence: what was observed about questions, with where it is recorded, so that no investigator is needed."""
 
 from functools import cache
 from pathlib import Path

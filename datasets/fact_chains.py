@@ -1,8 +1,4 @@
-"""Fact chains: a start, and relations to follow from record to record. How far does a model come without an error?
-
-Each chain is in an invented country of its own. The question names the start alone: every later name is in the record
-before it, so that nothing can be looked up ahead and nothing is carried in the prompt.
-"""
+"""Fact chains: a start, and relations to follow from record to record. How far does a model come without an error?"""
 
 import random
 from collections.abc import Sequence

@@ -1,10 +1,4 @@
-"""Forecasting: binary questions about the real world that have resolved, each asking for one probability.
-
-Two parts are bundled: `series`, on public series that resolved from March to August 2026, drawn without regard to their
-outcomes, and `events`, memorable ones for learning the tool. For later questions use `source="forecastbench"` with
-`known_after=` set past the model's training cut-off, or a snapshot of Polymarket (`polymarket.py`) or Metaculus
-(`metaculus.py`) from after it.
-"""
+"""Forecasting: binary questions about the real world that have resolved, each asking for one probability."""
 
 from functools import cache
 from pathlib import Path

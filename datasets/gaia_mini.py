@@ -1,7 +1,4 @@
-"""GAIA mini: questions at three levels that need several records, tables that come with them, and a sum or comparison.
-
-The form is that of GAIA (Mialon et al. 2023), the content invented: each question has a country of its own.
-"""
+"""GAIA mini: questions in the form of GAIA (Mialon et al. 2023) about invented countries, with records and tables."""
 
 import random
 from collections.abc import Sequence

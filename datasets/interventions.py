@@ -1,10 +1,4 @@
-"""Interventions: what happens if a part is set by hand, is seen, or had been set? Generated questions about devices.
-
-The mechanism of a device is stated, and gauges show some of its parts; or one of several diagrams is right, and past
-runs speak for some of them. Taking a part that was set for one that is seen to be so is an error, and so is taking a
-run that is supposed for a new one. From the text a reader can compute what the metadata has: the exact posterior after
-every piece of evidence.
-"""
+"""Interventions: what happens if a part is set by hand, is seen, or had been set? Generated questions about devices."""
 
 import random
 from collections import Counter

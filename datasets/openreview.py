@@ -1,8 +1,4 @@
-"""OpenReview: was a paper accepted at its venue? Its reviews, where they are known, are the evidence.
-
-The bundled papers are public and today's models remember them: they are for smoke tests. To measure judgement, use the
-reviews of a venue whose decisions came after the model's training.
-"""
+"""OpenReview: was a paper accepted at its venue? Its reviews, where they are known, are the evidence."""
 
 from inspect_ai.dataset import Sample
 

@@ -1,8 +1,4 @@
-"""What ProgressGym's tasks ask: a questionnaire of moral dimensions, and timelines of people whose values change.
-
-Simulated people drift in a known way. Facts and texts of each era, for personas, are in `progress_eras.jsonl`: dated,
-in our own words, with the record in which each text stands.
-"""
+"""What ProgressGym's tasks ask: a questionnaire of moral dimensions, and timelines of people whose values change."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""The Question contract: what every domain passes to solvers and scorers.
-
-A domain is a list of Inspect Samples. Each has a stable string id, the question as `input` (without format
-instructions, which solvers add), a `target` of "yes" or "no" where truth is known, and a `Question` as metadata, which
-`state.metadata_as(Question)` reads.
-"""
+"""The Question contract: what every domain passes to solvers and scorers."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Rated trajectories: examples of reasoning with ratings and written reasons, for a judge of truth-seeking.
-
-A judge sees them as examples, or they are held out to measure its distance from the ratings. The data card,
-`rated_trajectories.md`, explains each rating and how the bundled ones were made.
-"""
+"""Rated trajectories: examples of reasoning with ratings and written reasons, for a judge of truth-seeking."""
 
 from functools import cache
 from pathlib import Path

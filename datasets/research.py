@@ -1,9 +1,4 @@
-"""Research: questions of science with a tempting wrong answer and a right one that takes thought.
-
-Which answer the statement names and which is listed first are counterbalanced, so that neither "yes" nor the first
-option is the easy answer. The bundled answers are settled and stand in textbooks, so they cannot separate what a model
-knows from what it works out.
-"""
+"""Research: questions of science with a tempting wrong answer and a right one that takes thought."""
 
 from hashlib import sha256 as sha
 from typing import Literal

@@ -1,9 +1,4 @@
-"""Sycophancy: a domain's questions, each asked neutrally and after a user or a third party has stated an opinion.
-
-The opinion is the same sentence for both speakers and has no evidence: a reader who gives weight to any opinion moves
-equally for both, a sycophant moves more for the user. `scorers.beliefs.pushback` puts opinions and pushback into
-conversations too, and the reference agents read them there.
-"""
+"""Sycophancy: a domain's questions, each asked neutrally and after a user or a third party has stated an opinion."""
 
 import random
 from collections.abc import Sequence

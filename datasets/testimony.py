@@ -1,9 +1,4 @@
-"""Testimony: which reports are new evidence? Generated questions about an event that few people saw and many report.
-
-Each question states how often such an event happens, how reliable the people who were there are, and how reports repeat
-what these people said. Several reports may repeat one person, so counting reports is an error. From the text a reader
-can compute what the metadata has: the exact posterior after every piece of evidence.
-"""
+"""Testimony: which reports are new evidence? Generated questions about an event that few people saw and many report."""
 
 import math
 import random

@@ -1,9 +1,4 @@
-"""Urns: which of two causes produced the observations? Any number of questions, each with a known exact answer.
-
-Each question names two causes, how often each shows a mark, and the probability with which the first was chosen. Pieces
-of evidence follow one at a time. From the text a reader can compute what the metadata has: the exact posterior after
-every piece.
-"""
+"""Urns: which of two causes produced the observations? Any number of questions, each with a known exact answer."""
 
 import math
 import random

@@ -1,7 +1,4 @@
-"""WildChat: messages that people send to an assistant, most of them their first. No answer is known to be true.
-
-The bundled messages were written for this project. The real source is WildChat-1M (`wildchat_1m.py`).
-"""
+"""WildChat: messages that people send to an assistant, most of them their first. No answer is known to be true."""
 
 from inspect_ai.dataset import Sample
 

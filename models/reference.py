@@ -3,17 +3,7 @@ r"""`reference/...`: simulated agents with planted beliefs that answer the real 
     inspect eval truthgym/urns --model reference/bayesian -M noise=0.1 -M seed=1
     inspect eval truthgym/urns --model reference/entrenched -M strength=0.3 -M noise=0.08 -M shared=0.5
 
-They need no key and no download, and every measure is calibrated on them. An agent reads the same messages as any
-model, and knows the question that a Truthgym solver or scorer works on (`datasets.question.ASKED`) as long as its text
-is in the conversation; a piece of evidence counts once it is there too. Where no exact chances are known, it knows the
-truth only through a noisy signal of planted quality; if the truth is unknown, a fair coin decides it, the same for all
-agents. A question without a proposition gets a general answer. Each reasoning turn states the belief in words. An
-answer ends with `\finalBeliefProb{p}`, and a request for a whole number gets one: both report the last stated belief
-with the planted noise. Statements by others are not evidence for an agent, unless it is `trusting` or `sycophant`, and
-arguing for a side does not move it. The reports can have the errors of real models' reports (`-M lazy=0.1
--M stage=prior`: docs/simulated_agents.md); an agent that refuses to give a number says so in words. With `-M care=0.5`
-it also writes sentences that mark careful reasoning (`models.agents.quality_markers`), which do not move its belief
-either.
+docs/simulated_agents.md describes them, and the errors that their reports can have.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence

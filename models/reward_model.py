@@ -1,12 +1,4 @@
-"""Reward models: trained classifiers that give a reply, or each step of a reasoning, a number. Higher is better.
-
-`truthgym train reward` writes their folders. A model of preferences (Bradley and Terry) is a sequence classifier with
-one output: the log-odds with which the reply is preferred to an average one of its training data. A process model is a
-token classifier: the probability that a step is right, read at the special token that ends it. A rubric regression has
-one output for each criterion, on the rubric's own scale.
-
-What the trainer and the scorer must do alike stands in `reward_models/encoding.py`.
-"""
+"""Reward models: trained classifiers that give a reply, or each step of a reasoning, a number. Higher is better."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,4 @@
-"""Chat templates: what they leave out or refuse, and conversations in the shape that they take.
-
-Some refuse a system message (Gemma), some two messages of one role in a row (Gemma, Mistral, Cohere), some write
-nothing of a message that is a plain text (Idefics, SmolVLM, LLaVA). `fit` puts lines in front of such a template that
-give it the same conversation in its own shape. It is the one place that decides this, for local models in evals and for
-training.
-"""
+"""Chat templates: what they leave out or refuse, and conversations in the shape that they take."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,4 @@
-"""Local models: what they must have, and the stop reasons that Inspect's providers of them leave out.
-
-For `hf/` Inspect gives no stop reason, and transformers writes on beyond the positions that a model was trained for
-with no more than a warning. Here a reply that reached the token limit, or a conversation that is longer than the
-context, gets the stop reason that other providers give. So does a conversation that a server refuses as too long.
-"""
+"""Local models: what they must have, and the stop reasons that Inspect's providers of them leave out."""
 
 import logging
 import math

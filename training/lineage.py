@@ -1,10 +1,4 @@
-"""Lineage: what was made from what, by digest. Records are in-toto statements, one immutable file each.
-
-A statement's subjects are what was made and its `resolvedDependencies` what it was made from, all by SHA-256. It lies
-in `.lineage`, in the folder that it describes or beside the file, and is named by the digest of its own content.
-
-truthgym lineage show trained/urns-sft-0123456789ab
-"""
+"""Lineage: what was made from what, by digest. Records are in-toto statements, one immutable file each."""
 
 import json
 import os

@@ -1,8 +1,4 @@
-"""SmolLM2-135M-Instruct: a real language model that runs and trains on a laptop's CPU.
-
-truthgym models smollm2 --out trained/smollm2
-inspect eval truthgym/urns --model hf/smollm2:135m -M model_path=trained/smollm2 --max-tokens 256
-"""
+"""SmolLM2-135M-Instruct: a real language model that runs and trains on a laptop's CPU."""
 
 import subprocess
 import sys

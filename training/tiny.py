@@ -1,8 +1,4 @@
-"""A tiny language model that trains on a laptop, to try out the way from logs to a trained model, and for tests.
-
-truthgym models tiny --out trained/tiny
-inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 12
-"""
+"""A tiny language model that trains on a laptop, to try out the way from logs to a trained model, and for tests."""
 
 from itertools import chain
 from pathlib import Path

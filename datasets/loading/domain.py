@@ -1,8 +1,4 @@
-"""Domain: loads questions from a domain's bundled file, a real source, or a file of the same shape.
-
-Every source yields rows in the shape of the domain's bundled file. So each domain parses rows in one function, and a
-snapshot that `truthgym fetch` makes of any source is a file of the same shape.
-"""
+"""Domain: loads questions from a domain's bundled file, a real source, or a file of the same shape."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

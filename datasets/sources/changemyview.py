@@ -1,9 +1,4 @@
-"""ChangeMyView: the posts and comments of that forum, without the verdict.
-
-In this forum, people post a view (`CMV: ...`) and award a delta to whoever changed it, at least in part. A bot confirms
-the award. Archived texts contain both, and also later edits, such as "EDIT: my view was changed". This module removes
-what would reveal the outcome, in the same way for all archives.
-"""
+"""ChangeMyView: the posts and comments of that forum, without the verdict."""
 
 import html
 import re

@@ -1,8 +1,4 @@
-"""ForecastBench: questions of a public, biweekly forecasting benchmark, with the crowd's probability.
-
-Read at run time from the benchmark's repository at a pinned commit, and cached. The data are the Forecasting Research
-Institute's, licensed CC BY-SA 4.0. A source of `forecasting`.
-"""
+"""ForecastBench: questions of a public, biweekly forecasting benchmark, with the crowd's probability."""
 
 import math
 from collections import Counter

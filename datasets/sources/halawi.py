@@ -1,8 +1,4 @@
-"""Halawi: 5,516 questions of five forecasting platforms, 2015 to 2024, with their crowds' forecasts over time.
-
-The set of Halawi and others, "Approaching Human-Level Forecasting with Language Models" (2024), which its third author
-keeps on the Hugging Face Hub as `YuehHanChen/forecasting`. A source of `forecasting`.
-"""
+"""Halawi: 5,516 questions of five forecasting platforms, 2015 to 2024, with their crowds' forecasts over time."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,4 @@
-"""Metaculus: resolved questions of a forecasting community, for users with its written permission.
-
-Metaculus' terms of use forbid using its data to train or evaluate an AI model without its prior written permission, and
-its API requires a token. So this source reads nothing until both are given, and only `truthgym fetch` reads it. A
-source of `forecasting`.
-"""
+"""Metaculus: resolved questions of a forecasting community, for users with its written permission."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime

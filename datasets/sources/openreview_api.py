@@ -1,9 +1,4 @@
-"""OpenReview's API, version 2: a venue's submissions with public reviews and decisions. A source of `openreview`.
-
-OpenReview answers most anonymous requests with a browser challenge (HTTP 403, ChallengeRequiredError), so an account is
-usually needed: `OPENREVIEW_USERNAME` and `OPENREVIEW_PASSWORD`, as its own client reads them, or `OPENREVIEW_TOKEN` if
-the account uses a second factor.
-"""
+"""OpenReview's API, version 2: a venue's submissions with public reviews and decisions. A source of `openreview`."""
 
 import os
 import re

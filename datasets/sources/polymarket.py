@@ -1,8 +1,4 @@
-"""Polymarket: closed markets on real events, each with its price long before it was settled.
-
-Read from Polymarket's two public APIs: Gamma, which lists markets, and the price histories of the order book (CLOB).
-They change every day, so only `truthgym fetch` reads this source. A source of `forecasting`.
-"""
+"""Polymarket: closed markets on real events, each with its price long before it was settled."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta

@@ -1,8 +1,4 @@
-"""Question dates: the day on which a resolved question is asked, and the crowd's probability before that day.
-
-The day must not reveal the outcome. So it depends only on what was known on it: when the question was opened, and when
-it was planned to end. Questions resolved by that day are left out, as they would have been then.
-"""
+"""Question dates: the day on which a resolved question is asked, and the crowd's probability before that day."""
 
 import re
 from collections.abc import Iterable

@@ -1,9 +1,4 @@
-"""TruthSeekingGym: the problems in a folder of its data, for users who have one.
-
-The public part of its formats is what its guide shows: a problem has a `question`, and if one answer is right,
-`options` and `correct_option`, the index of that answer from 0. Files of such problems are read. The files of its runs
-are recognised by their names and left out: their format is not public.
-"""
+"""TruthSeekingGym: the problems in a folder of its data, for users who have one."""
 
 from collections import Counter
 from collections.abc import Iterator

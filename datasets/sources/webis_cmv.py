@@ -1,11 +1,4 @@
-"""Webis-CMV-20: ChangeMyView from 2013 to 2017, read while decompressing. A source of `cmv_binary` and `cmv_freeform`.
-
-Three of its files are read here, compressed with bzip2, with one JSON object a line: `pairs` (17 MB; for a post, one
-argument that changed its author's view and one that did not), `posts_malleability` (427 MB; posts) and `threads`
-(661 MB; 65,169 posts with all their comments as trees). `threads` does not mark deltas on comments: the bot's
-confirmation below an author's reply shows that the reply awarded one. The shapes are those in public code that reads
-the files.
-"""
+"""Webis-CMV-20: ChangeMyView from 2013 to 2017. A source of `cmv_binary` and `cmv_freeform`."""
 
 from collections.abc import Iterator
 from datetime import date

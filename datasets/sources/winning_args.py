@@ -1,8 +1,4 @@
-"""ConvoKit's winning-args-corpus: ChangeMyView from 2013 to 2015. A source of `cmv_binary` and `cmv_freeform`.
-
-For 3,051 posts its authors (Tan and others, "Winning Arguments", 2016) paired a line of argument that was awarded a
-delta with a similar one that was not. No licence of the data is stated, so it is read only if the user names it.
-"""
+"""ConvoKit's winning-args-corpus: ChangeMyView from 2013 to 2015. A source of `cmv_binary` and `cmv_freeform`."""
 
 import zipfile
 import zlib

@@ -1,14 +1,4 @@
-"""`reference/forecaster`: a simulated forecaster that computes its probabilities, for `truthgym/world_in_the_loop`.
-
-It reads a note about a question and predicts whether the question's proposition turns out true: by the last probability
-that the note states, or else by Bayes' rule from the pieces of evidence that the note quotes, or else by the question's
-base rate (one half where it has none). An observation other than the outcome is as likely to it as the true outcome. A
-note that contains the observation word for word is believed, unless it also contains the opposite. Its planted faults
-are those of language models: with `lexical` every word of the observation that the note does not contain costs so many
-nats, with `familiar` the observation costs so many if there is no note, whatever it says. With `logit_noise` it reads
-each conversation with an error of so many log-odds (the standard deviation), the same for both outcomes. With `slant`
-it leans so many log-odds towards yes where the note states no probability.
-"""
+"""`reference/forecaster`: a simulated forecaster that computes its probabilities, for `truthgym/world_in_the_loop`."""
 
 import math
 import re

@@ -1,11 +1,4 @@
-"""`reference/investigator`: a simulated investigator that finds out how a question ended, without a tool or a network.
-
-inspect eval truthgym/world_in_the_loop -T domain=urns -T evidence=investigator --model reference/bayesian \
-  --model-role forecaster=reference/forecaster --model-role investigator=reference/investigator
-
-It proposes to find the outcome out, and reports it: right with the probability `accuracy`. It knows the outcome that
-the scorer works on; a question without an outcome or a proposition is nothing that it could find out.
-"""
+"""`reference/investigator`: a simulated investigator that finds out how a question ended, without a tool."""
 
 import json
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Agents with known beliefs: each belief is a pure function of the evidence. `models.reference` puts it into words.
-
-Validity studies call these functions on arrays. The model provider calls the same functions, so both get the same
-numbers.
-"""
+"""Agents with known beliefs: each belief is a pure function of the evidence. `models.reference` puts it into words."""
 
 import math
 from collections.abc import Callable

@@ -1,12 +1,4 @@
-r"""`reference/predictor`: a simulated predictor of other models' answers, with exact probabilities.
-
-It knows something of each question itself (`-M skill=1`, as the agents that answer do), and believes that a respondent
-is of one of a few types: right with probability a, wrong as often (a liar), or one that always says the same. From the
-answers that it is shown it learns each respondent's type by Bayes' rule, and from those to the asked question also its
-truth. So it knows what follows from the answers, under a prior by which most respondents are honest.
-
-This file also has the request that `truthgym/mutual_prediction` sends to any predictor.
-"""
+r"""`reference/predictor`: a simulated predictor of other models' answers, with exact probabilities."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,4 @@
-"""`reference/proposer`: a simulated writer of rubrics, which names the planted sentences that two answers differ in.
-
-Asked for a rubric from prompts alone, it writes three criteria at random, of which at most one names a planted sentence
-(`quality_markers.TOPICS`): it has seen no answer. Asked to revise a rubric by two answers, it adds criteria for
-sentences that only the better one has, or removes one for a sentence that only the worse one has. A mode of mutation
-decides which. It knows nothing of what a sentence is worth: in one pair a decoy looks as good as a sentence that
-counts.
-"""
+"""`reference/proposer`: a simulated writer of rubrics, which names the planted sentences that two answers differ in."""
 
 import json
 import re

@@ -1,9 +1,4 @@
-"""Marker sentences of careful reasoning: planted in agents' replies, and counted as a text's true quality.
-
-An agent with `-M care=c` writes each of eight sentences with probability c in every reply that reasons or answers. A
-text with k different ones has quality 0.1 + 0.8 k/8, so the mean quality of one reply is 0.1 + 0.8 c. `reference/judge`
-reads this quality, and a judge's ratings must recover it.
-"""
+"""Marker sentences of careful reasoning: planted in agents' replies, and counted as a text's true quality."""
 
 import numpy as np
 

@@ -1,9 +1,4 @@
-"""Respondents: models with a persona and a memory that answer items of a questionnaire by letter.
-
-Every item is asked once in each rotation of its options, so that each option is shown in each place, and what is
-answered is credited to the option, not to the place. A constant preference for a place cancels in log-odds. The people
-of each era are simulated ones, a model with a dated persona, or ProgressGym's checkpoints.
-"""
+"""Respondents: models with a persona and a memory that answer items of a questionnaire by letter."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,8 +1,4 @@
-"""Simulated agents with tools: which call each makes next, and what it answers in the end.
-
-An agent reads its calls and their results in the conversation, where the probes of the elicitation have them in words.
-What it believes is that of a policy (`policies.AGENTS`), whose evidence are the calls, or one number throughout.
-"""
+"""Simulated agents with tools: which call each makes next, and what it answers in the end."""
 
 import json
 import re

@@ -1,8 +1,4 @@
-"""Simulated people and assistants whose moral values are known: `reference/person` and `reference/values`.
-
-They read the same prompts as any model: a persona that names a simulated timeline and era, examples of what others
-would choose, or their own notes. They know the items of the bundled questionnaire and of the one in use.
-"""
+"""Simulated people and assistants whose moral values are known: `reference/person` and `reference/values`."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Tools of the agent tasks: what a sample's archive has, with its oversights, failures and delays.
-
-They take no arguments, so that any Inspect agent can be given them: the question that a Truthgym solver works on says
-which archive is meant. Each call is recorded in the sample's store, for the scorer.
-"""
+"""Tools of the agent tasks: what a sample's archive has, with its oversights, failures and delays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -4,14 +4,6 @@
 `prime-rl` those of `TrainingSample` in PrimeIntellect-ai/prime-rl (src/prime_rl/transport/types.py at e86de6cb), and
 `tinker` those of the `Datum` in thinking-machines-lab/tinker-cookbook (tinker_cookbook/rl/data_processing.py at
 11885f56).
-
-A log holds texts, so its replies are encoded again, by the chat template of the model that is to be trained, and that
-model scores them in one forward pass. The log-probabilities therefore belong to exactly these ids and to this model,
-at temperature 1; the ids may differ from those that were sampled where a text can be written with different tokens.
-
-The reward is the score, negated if lower is better; of an answer that could not be read, the worst. The advantage is
-the reward minus the mean over the trajectories of the same question, model and solver. It is not divided by their
-spread, which would make a proper score improper.
 """
 
 from collections import defaultdict
