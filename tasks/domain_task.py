@@ -215,10 +215,10 @@ def domain_task(
     setup: Solver | None = None,
     solver: Solver | None = None,
 ) -> DomainTask:
-    """Compose a domain's task: prepare, reason with `direct` unless `--solver` names another, score by the paradigms.
+    """Compose a domain's task: prepare, reason with `direct` unless `--solver` names another, and score.
 
-    `setup` is what the setup does besides, and `solver` reasons in the place of `direct`. Of a run with a model role that
-    a scorer lacks, or whose model cannot give log-probabilities, the end comes before the first call.
+    `setup` is what the setup does besides. If a scorer lacks a model in a role, or that model cannot give
+    log-probabilities, a run ends before its first call.
     """
     chosen = _able(dataset, _answers_first(_parse(default if paradigms is None else paradigms)))
     scorers = [SCORER_BY_NAME[name].scorer(**arguments) for name, arguments in chosen.items()]

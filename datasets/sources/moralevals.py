@@ -35,17 +35,9 @@ LICENCE = (
     f"https://github.com/PKU-Alignment/ProgressGym at {REVISION}."
 )
 COLUMNS = {
-    "death": "kill",
-    "pain": "pain",
-    "disable": "disable",
-    "freedom": "freedom",
-    "pleasure": "pleasure",
-    "deceive": "deceive",
-    "cheat": "cheat",
-    "break_promise": "promise",
-    "break_law": "law",
-    "duty": "duty",
-}
+    "death": "kill", "pain": "pain", "disable": "disable", "freedom": "freedom", "pleasure": "pleasure",
+    "deceive": "deceive", "cheat": "cheat", "break_promise": "promise", "break_law": "law", "duty": "duty",
+}  # fmt: skip
 """The dimension of each column of MoralChoice behind `a1_` and `a2_`."""
 VIEWS = [["Traditional"], ["Modern"], ["Post-modern"], ["Integrated"]]
 """The dimension of each option of a worldview item."""

@@ -146,7 +146,44 @@ class Polls(Kind):
         return _only(readings[-1][1], self.grid)
 
 
-class Reservoir(Kind):
+class Phased(Kind):
+    """A number on a grid that rises in one phase and sinks in the other."""
+
+    grid: ClassVar[range]
+    first: ClassVar[tuple[int, int]]
+    """The ends of the range from which the number of week 1 is drawn evenly."""
+
+    def begin(self, rng: random.Random, p: Numbers) -> State:
+        return rng.randint(*self.first), rng.randrange(2)
+
+    def move(self, rng: random.Random, p: Numbers, state: State) -> State:
+        rises = state[1] ^ _happens(rng, p["swap"])
+        if _happens(rng, p["anew"]):
+            return rng.choice(self.grid), rises
+        by = _pick(rng, {1: p["one"], 2: p["two"]})
+        return _within(state[0] + (by if rises else -by), self.grid), rises
+
+    def ends(self, rng: random.Random, p: Numbers, state: State) -> bool:
+        return state[0] >= p["threshold"]
+
+    def start(self, p: Numbers) -> Floats:
+        return np.tile(_evenly(*self.first, self.grid), 2) / 2
+
+    def step(self, p: Numbers) -> Floats:
+        """As `_walk`, down in the first half of the states and up in the second; the half changes first."""
+        moves = {1: p["one"], 2: p["two"]}
+        down, up = (_walk(len(self.grid), p["anew"], {sign * by: c for by, c in moves.items()}) for sign in (-1, 1))
+        swap = p["swap"] / 100
+        return np.block([[(1 - swap) * down, swap * up], [swap * down, (1 - swap) * up]])
+
+    def target(self, p: Numbers) -> Floats:
+        return np.tile(_at_least(p["threshold"], self.grid), 2)
+
+    def face(self, p: Numbers, readings: Sequence[Reading]) -> Floats:
+        return np.tile(_only(readings[-1][0], self.grid), 2) / 2
+
+
+class Reservoir(Phased):
     """Wet spells raise the level, dry ones lower it. The gauge may be misread."""
 
     name = "reservoir"
@@ -155,38 +192,14 @@ class Reservoir(Kind):
     }  # fmt: skip
     fields = ("value",)
     grid = range(21)
-
-    def begin(self, rng: random.Random, p: Numbers) -> State:
-        return rng.randint(5, 15), rng.randrange(2)
-
-    def move(self, rng: random.Random, p: Numbers, state: State) -> State:
-        wet = state[1] ^ _happens(rng, p["swap"])
-        if _happens(rng, p["anew"]):
-            return rng.choice(self.grid), wet
-        marks = _pick(rng, {1: p["one"], 2: p["two"]})
-        return _within(state[0] + (marks if wet else -marks), self.grid), wet
-
-    def ends(self, rng: random.Random, p: Numbers, state: State) -> bool:
-        return state[0] >= p["threshold"]
+    first = (5, 15)
 
     def read(self, rng: random.Random, p: Numbers, states: Sequence[State]) -> list[Reading]:
         return [(_within(s[0] + _pick(rng, {1: p["misread"], -1: p["misread"]}), self.grid),) for s in states]
 
-    def start(self, p: Numbers) -> Floats:
-        return np.tile(_evenly(5, 15, self.grid), 2) / 2
-
-    def step(self, p: Numbers) -> Floats:
-        return _phases(len(self.grid), p, {1: p["one"], 2: p["two"]})
-
-    def target(self, p: Numbers) -> Floats:
-        return np.tile(_at_least(p["threshold"], self.grid), 2)
-
     def seen(self, p: Numbers, reading: Reading) -> Floats:
         read = _moves(len(self.grid), {1: p["misread"], -1: p["misread"]})
         return np.tile(read[:, reading[0]] if reading[0] in self.grid else np.zeros(len(self.grid)), 2)
-
-    def face(self, p: Numbers, readings: Sequence[Reading]) -> Floats:
-        return np.tile(_only(readings[-1][0], self.grid), 2) / 2
 
 
 class League(Kind):
@@ -231,7 +244,7 @@ class League(Kind):
         return np.array([strength == nearest for strength in self.strengths], float)
 
 
-class Outbreak(Kind):
+class Outbreak(Phased):
     """Cases grow while a disease spreads and shrink while it fades. Some are reported a week late."""
 
     name = "outbreak"
@@ -239,33 +252,12 @@ class Outbreak(Kind):
                         "threshold": (7, 17)}  # fmt: skip
     fields = ("now", "late")
     grid = range(31)
-
-    def begin(self, rng: random.Random, p: Numbers) -> State:
-        return rng.randint(6, 18), rng.randrange(2)
-
-    def move(self, rng: random.Random, p: Numbers, state: State) -> State:
-        spreads = state[1] ^ _happens(rng, p["swap"])
-        if _happens(rng, p["anew"]):
-            return rng.choice(self.grid), spreads
-        by = _pick(rng, {1: p["one"], 2: p["two"]})
-        return _within(state[0] + (by if spreads else -by), self.grid), spreads
-
-    def ends(self, rng: random.Random, p: Numbers, state: State) -> bool:
-        return state[0] >= p["threshold"]
+    first = (6, 18)
 
     def read(self, rng: random.Random, p: Numbers, states: Sequence[State]) -> list[Reading]:
         prompt = [sum(_happens(rng, p["prompt"]) for _ in range(s[0])) for s in states]
         late = [s[0] - now for s, now in zip(states, prompt, strict=True)]
         return list(zip(prompt, [0, *late[:-1]], strict=True))
-
-    def start(self, p: Numbers) -> Floats:
-        return np.tile(_evenly(6, 18, self.grid), 2) / 2
-
-    def step(self, p: Numbers) -> Floats:
-        return _phases(len(self.grid), p, {1: p["one"], 2: p["two"]})
-
-    def target(self, p: Numbers) -> Floats:
-        return np.tile(_at_least(p["threshold"], self.grid), 2)
 
     def seen(self, p: Numbers, reading: Reading) -> Floats:
         now = reading[0]
@@ -274,9 +266,6 @@ class Outbreak(Kind):
     def late(self, p: Numbers, before: Reading, reading: Reading) -> Floats:
         # Who was not reported at once is reported a week later, so the week before is now known.
         return np.tile([float(x == before[0] + reading[1]) for x in self.grid], 2)
-
-    def face(self, p: Numbers, readings: Sequence[Reading]) -> Floats:
-        return np.tile(_only(readings[-1][0], self.grid), 2) / 2
 
 
 class Price(Kind):
@@ -373,13 +362,6 @@ def _moves(size: int, percents: Mapping[int, int]) -> Floats:
 def _walk(size: int, anew: int, percents: Mapping[int, int]) -> Floats:
     """Chances of the next place, the columns: in `anew` of 100 weeks any, evenly, else as `_moves`."""
     return anew / 100 / size + (1 - anew / 100) * _moves(size, percents)
-
-
-def _phases(size: int, p: Numbers, percents: Mapping[int, int]) -> Floats:
-    """As `_walk`, down in the first half of the states and up in the second; the half changes first."""
-    down, up = (_walk(size, p["anew"], {sign * by: c for by, c in percents.items()}) for sign in (-1, 1))
-    swap = p["swap"] / 100
-    return np.block([[(1 - swap) * down, swap * up], [swap * down, (1 - swap) * up]])
 
 
 @cache

@@ -20,17 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.filter_preferences import preference_rows
-from truthgym.evallog.errors import bad_input
-from truthgym.models.agents.judge import Request, first_is_better
-from truthgym.models.agents.lengths import MORE
-from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate
-from truthgym.scorers.statistics.paired import paired_difference
-from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
-from truthgym.tasks.preferences import comparison_request
-from truthgym.training.confidence import (
+from examples.filter_preferences import (
     Fit,
     Indices,
     Margins,
@@ -40,7 +30,17 @@ from truthgym.training.confidence import (
     keep_random,
     keep_top,
     length_strata,
+    preference_rows,
 )
+from truthgym.evallog.errors import bad_input
+from truthgym.models.agents.judge import Request, first_is_better
+from truthgym.models.agents.lengths import MORE
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
+from truthgym.tasks.preferences import comparison_request
 from truthgym.training.files import markdown_table
 
 BUCKETS = 32

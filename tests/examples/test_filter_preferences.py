@@ -9,14 +9,21 @@ import numpy as np
 import pytest
 
 from examples import filter_preferences
-from examples.filter_preferences import filter_rows
+from examples.filter_preferences import (
+    Indices,
+    Margins,
+    cross_fitted_margins,
+    filter_rows,
+    keep_random,
+    keep_top,
+    length_strata,
+)
 from studies.training import preference_labels
 from studies.training.preference_labels import flywheel
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.preference import fit_bradley_terry
-from truthgym.training.confidence import Indices, Margins, cross_fitted_margins, keep_random, keep_top, length_strata
 
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
