@@ -169,9 +169,6 @@ class HumanAPI(ModelAPI):
     """A person as an Inspect model.
 
     Its name is "terminal", its only argument `journal`: the path of the file that keeps every reply, or false for none.
-
-    Raises:
-        BadInput: Another name, an unknown argument, or a journal that cannot be used.
     """
 
     def __init__(

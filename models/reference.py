@@ -61,9 +61,6 @@ class ReferenceAPI(ModelAPI):
 
     Its name is a key of `REGISTRY`, its parameters are the fields of `policies.Parameters` that the agent takes, or of
     `values.ValueParameters`. They stand in place of the base URL, so that Inspect's cache tells agents apart.
-
-    Raises:
-        BadInput: The agent or a parameter is unknown, or a value is outside its range.
     """
 
     simulated = True

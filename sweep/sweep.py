@@ -86,13 +86,7 @@ class Plan:
 
 
 class Script:
-    """The process that runs the script, from one call of `eval_set` to the next.
-
-    At a call it lists what the call would run, and waits. When it goes on, the call finds its logs and returns.
-
-    Args:
-        command: The script with its arguments, or `inspect eval-set ...`.
-    """
+    """The process that runs the script, from one call of `eval_set` to the next."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = " ".join(command)

@@ -243,13 +243,7 @@ def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:
 
 
 class Conversion:
-    """One conversion of logs.
-
-    Args:
-        samples: The filter of the logs' samples. It counts what is left out here as well.
-        config: How trajectories become rows.
-        progress: Called with the share of the work that is done.
-    """
+    """One conversion of logs."""
 
     def __init__(self, samples: SampleFilter, config: ConversionConfig, progress: Progress) -> None:
         self.samples, self.config, self.progress = samples, config, progress

@@ -117,10 +117,7 @@ OTHER_COLUMNS = "{source} has columns that {name} does not read; they are kept a
 
 
 class DomainRow(BaseModel, extra="forbid"):
-    """A row of a domain: a line of a file, or what a real source yields.
-
-    Each domain adds its own fields, and `to_sample`.
-    """
+    """A row of a domain: a line of a file, or what a real source yields."""
 
     id: Text
     event: Text | None = None

@@ -17,13 +17,12 @@ from truthgym.datasets import disclosure as disclosures
 from truthgym.datasets import interventions as devices
 from truthgym.datasets import testimony as testimonies
 from truthgym.datasets import urns as urn_world
+from truthgym.datasets.almanac import KINDS
 from truthgym.datasets.almanac import WORDINGS as ALMANAC_WORDINGS
+from truthgym.datasets.almanac import paths as almanac_paths
 from truthgym.datasets.cruxes import WORDINGS as CRUXES_WORDINGS
 from truthgym.datasets.domains import DOMAINS
-from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.worlds.almanac import KINDS
-from truthgym.datasets.worlds.almanac import paths as almanac_paths
-from truthgym.datasets.worlds.networks import (
+from truthgym.datasets.interventions import (
     COUNTERFACTUAL,
     ROOT,
     SEE,
@@ -34,6 +33,7 @@ from truthgym.datasets.worlds.networks import (
     learned_paths,
     stated_paths,
 )
+from truthgym.datasets.loading.generated import logit, probability
 
 NAME = r"[A-Z][a-z]+"
 NAMES = rf"{NAME}(?:, {NAME})* and {NAME}"

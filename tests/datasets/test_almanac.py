@@ -11,9 +11,8 @@ from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
 from tests.datasets.reading_back import samples_of
-from truthgym.datasets.almanac import AlmanacQuestion, almanac
+from truthgym.datasets.almanac import KINDS, AlmanacQuestion, almanac
 from truthgym.datasets.loading.generated import listed, logit
-from truthgym.datasets.worlds.almanac import KINDS
 
 Floats = NDArray[np.float64]
 State = tuple[Any, ...]

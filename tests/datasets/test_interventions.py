@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.interventions import ALIKE, UNLIKE, InterventionsQuestion, Kinds, interventions
-from truthgym.datasets.worlds.networks import Candidates, Query, learned_paths
+from truthgym.datasets.interventions import (
+    ALIKE,
+    UNLIKE,
+    Candidates,
+    InterventionsQuestion,
+    Kinds,
+    Query,
+    interventions,
+    learned_paths,
+)
 
 Values = tuple[bool, ...]
 

@@ -8,11 +8,10 @@ import pytest
 
 from tests.datasets.reading_back import DEVICE, WORLDS, expression
 from truthgym.datasets import almanac, cruxes
+from truthgym.datasets.almanac import KINDS, Reading, paths
 from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure
-from truthgym.datasets.interventions import SURFACES, InterventionsQuestion, interventions
+from truthgym.datasets.interventions import SURFACES, InterventionsQuestion, Query, interventions
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
-from truthgym.datasets.worlds.almanac import KINDS, Reading, paths
-from truthgym.datasets.worlds.networks import Query
 
 TESTIMONY = {
     "ferry": (

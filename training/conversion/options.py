@@ -44,11 +44,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Selection:
-    """Which trajectories to select. A trajectory must meet every condition.
-
-    Raises:
-        BadInput: A value or a combination that is not allowed.
-    """
+    """Which trajectories to select. A trajectory must meet every condition."""
 
     score: str | None = None
     """"KEY", "SCORER" or "SCORER/KEY" of a number in the log."""
@@ -123,11 +119,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class ConversionConfig:
-    """How trajectories become rows. Which trajectories to convert is the `Selection`'s.
-
-    Raises:
-        BadInput: A value or a combination that is not allowed.
-    """
+    """How trajectories become rows. Which trajectories to convert is the `Selection`'s."""
 
     to: Kind
     form: Form = "prompt-completion"

@@ -186,12 +186,7 @@ def _unusable(sample: Outcome, facts: QuestionFacts | None, ended: bool = True) 
 
 
 class ScoreSelector:
-    """Finds the score of a given name in the samples of all logs.
-
-    Args:
-        name: "KEY", "SCORER" or "SCORER/KEY". None is `DEFAULT_KEY`, or the only number that there is.
-        best: Which end of the score is better. None uses the scorer's own direction.
-    """
+    """Finds the score of a given name in the samples of all logs."""
 
     def __init__(self, name: str | None, best: Best | None) -> None:
         self.name = name

@@ -92,15 +92,7 @@ TRACE_COLUMNS = ("log", "eval_id", "task", "sample_id", "sample_uuid", "epoch", 
 
 
 class DatasetFolder:
-    """Writes a dataset row by row, completely or not at all.
-
-        with DatasetFolder("data/urns") as folder:
-            folder.write("train", row)
-            folder.finish(facts, title, text)
-
-    Rows are written to a hidden folder next to the real one, which `finish` renames. If a conversion is interrupted,
-    the next one to the same folder removes its files.
-    """
+    """Writes a dataset row by row, completely or not at all."""
 
     def __init__(self, out: str | Path, file_format: FileFormat = "jsonl", overwrite: bool = False) -> None:
         """Check that the folder can be written."""
