@@ -23,6 +23,8 @@ from truthgym.datasets.redaction import is_secret, redacted
 
 SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
+CARD = Path(__file__).parent / "loading" / "snapshot.md"
+"""The template of a snapshot's card."""
 BATCH = 5000
 """Rows in one write to parquet."""
 
@@ -171,33 +173,7 @@ def _card(
         **{f"left out: {reason}": number for reason, number in snapshot.left_out.most_common()},
     }
     table = "\n".join(f"| {what} | {number} |" for what, number in counts.items())
-    return f"""# {snapshot.path.name}: a snapshot for truthgym/{domain}
-
-## What is asked
-
-One row of the file:
-
-{example}
-
-## Source and licence
-
-{source.licence}
-
-## How it was made
-
-Fetched on {began:%Y-%m-%d} from {began:%H:%M} UTC on:
-
-    {shlex.join(words)}
-
-SHA-256: `{snapshot.sha256}`. The log of an eval records it:
-
-    inspect eval truthgym/{domain} -T source={snapshot.path.name} --model ...
-
-## Counts
-
-| what | count |
-|---|---|
-{table}
-
-For how truth is known, known faults and contamination, see the domain's card, `datasets/{domain}.md`.
-"""
+    return CARD.read_text(encoding="utf-8").format(
+        file=snapshot.path.name, domain=domain, example=example, licence=source.licence, began=began,
+        command=shlex.join(words), sha256=snapshot.sha256, table=table,
+    )  # fmt: skip

@@ -20,7 +20,7 @@ SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "n
 W = TypeVar("W")
 
 
-def wordings(world: str, kind: type[W]) -> tuple[W, ...]:
+def wordings(world: str, kind: Callable[..., W]) -> tuple[W, ...]:
     """The wordings of a world, or of what `sycophancy` says, a line each of `worlds/WORLD.jsonl`."""
     file = Path(__file__).parent.with_name("worlds") / f"{world}.jsonl"
     return tuple(kind(**fields) for _, fields in read_rows(file))
