@@ -48,7 +48,7 @@ def test_arms_differ_only_in_the_method() -> None:
     assert lora.items() - full.items() == {
         ("use_peft", True), ("lora_r", 8), ("lora_alpha", 16), ("learning_rate", 10 * full["learning_rate"])
     }  # fmt: skip
-    held_out = urns(**{"n": 300, "seed": 3000, "split": "test", "paradigms": "brier"}).dataset  # type: ignore[arg-type]
+    held_out = urns(**{"n": 300, "seed": 3000, "split": "test", "paradigms": "brier"}).dataset
     asked = urns(n=200, seed=3000, split="train", paradigms="brier").dataset
     assert not {one.id for one in held_out} & {one.id for one in asked}
 

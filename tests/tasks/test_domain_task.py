@@ -38,7 +38,7 @@ def test_arguments_reach_the_dataset() -> None:
     recent = list(forecasting(known_after=date(2025, 6, 1), n=200).dataset)
     assert 0 < len(recent) < len(bundled())
     as_on_the_command_line = ["0.3", "0.3"]
-    made = urns(n=1, draws=7, base_rate=as_on_the_command_line)  # type: ignore[arg-type]
+    made = urns(n=1, draws=7, base_rate=as_on_the_command_line)
     question = next(iter(made.dataset)).metadata_as(UrnQuestion)
     assert len(question.evidence) == 7
     assert question.base_rate == 0.3
@@ -86,13 +86,13 @@ def test_numbers_with_commas_reach_whatever_takes_several(tmp_path: Path) -> Non
     assert len(world_in_the_loop(domain="urns", n=2, budgets=["50", "200"]).dataset) == 2  # type: ignore[list-item]
     world_uplift(budgets="50,200")
     for made, other in (
-        (testimony(n=3, witnesses=["2", "4"], reports=[3, 5]), testimony(n=3, witnesses=[2, 4], reports=[3, 5])),  # type: ignore[list-item]
-        (fact_chains(n=2, hops=["2", "4"]), fact_chains(n=2, hops=[2, 4])),  # type: ignore[list-item]
-        (gaia_mini(n=2, level=["1", "3"]), gaia_mini(n=2, level=[1, 3])),  # type: ignore[list-item]
+        (testimony(n=3, witnesses=["2", "4"], reports=[3, 5]), testimony(n=3, witnesses=[2, 4], reports=[3, 5])),
+        (fact_chains(n=2, hops=["2", "4"]), fact_chains(n=2, hops=[2, 4])),
+        (gaia_mini(n=2, level=["1", "3"]), gaia_mini(n=2, level=[1, 3])),
     ):
         assert [item.input for item in made.dataset] == [item.input for item in other.dataset]
     with pytest.raises(BadInput, match="witnesses=.*two that rise, such as 2,8"):
-        testimony(n=1, witnesses=["2", "many"])  # type: ignore[list-item]
+        testimony(n=1, witnesses=["2", "many"])
 
 
 def test_a_scorer_that_can_score_no_question_is_left_out_or_refused_before_the_first_call(tmp_path: Path) -> None:

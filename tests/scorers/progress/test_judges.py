@@ -276,7 +276,7 @@ def test_arguments_that_cannot_be_used(fails: Fails, tmp_path: Path) -> None:
     ahead = progress_predict(timesteps_ahead=3, **SMALL)
     assert "timesteps_ahead=3 does not fit into 4 eras; give 1 to 2" in fails(ahead, LEARNS)
     with pytest.raises(BadInput, match="elicitation='words' cannot be used"):
-        progress_follow(elicitation="words")  # type: ignore[arg-type]
+        progress_follow(elicitation="words")
 
 
 def test_predict_counts_its_snapshots(run: Run) -> None:
