@@ -81,7 +81,7 @@ def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -
     tasks = {
         f"tasks/{path.name}@{name}"
         for path in (root / "tasks").glob("*.py")
-        for name in re.findall(r"^@task\n(?:@\w+\n)?def (\w+)", path.read_text(), re.M)
+        for name in re.findall(r"^@task\n(?:@.+\n)?def (\w+)", path.read_text(), re.M)
     }
     own = {"sycophancy", "mutual_prediction", "world_in_the_loop", "code_repair", "agent_bench_mini"}
     assert {*DOMAINS} | own <= {name.rpartition("@")[2] for name in tasks}

@@ -115,6 +115,7 @@ def enumerated_path(question: AgentQuestion, calls: Sequence[Call]) -> list[floa
 @pytest.mark.parametrize("data", [bench, gaia])
 def test_the_posterior_is_that_of_an_exact_reader_by_enumeration(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of one who knows more than any agent can: all of the world but a few names."""
+    monkeypatch.setattr(bench, "SIZE", 18)
     monkeypatch.setattr(data, "SIZE", 18)
     moved = 0
     for i, item in enumerate(getattr(data, data.NAME)(12, seed=11, split="all")):
