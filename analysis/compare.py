@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Scores = Mapping[str, Sequence["LoggedScore"]]
 """The scores of one scorer, one per epoch, by question."""
 LABELS = {
-    "setup": "set-up",
+    "setup": "setup",
     "before": "first",
     "after": "this",
     "interval": "95 % interval",
@@ -255,7 +255,7 @@ def _comparable(first: Run, run: Run) -> bool:
 
 def _page(names: Sequence[str], group: Sequence[Run]) -> dict[str, Any]:
     """What is said of the runs that are compared, but for their differences."""
-    others = ", ".join(names[1:]) if len(names) < 5 else f"{len(names) - 1} set-ups"
+    others = ", ".join(names[1:]) if len(names) < 5 else f"{len(names) - 1} setups"
     warnings = [f"WARNING: {run.log.path}: {said}" for run in group for said in run.log.reader.omissions]
     one_model = len({run.model for run in group}) == 1
     lines = [f"{name}: {run.log.path}" for name, run in zip(names, group, strict=True)]
@@ -554,7 +554,7 @@ def printed(frame: pd.DataFrame, width: int) -> "RenderableType":
 
 
 def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
-    """A table for a terminal: of two runs a row for each score, of several the set-ups below each score."""
+    """A table for a terminal: of two runs a row for each score, of several the setups below each score."""
     from rich.table import Table
     from rich.text import Text
 
@@ -565,7 +565,7 @@ def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
     short = rows["score"].where(keys.map(rows.groupby(keys)["score"].nunique()) > 1, keys)
     rows = rows.assign(title=short + rows["better"].map(ARROWS).fillna(""), interval=intervals(rows, "difference"))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
-    grid.add_column("category" if parts else "score" if one_pair else "set-up", overflow="fold")
+    grid.add_column("category" if parts else "score" if one_pair else "setup", overflow="fold")
     named = one_pair and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
     for name in ends if named else ["first", "this"]:
         grid.add_column(Text(name), justify="right", overflow="fold", min_width=6)

@@ -15,7 +15,7 @@ import click
               help="Most runs at the same time; others wait.")  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def command(folder: Path, host: str, port: int, token_file: Path | None, at_once: int, no_browser: bool) -> None:
-    """Open a page on which runs are composed, started and watched. FOLDER holds their logs, set-ups and datasets.
+    """Open a page on which runs are composed, started and watched. FOLDER holds their logs, setups and datasets.
 
     Runs go on when the page is closed or this command ends, and are found again.
     """

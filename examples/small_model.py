@@ -3,7 +3,7 @@
     truthgym models smollm2 --out trained/smollm2
     python examples/small_model.py logs/small_model hf/smollm2:135m --model-path trained/smollm2
 
-Each set-up asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each set-up,
+Each setup asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each setup,
 the share of answers that could be scored and the first reason of those that could not.
 
 A judge and an interlocutor are the model itself: how it fills these roles is part of the question. The examples for
@@ -106,7 +106,7 @@ SCORER_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def set_ups(n: int, examples: str) -> Iterator[Task]:
-    """Every task of the eval set, with the name of its set-up in the metadata."""
+    """Every task of the eval set, with the name of its setup in the metadata."""
     agents = [task.__name__ for task in AGENTS]
     for name, domain in DOMAINS.items():
         limit = MAX_MESSAGES if name in agents else None
@@ -138,8 +138,8 @@ def main(log_dir: str, model: Model, n: int, display: DisplayType | None) -> boo
 
 
 def report(logs: Sequence[EvalLog]) -> str:
-    """A Markdown table: the share scored by each scorer of each set-up, and the commonest reason of the rest."""
-    rows = ["| set-up | scorer | scored | commonest reason of the others |", "|---|---|---|---|"]
+    """A Markdown table: the share scored by each scorer of each setup, and the commonest reason of the rest."""
+    rows = ["| setup | scorer | scored | commonest reason of the others |", "|---|---|---|---|"]
     for log in sorted(logs, key=lambda log: log.eval.created):
         name = (log.eval.metadata or {}).get("setup", log.eval.task)
         for scorer in log.results.scores if log.results else []:
@@ -162,7 +162,7 @@ if __name__ == "__main__":
     parser.add_argument("log_dir", help="folder for the logs")
     parser.add_argument("model", help="name of the model, as in inspect eval --model")
     parser.add_argument("--model-path", help="folder of an hf/ model")
-    parser.add_argument("--n", type=int, default=4, help="questions of each set-up")
+    parser.add_argument("--n", type=int, default=4, help="questions of each setup")
     parser.add_argument("--max-tokens", type=int, default=128, help="maximum tokens of a reply")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")

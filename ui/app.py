@@ -96,7 +96,7 @@ def serve(
             "127.0.0.1 and forward the port: ssh -L 7580:127.0.0.1:7580 MACHINE"
         )
     if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; give a folder for logs, set-ups and datasets")
+        raise BadInput(f"{folder} is a file; give a folder for logs, setups and datasets")
     folder.mkdir(parents=True, exist_ok=True)
     with closing(listen(host, port)) as listener:
         name = f"[{host}]" if ":" in host else host

@@ -1,8 +1,8 @@
-"""Set-ups: what was composed, as a Python script that `python` and `truthgym sweep` run.
+"""Setups: what was composed, as a Python script that `python` and `truthgym sweep` run.
 
-A set-up is one file, FOLDER/setups/NAME.py. Its docstring holds the fields of the form, and the script below does what
-the set-up's commands do. The page reads the docstring alone. `inspect eval-set` of Inspect 0.3 reads no file
-(`--run-config` is for `inspect eval`), so a set-up also shows the command line that is the same run.
+A setup is one file, FOLDER/setups/NAME.py. Its docstring holds the fields of the form, and the script below does what
+the setup's commands do. The page reads the docstring alone. `inspect eval-set` of Inspect 0.3 reads no file
+(`--run-config` is for `inspect eval`), so a setup also shows the command line that is the same run.
 """
 
 import ast
@@ -21,10 +21,10 @@ from truthgym.ui.forms.commands import FOLDERS, Fields, commands_of, model_names
 from truthgym.ui.jobs import jobs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""What a set-up may be called: its name is part of paths."""
-HEAD = "Set-up of `truthgym ui`, which reads this text back. To run it: "
+"""What a setup may be called: its name is part of paths."""
+READ_BACK = " of `truthgym ui`, which reads this text back. To run it: "
 OF_THE_PAGE = ("name", "opened", "replace", "effect", "reply_tokens", "do")
-"""Fields of the form that are no part of a set-up."""
+"""Fields of the form that are no part of a setup."""
 
 
 @dataclass(frozen=True)
@@ -48,41 +48,41 @@ class Setup:
         form = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
         header = yaml.safe_dump(form, sort_keys=False, allow_unicode=True, width=110)
         run = f"python setups/{self.name}.py" + f", or truthgym sweep setups/{self.name}.py" * (self.verb == "eval")
-        text = f"{HEAD}{run}\n\n{header}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+        text = f"Setup{READ_BACK}{run}\n\n{header}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         return f'"""{text}"""\n\n{script_of(self.commands())}'
 
 
 def setup_of(fields: Mapping[str, Sequence[str]], name: str = "") -> Setup:
-    """The set-up of a form's fields, under its own name or a suggested one."""
+    """The setup of a form's fields, under its own name or a suggested one."""
     form = {key: [value.replace("\r\n", "\n") for value in values] for key, values in fields.items()
             if key not in OF_THE_PAGE and any(value.strip() for value in values)}  # fmt: skip
     return Setup(name or suggested(form), form)
 
 
 def suggested(fields: Fields) -> str:
-    """A name for a set-up, of its task and model or of its verb."""
+    """A name for a setup, of its task and model or of its verb."""
     parts = [short(part) for part in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
     name = "-".join(parts) if len(parts) == 2 else verb_of(fields)
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:60] or "run"
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """The file of a set-up."""
+    """The file of a setup."""
     if not NAME.fullmatch(name):
         raise BadInput(
-            f"A set-up cannot be called {name!r}; use up to 64 letters, digits, - and _, the first a letter or digit"
+            f"A setup cannot be called {name!r}; use up to 64 letters, digits, - and _, the first a letter or digit"
         )
     return folder / "setups" / f"{name}.py"
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all set-ups, the newest first."""
+    """The names of all setups, the newest first."""
     files = [path for path in (folder / "setups").glob("*.py") if NAME.fullmatch(path.stem) and path.is_file()]
     return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
 def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") -> Setup:
-    """The set-up under a name under which it overwrites nothing: with a number if another set-up has its own name.
+    """The setup under a name under which it overwrites nothing: with a number if another setup has its own name.
 
     It takes the place of the one that it `replaces`, and of one that was `opened` or has ended, unless that made files:
     `inspect eval-set` refuses a folder with logs of other arguments.
@@ -100,7 +100,7 @@ def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") 
 
 
 def save(folder: Path, setup: Setup) -> Path:
-    """Write a set-up."""
+    """Write a setup."""
     path = path_of(folder, setup.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, setup.script())
@@ -108,22 +108,22 @@ def save(folder: Path, setup: Setup) -> Path:
 
 
 def read(folder: Path, name: str) -> tuple[Setup, str]:
-    """A set-up, and what a reader must know about its file: "" for nothing."""
+    """A setup, and what a reader must know about its file: "" for nothing."""
     path = path_of(folder, name)
     if not path.is_file():
-        raise BadInput(f"There is no set-up {name!r} in {path.parent}")
+        raise BadInput(f"There is no setup {name!r} in {path.parent}")
     try:
         text = path.read_text(encoding="utf-8")
         head, _, header = (ast.get_docstring(ast.parse(text), clean=False) or "").partition("\n\n")
         fields = yaml.safe_load(header)
-        if not head.startswith(HEAD) or not isinstance(fields, dict):
+        if READ_BACK not in head or not isinstance(fields, dict):
             raise ValueError
         form = {str(key): [str(value) for value in (values if isinstance(values, list) else [values])]
                 for key, values in fields.items()}  # fmt: skip
         setup = Setup(name, form)
         verb_of(form)
     except (SyntaxError, ValueError, RecursionError, PrerequisiteError, yaml.YAMLError):
-        raise BadInput(f"{path} is no set-up of this page; run it with `python {path}`") from None
+        raise BadInput(f"{path} is no setup of this page; run it with `python {path}`") from None
     try:
         changed = setup.script() != text
     except Exception:  # as each parser refuses a value: the form says it

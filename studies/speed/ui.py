@@ -1,4 +1,4 @@
-"""How long do the pages of `truthgym ui` take with many logs and set-ups, compared with reading the logs' headers?
+"""How long do the pages of `truthgym ui` take with many logs and setups, compared with reading the logs' headers?
 
 python -m studies.speed.ui --logs 1000 --setups 200
 
@@ -21,7 +21,7 @@ from truthgym.ui.setups import Setup
 
 ADDRESS = "http://127.0.0.1:7580"
 FIELDS = {"verb": ["eval"], "tasks": ["truthgym/urns"], "models": ["reference/bayesian"]}
-PAGES = {"results": "/results", "results, all of them": "/results?all=1", "set-ups": "/"}
+PAGES = {"results": "/results", "results, all of them": "/results?all=1", "setups": "/"}
 
 
 def read_headers(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The set-up of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
+"""The setup of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
 
 from socket import create_server
 

@@ -114,7 +114,7 @@ class Visit:
 
     def launch(self, name: str) -> str:
         """Launch what is composed, once the page shows the command of the new name. Gives the run's id."""
-        self.page.get_by_label("Name of the set-up").fill(name)
+        self.page.get_by_label("Name of the setup").fill(name)
         self.see(self.page.locator("#command1")).to_contain_text(f"logs/{name}")
         self.page.get_by_role("button", name="Launch").click()
         self.see(self.page.get_by_role("heading", level=1)).to_have_text(name)
@@ -178,7 +178,7 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     page.get_by_label("limit", exact=True).fill("")
     page.get_by_label("epochs", exact=True).fill("200")
     see(page.locator("#command1")).to_contain_text("--epochs 200")
-    page.get_by_label("Name of the set-up").fill("long")
+    page.get_by_label("Name of the setup").fill("long")
     second = visit.launch("long")
     visit.status("running")
     page.reload()
@@ -259,7 +259,7 @@ def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit, monkeypatch: pyte
     page.goto("/")
     tab_to("limit")
     page.keyboard.type("2")
-    tab_to("Name of the set-up")
+    tab_to("Name of the setup")
     page.keyboard.type("keys")
     visit.see(page.locator("#command1")).to_contain_text("--limit 2")
     visit.see(page.locator("#command1")).to_contain_text("logs/keys")

@@ -111,7 +111,7 @@ BAD = [
     ({"T": "paradigms={x: {file: /etc/passwd}}"}, "/etc/passwd is outside of"),
     ({"T": "paradigms=http://x,/etc/passwd"}, "/etc/passwd is outside of"),
     ({"--model-cost-config": "/root/prices.yaml"}, "/root/prices.yaml is outside of"),
-    ({"name": "../x"}, "'../x' is no name of a set-up"),
+    ({"name": "../x"}, "'../x' is no name of a setup"),
     ({"verb": "convert"}, "Missing argument 'LOGS...'"),
     ({"verb": "convert", "logs": "logs", "--to": "sft", "--out": "/tmp/elsewhere"}, "/tmp/elsewhere is outside of"),
     ({"verb": "train", "method": "sft"}, "--model_name_or_path is empty"),
@@ -232,7 +232,7 @@ def test_a_mended_form_is_not_refused_and_overwrites_nothing(client: TestClient,
 
 
 def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> None:
-    assert "There is no set-up 'gone'" in text_of(client.get("/?setup=gone").text)
+    assert "There is no setup 'gone'" in text_of(client.get("/?setup=gone").text)
     assert "Unknown verb 'fly'" in text_of(client.get("/?verb=fly").text)
     assert client.get("/?setup=..%2Fx").status_code == 400
 

@@ -153,11 +153,11 @@ def test_a_file_that_was_changed_by_hand_is_said_to_be(tmp_path: Path) -> None:
     assert "changed by hand" in read(tmp_path, "x")[1]
 
 
-@pytest.mark.parametrize("text", ["print(1)\n", '"""Mine."""\n', "x = (\n", '"""Set-up of `truthgym ui`\n\n{"""\n'])
+@pytest.mark.parametrize("text", ["print(1)\n", '"""Mine."""\n', "x = (\n", '"""Setup of `truthgym ui`\n\n{"""\n'])
 def test_a_script_of_someone_else_is_no_setup(text: str, tmp_path: Path) -> None:
     (tmp_path / "setups").mkdir()
     (tmp_path / "setups" / "own.py").write_text(text)
-    with pytest.raises(BadInput, match="is no set-up of this page"):
+    with pytest.raises(BadInput, match="is no setup of this page"):
         read(tmp_path, "own")
 
 

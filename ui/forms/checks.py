@@ -1,4 +1,4 @@
-"""What is wrong with a set-up before it starts, in whole sentences."""
+"""What is wrong with a setup before it starts, in whole sentences."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ ADDRESS = re.compile(r"https?://[^\s,;\[\]{}\"']*")
 
 
 def problems(fields: Fields, name: str, folder: Path) -> list[str]:
-    """What keeps a set-up from being started. Empty if nothing does."""
+    """What keeps a setup from being started. Empty if nothing does."""
     if nested := next((line for line in typed(fields) if re.subn(r"[\[{]", "", line)[1] > MOST_BRACKETS), ""):
         return [f"{shown(nested)} has more than {MOST_BRACKETS} brackets; give a list or mapping that is less deep."]
     try:

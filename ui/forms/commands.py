@@ -149,7 +149,7 @@ TEXTS = ("--limit", "--system-message", "--model-base-url", "--model-cost-config
 HANDLED = ("--log-dir", "--display", "--model", "--solver")
 """Options that other fields of the form give."""
 FOLDERS = {"eval": "logs", "convert": "data", "report": "reports", "loop": "loops"}
-"""Where a verb writes if nothing else is said: to a folder there with the set-up's name."""
+"""Where a verb writes if nothing else is said: to a folder there with the setup's name."""
 FRESH: Mapping[str, Mapping[str, Sequence[str]]] = {
     "eval": {"tasks": ["truthgym/forecasting"], "models": ["reference/bayesian"]},
     "score": {"--scorer": ["truthgym/martingale"], "--action": ["append"], "--overwrite": ["true"]},
@@ -163,7 +163,7 @@ FRESH: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 
 def commands_of(fields: Fields, name: str) -> dict[str, list[str]]:
-    """The commands of a set-up by the label of each: with several reasoning modes one for each, else one."""
+    """The commands of a setup by the label of each: with several reasoning modes one for each, else one."""
     verb = verb_of(fields)
     if verb == "train":
         return {"": ["truthgym", "train", *train_words(fields)]}

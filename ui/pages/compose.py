@@ -51,12 +51,12 @@ VERB_LABELS = {
     "train": ("Train", "Train a model on a dataset, or by rollouts."),
     "loop": ("Loop", "Evaluate, convert, train and evaluate again."),
     "report": ("Report", "Write a site from logs: scores, differences, costs and caveats."),
-    "sweep": ("Sweep", "Run a set-up of several evals on many workers."),
+    "sweep": ("Sweep", "Run a setup of several evals on many workers."),
 }
 """What each verb is called on the page, and what it does."""
 HIDDEN = {"score": ("-S", "--scorer", "--display", "--log-level"), "train": (), "convert": ("--quiet",)}
 """Options of a verb that other fields of the form give, or that mean nothing here."""
-PLACES = {"logs": "logs/*", "data": "data/*", "trained": "trained/*", "set-ups": "setups/*.py"}
+PLACES = {"logs": "logs/*", "data": "data/*", "trained": "trained/*", "setups": "setups/*.py"}
 SECONDS = 300
 """After which an estimate is given up."""
 SHOWN_LOGS = 100
@@ -113,7 +113,7 @@ def run_cost(command: list[str], folder: Path) -> CostEstimate:
 
 @router.get("/")
 def compose(request: Request, verb: str = "eval", setup: str = "", saved: str = "") -> HTMLResponse:
-    """A new form, or that of a set-up."""
+    """A new form, or that of a setup."""
     folder = folder_of(request)
     if setup:
         opened, note = setups.read(folder, setup)
@@ -135,7 +135,7 @@ async def preview(request: Request) -> HTMLResponse:
 
 @router.post("/save")
 async def save(request: Request) -> Response:
-    """Write the set-up's file."""
+    """Write the setup's file."""
     form = await form_fields(request)
     try:
         setup = await run_in_threadpool(checked, folder_of(request), form)
@@ -147,7 +147,7 @@ async def save(request: Request) -> Response:
 
 @router.post("/launch")
 async def launch(request: Request) -> Response:
-    """Write the set-up's file and start its commands: each is one of the lists that the page shows."""
+    """Write the setup's file and start its commands: each is one of the lists that the page shows."""
     form, folder = await form_fields(request), folder_of(request)
     try:
         setup = await run_in_threadpool(checked, folder, form)
@@ -184,7 +184,7 @@ async def estimate(request: Request) -> HTMLResponse:
 
 
 def checked(folder: Path, form: Fields) -> Setup:
-    """The set-up that a form stands for, under the name under which it is saved."""
+    """The setup that a form stands for, under the name under which it is saved."""
     setup = setup_of(form, value_of(form, "name"))
     setups.path_of(folder, setup.name)
     if wrong := problems(setup.fields, setup.name, folder):
@@ -205,7 +205,7 @@ def form_values(request: Request, form: Fields) -> dict[str, Any]:
     setup = setup_of(form, name)
     wrong = problems(setup.fields, setup.name, folder)
     if name and not setups.NAME.fullmatch(name):
-        wrong.append(f"{name!r} is no name of a set-up: use letters, digits, - and _.")
+        wrong.append(f"{name!r} is no name of a setup: use letters, digits, - and _.")
     wished = setup
     setup = wished if wrong else setups.free_name(folder, wished, value_of(form, "opened"), value_of(form, "replace"))
     commands = {} if wrong else setup.commands()
@@ -301,7 +301,7 @@ def verb_values(verb: str, form: Fields) -> dict[str, Any]:
 
 
 def places(folder: Path) -> Mapping[str, list[str]]:
-    """What is in the folder, as suggestions: logs and their folders, datasets, models and set-ups."""
+    """What is in the folder, as suggestions: logs and their folders, datasets, models and setups."""
     by_kind = {kind: sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
              for kind, pattern in PLACES.items()}  # fmt: skip
     files = (path for path in (folder / "logs").rglob("*.eval") if path.is_file())  # no link to nothing
