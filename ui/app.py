@@ -17,7 +17,7 @@ from truthgym.datasets.errors import BadInput, not_on_windows, shown
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.guard import Limits, TimedConnection, is_loopback
 from truthgym.ui.jobs import AT_ONCE
-from truthgym.ui.pages import compose, results, runs, security
+from truthgym.ui.pages import compose, results, security
 from truthgym.ui.pages.rendering import ROOM, page
 
 TOKEN_CHARACTERS = 16
@@ -39,7 +39,6 @@ def app(
     page_app.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
     page_app.include_router(security.router(token))
     page_app.include_router(compose.router)
-    page_app.include_router(runs.router)
     page_app.include_router(results.router)
     results.mount_viewer(page_app, page_app.state.folder)
 

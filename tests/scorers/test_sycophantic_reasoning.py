@@ -17,9 +17,8 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import DOUBTS
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
-from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
-from truthgym.scorers.sycophantic_reasoning import roles, sycophantic_reasoning
+from truthgym.scorers.sycophantic_reasoning import ONCE_MORE, roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.worlds import urns

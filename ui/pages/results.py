@@ -1,4 +1,4 @@
-"""The page of results: the logs of the folder, two of them compared, reports, scripts that repeat a run, the viewer."""
+"""The pages of runs, and of results: the logs of the folder, compared, reports, scripts that repeat a run, the viewer."""
 
 import math
 import shlex
@@ -23,14 +23,16 @@ from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
 from truthgym.evallog.errors import MALFORMED
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-from truthgym.ui import jobs
+from truthgym.ui import jobs, setups
 from truthgym.ui.forms.commands import value_of
-from truthgym.ui.jobs import RUNS
+from truthgym.ui.jobs import RUNS, SAYS
 from truthgym.ui.pages.rendering import folder_of, form_fields, page
 
 router = APIRouter()
 SHOWN = 200
-"""Most logs in the table, unless all are asked for."""
+"""Most logs in the table, unless all are asked for, and most runs in theirs."""
+LINES, ALL_LINES = 40, 5_000
+"""Lines of the output on a run's page, and on the page of its output."""
 SHORT = 30
 """Most characters of a value by which questions may be divided."""
 REPORTS = "reports"
@@ -287,3 +289,85 @@ def inside(folder: Path, log: str) -> Path:
     if not path.is_relative_to(folder) or path.suffix not in (".eval", ".json") or not path.is_file():
         raise BadInput(f"There is no log {log[:200]!r} in {folder}; it may have been deleted meanwhile")
     return path
+
+
+@router.get("/runs")
+def runs(request: Request) -> HTMLResponse:
+    return page(request, "runs.html", **_runs(request))
+
+
+@router.get("/runs/list")
+def runs_list(request: Request) -> HTMLResponse:
+    """The list alone, which the page asks for again while something is in progress."""
+    return page(request, "runs_list.html", **_runs(request))
+
+
+@router.get("/runs/{run}")
+def run_page(request: Request, run: str) -> HTMLResponse:
+    return page(request, "run.html", **_run(request, run))
+
+
+@router.get("/runs/{run}/state")
+def state(request: Request, run: str) -> HTMLResponse:
+    """What changes on the page of a run."""
+    try:
+        return page(request, "run_state.html", **_run(request, run))
+    except BadInput as error:  # with 200: htmx shows no other
+        return page(request, "gone.html", problem=plain(error))
+
+
+@router.get("/runs/{run}/output")
+def output(request: Request, run: str) -> PlainTextResponse:
+    text = jobs.output(jobs.find(folder_of(request), run), ALL_LINES) + "\n"
+    return PlainTextResponse(text.encode(errors="replace"))
+
+
+@router.post("/runs/{run}/cancel")
+def cancel(request: Request, run: str) -> Response:
+    jobs.cancel(jobs.find(folder_of(request), run))
+    return RedirectResponse(f"/runs/{run}", 303)
+
+
+@router.post("/runs/{run}/resume")
+def resume(request: Request, run: str) -> Response:
+    jobs.resume(jobs.find(folder_of(request), run))
+    return RedirectResponse(f"/runs/{run}", 303)
+
+
+def _runs(request: Request) -> dict[str, Any]:
+    all_jobs = jobs.jobs(folder_of(request))
+    listed = all_jobs[:SHOWN]
+    return {
+        "runs": [(job, jobs.progress(job) if job.live else None) for job in listed],
+        "live": any(job.live for job in listed),
+        "more": len(all_jobs) - len(listed),
+    }
+
+
+def _run(request: Request, run: str) -> dict[str, Any]:
+    job = jobs.find(folder_of(request), run)
+    command, says = jobs.next_command(job) if not job.live else ([], "")
+    progress, report = jobs.progress(job), _report_of(job)
+    return {
+        "job": job,
+        "says": SAYS[job.status],
+        "progress": progress,
+        "logs": [
+            (Path(log.path).name, viewer_address(job.place, log.path), log.header.status) for log in progress.logs
+        ],
+        "report": f"/{REPORTS}/{quote(report)}/index.html" if report else "",
+        "charts": charts(job.place, report) if report else [],
+        "setup": next(
+            (name for name in setups.names(job.place) if name in (job.name, job.name.rpartition("-")[0])), ""
+        ),
+        "tail": jobs.output(job, LINES),
+        "command": shlex.join(job.command),
+        "next_command": shlex.join(command),
+        "next_says": says,
+    }
+
+
+def _report_of(job: jobs.Job) -> str:
+    """The name of the report that a run wrote; "" if it wrote none."""
+    name = Path(jobs.option(job.first_command, "--out")).name
+    return name if name and (job.place / REPORTS / name / "index.html").is_file() else ""
