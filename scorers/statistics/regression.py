@@ -168,15 +168,21 @@ def _solved(matrix: Floats, vector: Floats) -> Floats:
     return np.where(singular[..., None], np.nan, np.linalg.solve(regular, vector[..., None])[..., 0])
 
 
+def _sums(columns: Sequence[Floats], codes: Codes) -> Floats:
+    """The sums of products of a constant and the columns in each cluster."""
+    rows = np.stack([np.ones(codes.size), *columns], axis=1)
+    sums = np.zeros((int(codes.max(initial=-1)) + 1, rows.shape[1], rows.shape[1]))
+    np.add.at(sums, codes, rows[:, :, None] * rows[:, None, :])
+    return sums
+
+
 def _jackknife(
     columns: Sequence[Floats], cluster: Sequence[Hashable], figures: Callable[[Floats], Floats]
 ) -> list[Estimate]:
     """Figures of sums of products (of a constant and the columns) with intervals by leaving out each cluster."""
     codes = cluster_codes(cluster)
     clusters = int(codes.max()) + 1
-    rows = np.stack([np.ones(codes.size), *columns], axis=1)
-    sums = np.zeros((clusters, rows.shape[1], rows.shape[1]))
-    np.add.at(sums, codes, rows[:, :, None] * rows[:, None, :])
+    sums = _sums(columns, codes)
     whole = sums.sum(axis=0)
     estimates, without = figures(whole), figures(whole - sums)
     errors = np.sqrt(jackknife_variance(without))
@@ -238,9 +244,11 @@ def correlate(
         raise ValueError(f"correlate: {first.size} values of x and {second.size} of y; give one of each for a unit")
     kept = np.isfinite(first + second)
     codes = cluster_codes([name for name, keep in zip(names, kept, strict=True) if keep])
-    first, second, design = first[kept], second[kept], design[kept]
     n, clusters = codes.size, int(codes.max()) + 1 if codes.size else 0
-    (xx, xy), (_, yy) = _moments(first, second, design)
+    columns = [column[kept] - column[kept].sum() / max(n, 1) for column in (*design.T, first, second)]
+    sums = _sums([*(column / (np.abs(column).max(initial=0) or 1) for column in columns[:-2]), *columns[-2:]], codes)
+    moments = _left(np.stack([sums.sum(axis=0), *(sums.sum(axis=0) - sums)]))
+    (xx, xy), (_, yy) = moments[0]
     r = float(xy / np.sqrt(xx * yy))
     of_x, of_y = (
         float(1 - np.mean(measure[kept] ** 2) / s) if n else np.nan for measure, s in zip(noise, (xx, yy), strict=True)
@@ -251,7 +259,7 @@ def correlate(
     plain, corrected = (replace(nothing, estimate=float(np.clip(measure, -1, 1))) for measure in (r, r * factor))
     if clusters < MIN_CLUSTERS_CORRELATED or np.isnan(r):
         return Correlated(plain, np.nan, corrected, reliability)
-    rs = np.array([r, *_without_each(first, second, design, codes)])
+    rs = moments[:, 0, 1] / np.sqrt(moments[:, 0, 0] * moments[:, 1, 1])
     z, *zs = np.arctanh(np.clip(rs, ROUNDING_ERROR - 1, 1 - ROUNDING_ERROR))
     error = float(np.sqrt(jackknife_variance(np.array(zs))))
     bounds = np.tanh(t_bounds(float(z), error, clusters - 1))
@@ -263,38 +271,18 @@ def correlate(
     return Correlated(plain, p, corrected, reliability)
 
 
-def _moments(x: Floats, y: Floats, design: Floats) -> Floats:
-    """Variances and covariance of what the controls leave of x and y. NaN if that is nothing."""
-    n = x.size
-    constant = np.hstack([np.ones((n, 1)), design])
-    free = n - (int(np.linalg.matrix_rank(constant)) if n else 0)
-    if free < 2:
-        return np.full((2, 2), np.nan)
-    values = np.stack([x, y], axis=1)
-    rest = values - constant @ np.linalg.lstsq(constant, values, rcond=None)[0]
-    moments = rest.T @ rest / free
-    return moments if np.diag(moments).min() > ROUNDING_ERROR**2 else np.full((2, 2), np.nan)
-
-
-def _without_each(x: Floats, y: Floats, design: Floats, codes: Codes) -> Floats:
-    """The correlation without each cluster in turn."""
-    clusters = int(codes.max()) + 1
-    if design.shape[1]:
-        parts = [
-            _moments(x[codes != cluster], y[codes != cluster], design[codes != cluster]) for cluster in range(clusters)
-        ]
-        (xx, xy), (_, yy) = np.moveaxis(np.array(parts), 0, -1)
-    else:  # from sums, for there may be thousands of clusters
-        x, y = x - x.mean(), y - y.mean()
-        sums = np.stack(
-            [np.bincount(codes, weights, clusters) for weights in (np.ones(x.size), x, y, x * x, x * y, y * y)]
-        )
-        n, sx, sy, xx, xy, yy = sums.sum(axis=1, keepdims=True) - sums
-        xx, xy, yy = xx - sx**2 / n, xy - sx * sy / n, yy - sy**2 / n
-        # Sums of squares that are rounding errors of the whole ones: the measure is constant without the cluster.
-        xx, yy = (np.where(total > ROUNDING_ERROR * (v @ v), total, np.nan) for total, v in ((xx, x), (yy, y)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(xy / np.sqrt(xx * yy))
+def _left(sums: Floats) -> Floats:
+    """Variances and covariance of what columns leave of the last two, from sums of products. NaN if that is nothing."""
+    given, between, own = sums[..., :-2, :-2], sums[..., :-2, -2:], sums[..., -2:, -2:]
+    sizes, directions = np.linalg.eigh(given)
+    used = sizes > ROUNDING_ERROR * sizes[..., -1:]
+    shadows = np.swapaxes(directions, -1, -2) @ between
+    weights = np.where(used, 1 / np.where(used, sizes, 1), 0)[..., None]
+    free = np.maximum(sums[..., 0, 0] - used.sum(axis=-1), 0)[..., None, None]
+    rest = own - np.swapaxes(shadows, -1, -2) @ (shadows * weights)
+    least = np.maximum(ROUNDING_ERROR * own, free * ROUNDING_ERROR**2)
+    varies = np.diagonal(rest > least, axis1=-2, axis2=-1).all(axis=-1)[..., None, None] & (free > 1)
+    return np.where(varies, rest / np.maximum(free, 1), np.nan)
 
 
 def cross_epoch_correlation(

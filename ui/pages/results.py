@@ -1,4 +1,4 @@
-"""The pages of runs, and of results: the logs of the folder, compared, reports, scripts that repeat a run, the viewer."""
+"""The pages of runs and of results: the logs of the folder, compared, reports, scripts that repeat runs, the viewer."""
 
 import math
 import shlex
