@@ -38,7 +38,11 @@ GROUPS = {
 }
 """Commands with their help, by what they are for. Evals themselves are Inspect's: `inspect eval truthgym/TASK`."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-"""All of them. The command NAME is `command` in `cli/NAME.py`; `tiny` is in `cli/models.py`."""
+"""All of them. The command NAME is `command` in `cli/NAME.py`, if not as MODULES has it."""
+MODULES = {"tiny": "models"} | dict.fromkeys(
+    ("card", "check", "compare", "cost", "fetch", "plan", "sweep", "ui", "worlds"), "commands"
+)
+"""The modules of the commands that have no file of their own: they are called there as here."""
 OF_INSPECT = ("eval", "eval-set", "eval-retry", "score", "view", "log", "list")
 """Commands of Inspect that people look for here."""
 
@@ -47,11 +51,8 @@ def command_named(name: str) -> click.Command:
     """A command. KeyError if there is none of this name."""
     if name not in COMMANDS:
         raise KeyError(name)
-    if name == "tiny":
-        from truthgym.cli.models import tiny
-
-        return tiny
-    command: click.Command = import_module(f"truthgym.cli.{name}").command
+    own, module = ("command", name) if name not in MODULES else (name, MODULES[name])
+    command: click.Command = getattr(import_module(f"truthgym.cli.{module}"), own)
     return command
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.fixtures import write_rows
 from truthgym.analysis.check import check, report, similar, warnings
-from truthgym.cli.check import command
+from truthgym.cli.commands import check as command
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.questions import questions as own_questions

@@ -20,7 +20,7 @@ from studies.validity.true_values import true_values
 from tests.fixtures import Run, Says, evaluate, rain, task_of
 from tests.fixtures import metrics as metrics_of
 from truthgym.analysis.compare import NO_DIFFERENCE, NOT_COMPARED, compare, findings, regressions, report
-from truthgym.cli.compare import command
+from truthgym.cli.commands import compare as command
 from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters

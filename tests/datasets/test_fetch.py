@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from inspect_ai.dataset import Sample
 
-from truthgym.cli.fetch import command
+from truthgym.cli.commands import fetch as command
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.fetch import fetch

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.datasets.sources.reading import Counted, read
 from tests.fixtures import Answer, Request, Serve
-from truthgym.cli.fetch import command
+from truthgym.cli.commands import fetch as command
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.sources.metaculus import metaculus
