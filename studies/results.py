@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from truthgym.analysis import performance, worlds
-from truthgym.analysis.tables.markdown import intervals, markdown, table
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.saving import between, save
 from truthgym.scorers.declaration import REASON
 from truthgym.tasks import forecasting, mutual_prediction, research, sycophancy, urns, world_in_the_loop
@@ -33,6 +33,8 @@ RULERS: dict[str, dict[str, Any]] = {
 }
 """Simulated agents whose truth is known, with their arguments."""
 ROLES = ("judge", "forecaster")
+SHOWN = ("world", "model", "read", "Brier", "excess", "weight of exact", "follows")
+"""Columns of the table of worlds."""
 WORLDS = [world.__name__ for world in worlds.WORLDS]
 
 
@@ -119,12 +121,8 @@ def page(out: Path, folder: Path, n: int) -> None:
     logs = [read_eval_log(log) for log in list_eval_logs(str(folder), filter=lambda log: log.status == "success")]
     asked = [log for log in logs if Path(log.location).parent.name == "worlds"]
     rows = sorted(map(worlds.row, asked), key=lambda row: (WORLDS.index(row["world"]), row["model"]))
-    texts = {
-        "worlds": markdown(worlds.HEAD, [worlds.cells(row) for row in rows]),
-        "scores": scores(frame),
-        "n": str(n),
-        "tokens": str(TOKENS),
-    }
+    readers = pd.DataFrame([worlds.cells(row) for row in rows], columns=list(worlds.HEAD))
+    texts = {"worlds": table(readers, SHOWN), "scores": scores(frame), "n": str(n), "tokens": str(TOKENS)}
     text = out.read_text(encoding="utf-8")
     for name, generated in texts.items():
         text = between(text, name, generated, str(out))

@@ -40,7 +40,8 @@ def change(after: pd.Series, before: pd.Series) -> str:
 def ensemble(frame: pd.DataFrame) -> str:
     """Spread and order of the members' mean, and what one member, a penalty and a ceiling change, paired by seed."""
     rows = []
-    for (model, members, form), some in frame.groupby(["model", "members", "replies"], sort=False):
+    bootstraps = frame[frame["members"] == "bootstraps"]
+    for (model, members, form), some in bootstraps.groupby(["model", "members", "replies"], sort=False):
         by = {
             key: part.set_index("seed") for key, part in some.groupby(["penalty", some["ceiling"].notna()], sort=False)
         }
@@ -61,7 +62,7 @@ def rubric(frame: pd.DataFrame) -> str:
     for model, some in frame.groupby("model", sort=False):
         by = {str(name): part.set_index("seed") for name, part in some.groupby("proxy", sort=False)}
         rows += [[f"`{model!s}`: {name}", *(mean(by[name][key], share="sd" not in key) for key in RUBRIC)]
-                 for name in ("preferences", "rubric", "length")]  # fmt: skip
+                 for name in ("preferences", "rubric")]  # fmt: skip
         gap = (change(by["rubric"][key], by["preferences"][key]) for key in RUBRIC)
         rows.append([f"`{model!s}`: rubric minus preferences", *gap])
     return markdown(["proxy", *RUBRIC.values()], rows)

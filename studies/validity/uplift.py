@@ -54,9 +54,11 @@ KINDS = {
     "noisy 1": ("outcome",),
 }
 """Kinds of observation on the page, by forecaster."""
+BRIEF = ("naive", "hedging")
+"""Writers in the first table alone."""
 REPEATED = ("exact", "slanted", "noisy 0.3", "noisy 1")
 """Forecasters whose runs are drawn again and again."""
-SIZES = (30, 100, 300)
+SIZES = (30, 300)
 """Questions of a simulated run."""
 FILLERS = ("reportedly", "about", "then", "overall", "indeed", "roughly", "also", "finally")
 VAGUE = "There is something to be said on both sides, and it is hard to tell."
@@ -332,7 +334,7 @@ def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
         for world in WORLDS
         for title, column in (("known", "known"), ("net uplift", "net"))
     }
-    urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
+    urns = cells[(cells["world"] == "urns") & ~cells["writer"].isin(BRIEF)]
     bundled = cells[cells["world"] == "bundled"]
     known = exact[exact["world"] == "urns"].set_index("writer")["known"]
     return {
@@ -386,7 +388,7 @@ def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     exact = power[power["forecaster"] == "exact"]
     moving = exact[exact["mde"] > 0]
     least = moving.sort_values("coverage").iloc[0]
-    shares = power.assign(
+    shares = power[~power["writer"].isin(BRIEF)].assign(
         known=power["planted"].map(_number),
         shown=power["coverage"].map(_number),
         detects=power["mde"].map(_number),
