@@ -178,7 +178,7 @@ def _parse(options: tuple[str, ...]) -> dict[str, Any]:
             raise BadInput(f"-T {option}: {name} is not an option of a source; give it as {not_options[name]}")
         try:
             values[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0]
             raise BadInput(f"-T {option} is not valid YAML ({why}); quote text twice, as '\"text\"'") from None
     return values

@@ -174,7 +174,7 @@ def _numbers(value: object) -> object:
         return value
     try:
         numbers = [yaml.safe_load(text) for text in texts]
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return value
     return numbers if all(isinstance(number, int | float) for number in numbers) else value
 

@@ -43,6 +43,13 @@ class Dataset(msgspec.Struct):
     """The questions asked."""
 
 
+class RoleModel(msgspec.Struct):
+    """The model of a role."""
+
+    model: str
+    args: dict[str, Any] = {}
+
+
 class Spec(msgspec.Struct, kw_only=True):
     """The run's specification (`EvalSpec`)."""
 
@@ -53,8 +60,7 @@ class Spec(msgspec.Struct, kw_only=True):
     model_args: dict[str, Any] = {}
     model_base_url: str | None = None
     model_generate_config: dict[str, Any] = {}
-    model_roles: dict[str, Any] | None = None
-    """By role, a model with its settings or a list of them."""
+    model_roles: dict[str, RoleModel | list[RoleModel]] | None = None
     task_args: dict[str, Any] = {}
     metadata: dict[str, Any] | None = None
     config: Config = msgspec.field(default_factory=Config)

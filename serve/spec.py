@@ -80,7 +80,7 @@ def named_spec(folder: Path, name: str) -> RewardSpec:
         if path.is_file() and path.resolve().parent == folder.resolve():
             try:
                 content = yaml.safe_load(path.read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+            except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
                 raise BadInput(
                     f"{path} cannot be read as a specification ({type(error).__name__}); give JSON or YAML"
                 ) from None

@@ -120,7 +120,7 @@ def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
         return {}, text
     try:
         metadata = yaml.safe_load(match[1])
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_input(f"{path}: the front matter between the `---` lines is not YAML: {error}; correct it.") from None
     return metadata if isinstance(metadata, dict) else {}, match[2]
 

@@ -200,7 +200,7 @@ class Lineage:
                 continue
             try:
                 self.statements[path.stem] = _parse(path, json.loads(content))
-            except (ValueError, LookupError, TypeError, AttributeError):
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 self.damaged.append(f"{path} is not a statement")
                 continue
             yield self.statements[path.stem]

@@ -246,7 +246,7 @@ def start(
     attempt = {"command": list(command), "at": time.time()}
     with lock(runs):
         check(folder, command, log_dir)
-        new.mkdir()
+        new.mkdir(mode=0o700)  # what a command prints may hold keys
         record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace, "attempts": [attempt]}
         write(new / RECORD, record)
         launch(new)

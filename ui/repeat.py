@@ -11,6 +11,7 @@ from typing import Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.redaction import redact, redacted
+from truthgym.evallog.errors import MALFORMED
 from truthgym.evallog.reader import LogReader
 
 SAME = (
@@ -49,7 +50,7 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
     LogReader(log).close()  # says what is wrong with a file that is no log
     try:
         spec = read_eval_log(str(log), header_only=True).eval
-    except ValueError as error:
+    except MALFORMED as error:  # a damaged member, for example
         reason = str(error).partition("\n")[0]
         raise BadInput(f"{Path(log).name} cannot be read as a log ({reason}); give an .eval or .json log") from None
     if not spec.task_file and not spec.task_registry_name:

@@ -24,7 +24,7 @@ def prices_in(path: str) -> dict[str, "ModelCost"]:
     try:
         named = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         return {str(name): ModelCost.model_validate(price) for name, price in named.items()}
-    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, AttributeError, yaml.YAMLError, RecursionError) as error:
         reason = str(error).partition("\n")[0]
         raise BadInput(f"{path} does not hold prices ({reason}); give a YAML or JSON file of {form}") from None
 

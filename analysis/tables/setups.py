@@ -15,7 +15,7 @@ from truthgym.datasets.digests import text_number
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.redaction import is_secret, redact, redacted
 from truthgym.evallog.discovery import UNREADABLE, LogFile, LogState, find_logs, log_states
-from truthgym.evallog.header import ScorerResults
+from truthgym.evallog.header import RoleModel, ScorerResults
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ class Run:
             used = declaration.roles(**result.params) if declaration else (GRADER,)
             judges = {role: model for role, model in self.roles.items() if role in used}
         judge = self.log.reader.judges.get(result.name, "")
-        names = sorted(str(model.get("model")) for model in _models(self.log, "judge"))
+        names = sorted(model.model for model in _models(self.log, "judge"))
         if judge and judge != ", ".join(names):
             judges["judge"] = judge
         name = bare_name(result.scorer)
@@ -417,7 +417,7 @@ def _options_of(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Iter
     yield MODEL, same_model.model_args.shorten(_without(spec.model_args)) | dict(spec.model_generate_config)
     yield bare_name(spec.task), same_task.task_args.shorten(spec.task_args)
     yield from ((bare_name(step.solver), step.params_passed or {}) for step in log.header.plan.steps)
-    yield from ((role, model.get("args") or {}) for role in spec.model_roles or {} for model in _models(log, role))
+    yield from ((role, model.args) for role in spec.model_roles or {} for model in _models(log, role))
     yield from ((bare_name(score.scorer), score.params) for score in (results.scores if results else ()))
 
 
@@ -508,13 +508,10 @@ def _roles(log: LogFile) -> dict[str, str]:
 
 def _role(log: LogFile, role: str, texts: OptionTexts | None = None) -> str:
     """The model of a role with its arguments; several with commas."""
-    models = _models(log, role)
-    return ", ".join(
-        " ".join([str(model.get("model")), *options(model.get("args") or {}, texts, role)]) for model in models
-    )
+    return ", ".join(" ".join([model.model, *options(model.args, texts, role)]) for model in _models(log, role))
 
 
-def _models(log: LogFile, role: str) -> list[Any]:
+def _models(log: LogFile, role: str) -> list[RoleModel]:
     models = (log.header.eval.model_roles or {}).get(role, [])
     return models if isinstance(models, list) else [models]
 

@@ -122,7 +122,7 @@ def plain() -> Grader:
     """
 
     def function(case: GraderInput) -> Grade:
-        text = re.sub(r"\\finalBeliefProb\{[^}]*\}", " ", case.completion)
+        text = re.sub(r"\\finalBeliefProb\{[^{}]*\}", " ", case.completion)
         words = re.findall(r"[^\W_]+", text.lower())
         hollow = opens_hollow(text)
         short = min(1.0, len(set(words)) / LEAST_WORDS)

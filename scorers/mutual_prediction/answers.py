@@ -40,7 +40,7 @@ MIN_WORDS = 5
 """Words that two replies need, beside numbers, yes and no, to count as the same reply."""
 COPIES = 0.2
 """Share of the common questions with the same reply from which two models count as one."""
-BELIEF = re.compile(r"\\finalBeliefProb\{[^}]*\}|\d+(?:\.\d+)?\s*%?|\b(?:yes|no|not)\b", re.IGNORECASE)
+BELIEF = re.compile(r"\\finalBeliefProb\{[^{}]*\}|\d+(?:\.\d+)?\s*%?|\b(?:yes|no|not)\b", re.IGNORECASE)
 """What of a reply says yes or no. Without it, two replies can be compared whether or not they agree."""
 
 

@@ -177,5 +177,5 @@ def read_json(source: object, what: str) -> tuple[object, str]:
         text, where = read_text(what, str(BUNDLED.get(source, source))), source
     try:
         return json.loads(text), where
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{where} is not JSON: {error}; correct it") from None

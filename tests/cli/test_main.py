@@ -103,6 +103,12 @@ LONG = 300 * "a"
         (["models", "tiny", "--out", LONG], LONG),
         (["lineage", "verify", LONG], LONG),
         (["rubric", "verify", "missing.json"], "missing.json"),
+        (["rubric", "verify", "deep.json"], "deep.json"),
+        (["loop", "--config", "deep.json"], "deep.json"),
+        (
+            ["fetch", "forecasting", "--source", "metaculus", "-T", "after=2026-99-99", "--out", "rows.jsonl"],
+            "2026-99-99",
+        ),
         (["convert", "logs", "--to", "sft", "--out", "rows"], "2026-11-22T17-00-00_urns_x.eval"),
         (["serve", "--scorer", "graded", "--tokens", "binary"], "binary line 1"),
         (["serve", "--scorer", "graded", "--model-role", "grader={"], "{"),
@@ -119,6 +125,7 @@ def test_a_mistake_with_a_file_or_a_value_is_named(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/2026-11-22T17-00-00_urns_x.eval").symlink_to("/nowhere.eval")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "binary").write_bytes(b"\x8c\xff")
     monkeypatch.setattr(sys, "argv", ["truthgym", *arguments])
     with pytest.raises(SystemExit) as ended:

@@ -338,6 +338,15 @@ def test_a_field_that_no_sample_has_is_one_error(solved: Path, tmp_path: Path, o
             list(log.outcomes())
 
 
+@pytest.mark.parametrize("roles", [b'{"judge":"yes"}', b'{"judge":{"model":"m","args":"x"}}', b'{"judge":[1]}'])
+def test_a_role_that_is_no_model_is_one_error(solved: Path, tmp_path: Path, roles: bytes) -> None:
+    plain = tmp_path / "a.json"
+    write_eval_log(read_eval_log(str(solved)), str(plain))
+    plain.write_bytes(plain.read_bytes().replace(b'"model":', b'"model_roles":%b,"model":' % roles, 1))
+    with pytest.raises(BadInput, match=r"a\.json cannot be read as a log"):
+        LogReader(plain)
+
+
 def test_reading_and_converting_load_nothing_heavy(solved: Path, root: Path, environment: dict[str, str]) -> None:
     paths = [path for folder in ("evallog", "training/conversion") for path in (root / folder).glob("*.py")]
     modules = [".".join(("truthgym", *path.relative_to(root).with_suffix("").parts)) for path in paths]

@@ -104,6 +104,7 @@ def test_a_run_prints_and_ends_and_its_words_reach_it_unchanged(place: Path) -> 
     assert job.started is not None
     assert job.ended is not None
     assert [listed.id for listed in jobs.jobs(place)] == [job.id]
+    assert job.folder.stat().st_mode & 0o077 == 0
 
 
 def test_a_run_that_fails_says_so(place: Path) -> None:

@@ -192,12 +192,15 @@ def test_a_file_of_which_there_is_no_script_says_why(browser: TestClient, tmp_pa
     (tmp_path / "notes.json").write_text('{"a": 1}')
     (tmp_path / "pointer.json").write_text("version https://git-lfs.github.com/spec/v1\nsize 1\n")
     log = read_eval_log(run("truthgym/forecasting", limit=1).location)
+    written = Path(log.location).read_bytes()
+    (tmp_path / "journal.eval").write_bytes(written[:40] + b"x" * 50 + written[40:])
     log.eval.task_registry_name = log.eval.task_file = None
     write_eval_log(log, str(tmp_path / "python.json"))
     for name, reason in (
         ("notes.json", "cannot be read as a log"),
         ("pointer.json", "git lfs pull"),
         ("python.json", "was made in Python"),
+        ("journal.eval", "journal.eval"),
     ):
         answer = browser.get("/results/script", params={"log": name})
         assert answer.status_code == 400

@@ -157,7 +157,7 @@ class SampleFilter:
         if split == "test":
             return "questions of the test split, which are reserved for evaluation"
         if split not in self.selection.splits and not (self._validates and split == "validation"):
-            return f"questions of the {split} split, which was not requested"
+            return f"questions of the {split if split.isprintable() else ascii(split)} split, which was not requested"
         return None
 
     def _intern(self, text: str) -> str:

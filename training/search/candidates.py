@@ -116,7 +116,7 @@ def read_prompts(source: str) -> Prompts:
         return _of_pairs(Path(source))
     try:
         data = json.loads(read_text("dataset", source))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"dataset={source} is not JSON: {error}; correct it") from None
     try:
         return Prompts.model_validate(data)

@@ -140,5 +140,5 @@ def _model_spec(text: str, option: str) -> dict[str, Any]:
 def _yaml(text: str, option: str) -> Any:  # noqa: ANN401
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise BadInput(f"--{option} is not YAML; write it as {{name: value}}") from None

@@ -391,7 +391,7 @@ def read_options(path: Path) -> dict[str, Any]:
         raise bad_input(f"--config {path}: no such file; give the path of a YAML file.")
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_input(f"--config {path}: not YAML: {error}; write one `option: value` per line.") from None
     if not isinstance(config, dict) or not isinstance(config.get("env") or {}, dict):
         raise bad_input(f"--config {path}: not a mapping; write one `option: value` per line, also below `env:`.")
@@ -406,7 +406,7 @@ def parse_mapping(value: object) -> dict[str, Any]:
 
     try:
         parsed = (yaml.safe_load(value) if isinstance(value, str) else value) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"neither YAML nor JSON ({error}); write {{name: value}}") from None
     if not isinstance(parsed, Mapping):
         raise ValueError("not a mapping; write {name: value}, with a space after each colon")

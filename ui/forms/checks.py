@@ -220,5 +220,5 @@ def strings_of(value: str) -> list[str]:
     """The texts in a value as YAML reads it, where a path may be written with escapes."""
     try:
         return [event.value for event in yaml.parse(value) if isinstance(event, yaml.ScalarEvent)]
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return []
