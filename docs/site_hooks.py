@@ -18,7 +18,14 @@ from mkdocs.structure.files import File, Files
 from truthgym.ui.forms.registry import registered
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = ("datasets/**/*.md", "studies/**/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+OUTSIDE = (
+    "datasets/*.md",
+    "datasets/sources/*.md",
+    "studies/**/README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 SEARCH = {
     **dict.fromkeys(("faq.md", "start.md", "terms.md", "own_questions.md", "own_task.md"), 2.0),
