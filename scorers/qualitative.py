@@ -19,6 +19,7 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.rated_trajectories import RatedTrajectory
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.declaration import (
     HIGHER_IS_BETTER,
@@ -31,7 +32,7 @@ from truthgym.scorers.declaration import (
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
 from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, RedTeam
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
-from truthgym.scorers.judges.rating import JudgeExamples, RatingProtocol, build_examples
+from truthgym.scorers.judges.rating import HeldOut, RatingProtocol, build_examples
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
 from truthgym.scorers.statistics.judge_reliability import summarise
 from truthgym.solvers.roles import model_fingerprint
@@ -209,16 +210,16 @@ def qualitative(
         candidates=read_sources(bootstrap_from, None) if bootstrap_from else [],
     )
     qualities = list(parsed_rubric.qualities)
-    prepared: AsyncOnce[JudgeExamples] = AsyncOnce()
+    prepared: AsyncOnce[tuple[list[RatedTrajectory], HeldOut]] = AsyncOnce()
 
     async def judge_item(judge: Model, item: JudgedItem, epoch: int) -> dict[str, Any]:
         record = {"judge": str(judge), "family": model_vendor(str(judge))}
         try:
-            prompt = await prepared.get(model_fingerprint(judge), lambda: build_examples(rating, judge))
-            ratings = await rating.judge_item(judge, prompt.examples, item, epoch)
+            shown, rated = await prepared.get(model_fingerprint(judge), lambda: build_examples(rating, judge))
+            ratings = await rating.judge_item(judge, shown, item, epoch)
         except Exception as error:
             return {**record, **rating.no_ratings(judge_failure(judge, error))}
-        return {**record, **ratings, "held_out": vars(prompt.held_out)}
+        return {**record, **ratings, "held_out": vars(rated)}
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)

@@ -209,16 +209,8 @@ class HeldOut:
     """Number of examples shown for each list."""
 
 
-@dataclass(frozen=True)
-class JudgeExamples:
-    """The examples that one judge is shown throughout a run, and its ratings of the held-out ones."""
-
-    examples: list[RatedTrajectory]
-    held_out: HeldOut
-
-
-async def build_examples(protocol: RatingProtocol, judge: Model) -> JudgeExamples:
-    """Build the examples of a judge, rating the held-out trajectories before the first round and after each.
+async def build_examples(protocol: RatingProtocol, judge: Model) -> tuple[list[RatedTrajectory], HeldOut]:
+    """Build the examples of a judge, and its ratings of the held-out ones before the first round and after each.
 
     Each bootstrapping round rates as many candidates as there are examples and adds them: the number doubles.
     """
@@ -230,7 +222,7 @@ async def build_examples(protocol: RatingProtocol, judge: Model) -> JudgeExample
         rated = await collect(*(_rate_candidate(protocol, judge, examples, candidate) for candidate in candidates))
         examples = examples + [candidate for candidate in rated if candidate]
         await _rate_held_out(protocol, judge, examples, held_out)
-    return JudgeExamples(examples, held_out)
+    return examples, held_out
 
 
 async def rate_anchors(

@@ -157,7 +157,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else table_score(_plain(table))
     reports = reports_of(table)
     parts = halves(reports)
-    ruling = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
+    code, cannot_tell = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
     # A repair must not hide what a refusal would show: a repaired belief counts as not read.
     x_read, y_read = (np.where(table.repaired[..., end], np.nan, beliefs) for end, beliefs in enumerate((x, y)))
     effect = halves(replace(reports, prior=x_read, posterior=y_read)) if table.repaired.any() else parts
@@ -184,13 +184,13 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         requested |= _by_domain(table)
     raised = [name for name in flags if name.startswith("flag_")]
     # What keeps the score from being identified is also why there is no verdict.
-    why = [score.reason, ruling.reason if ruling.reason != "unidentified" or not score.reason else None]
+    why = [score.reason, cannot_tell if cannot_tell != "unidentified" or not score.reason else None]
     reasons = dict.fromkeys([*(f"reason_{reason}" for reason in why if reason), *raised], 1.0)
     # The ninth figure is what a reader must know first. What the arguments request comes before the rest.
     leading = dict(list(reasons.items())[:1])
     return {
         **score.main_metrics("martingale_score", table.share_scored),
-        "verdict": ruling.code,
+        "verdict": code,
         **leading,
         **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
         **reasons,

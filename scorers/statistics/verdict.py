@@ -79,7 +79,7 @@ CANNOT_TELL = {
     f"posterior_inefficiency, the half of the score that a fault moves, lies between -{MARGIN:g} and {MARGIN:g}, or "
     "beyond",
 }
-"""Why there is no verdict, by `Verdict.reason`."""
+"""Why there is no verdict, by the reason of `verdict`."""
 HALVES = ("martingale_score", "posterior_inefficiency")
 OPEN = {
     "prior_reports": ("prior_miscalibration_complete",),
@@ -200,16 +200,6 @@ class Halves:
         return complete.estimate - every.estimate, error
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a run shows about updating."""
-
-    code: float
-    """A key of `VERDICTS`; NaN if the run cannot tell."""
-    reason: str | None = None
-    """Why it cannot tell: a key of `CANNOT_TELL`."""
-
-
 def halves(reports: Reports) -> Halves:
     """Split the martingale score into prior miscalibration and posterior inefficiency."""
     return Halves(
@@ -220,8 +210,8 @@ def halves(reports: Reports) -> Halves:
     )
 
 
-def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
-    """Name a reasoner's fault, say that it is rational, or say that the run cannot tell.
+def verdict(score: Slope, reports: Reports, selected: bool = False) -> tuple[float, str | None]:
+    """Name a reasoner's fault, or say that it is rational: a key of `VERDICTS`; or NaN and a key of `CANNOT_TELL`.
 
     A fault is named if the score and posterior inefficiency both have its sign, lie beyond `MARGIN`, and have 95 %
     intervals without 0, and posterior inefficiency
@@ -243,28 +233,28 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     known. `selected` is whether the outcomes influenced which questions were asked.
     """
     if np.isnan(score.estimate):
-        return Verdict(np.nan, "unidentified")
+        return np.nan, "unidentified"
     if selected:
-        return Verdict(np.nan, "selected")
+        return np.nan, "selected"
     inefficiency = reports.inefficiency
     if np.isnan(inefficiency.stderr):
-        return Verdict(np.nan, "no_truth")
+        return np.nan, "no_truth"
     for sign in (1, -1):
         if _fault(score, sign) and _fault(inefficiency, sign):
             doubt = _doubt(reports, sign)
-            return Verdict(np.nan, doubt) if doubt else Verdict(float(sign))
+            return (np.nan, doubt) if doubt else (float(sign), None)
     if not (_inside(score) and _inside(inefficiency)):
-        return Verdict(np.nan, _open_half(score, reports.miscalibration_complete))
+        return np.nan, _open_half(score, reports.miscalibration_complete)
     if not reports.gain.lower > 0:
-        return Verdict(np.nan, "nothing_learned")
+        return np.nan, "nothing_learned"
     for name, term in terms(reports).items():
         if not np.isnan(term.estimate) and not _inside(term, SHAPE_MARGIN):
-            return Verdict(np.nan, "drift" if name.endswith("mean") else "curve")
+            return np.nan, "drift" if name.endswith("mean") else "curve"
     if not _inside(reports.underreaction, WEIGHT_MARGIN):
-        return Verdict(np.nan, "weight")
+        return np.nan, "weight"
     if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
-        return Verdict(np.nan, "posteriors")
-    return Verdict(RATIONAL)
+        return np.nan, "posteriors"
+    return RATIONAL, None
 
 
 def _open_half(score: Slope, prior: Slope) -> str:

@@ -260,8 +260,8 @@ def figures(run: Reports) -> Row:
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
     row: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
     for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):
-        ruling = verdict(score, known)
-        row |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
+        code, why = verdict(score, known)
+        row |= {f"verdict{ending}": NAMES.get(code, "cannot tell"), f"reason{ending}": why}
     return row
 
 

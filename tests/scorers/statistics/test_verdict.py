@@ -47,10 +47,10 @@ def reader(
 
 
 def rule(reports: Reports, selected: bool = False) -> float | str:
-    result = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument), reports, selected)
-    assert (result.reason is None) == (result.code in VERDICTS)
-    assert result.reason is None or result.reason in CANNOT_TELL
-    return result.reason or result.code
+    code, reason = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument), reports, selected)
+    assert (reason is None) == (code in VERDICTS)
+    assert reason is None or reason in CANNOT_TELL
+    return reason or code
 
 
 @pytest.mark.parametrize("known", ["exact", "outcome", "half"])
