@@ -151,7 +151,9 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             refusal = next(filter(opens_with_refusal, unread), "")
             faults.append((scorer, problem, reason))
             faults += [(scorer, "declined", "")] * bool(refusal)
-            faults += [(scorer, "repaired", "")] * any(map(_repaired, beliefs))
+            faults += [(scorer, "repaired", "")] * any(
+                b.get("value") is not None and b.get("repaired") for b in beliefs
+            )
             for fault, reply in (
                 ((scorer, "unread", reason), "".join(unread[:1])),
                 ((scorer, "declined", ""), refusal),
@@ -176,10 +178,6 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         yield _row(run, scorer, problem, reason, count, samples) | {
             "example": examples.get((scorer, problem, reason), "")
         }
-
-
-def _repaired(belief: dict[str, Any]) -> bool:
-    return belief.get("value") is not None and bool(belief.get("repaired"))
 
 
 def _row(run: Run, scorer: str, problem: str, reason: str, count: int, of: int) -> dict[str, Any]:

@@ -130,7 +130,10 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     parts = []
     for (setup, score), rows in frame.groupby(["setup", "score"], sort=False):
         plans = rows.drop_duplicates([*SUBJECT, "planned_epochs"])
-        plans = plans.assign(epochs_text=plans["planned_epochs"].astype(str), count=plans["needed"].map(_count))
+        plans = plans.assign(
+            epochs_text=plans["planned_epochs"].astype(str),
+            count=plans["needed"].map(lambda n: f"{n:,.0f}" if math.isfinite(n) else f"over {MOST_QUESTIONS:,}"),
+        )
         wide = plans.pivot(index=SUBJECT[2:], columns="epochs_text", values="count").fillna("-")
         subjects = plans.drop_duplicates(SUBJECT).merge(wide, on=SUBJECT[2:])
         subjects["epochs"] = subjects["epochs"].map("{:.3g}".format)
@@ -225,10 +228,6 @@ def _slope_plans(row: Mapping[str, Any], effect: float, curve: bool) -> Iterator
     for questions in np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)) if curve else [n]:
         plan = {"questions": int(questions), "mde": now * math.sqrt(n / questions)}
         yield run | plan | {"needed": float(needed) if needed <= MOST_QUESTIONS else math.inf}
-
-
-def _count(n: float) -> str:
-    return f"{n:,.0f}" if math.isfinite(n) else f"over {MOST_QUESTIONS:,}"
 
 
 if __name__ == "__main__":

@@ -152,14 +152,13 @@ def _paths(place: str) -> Iterable[str]:
         return [found for match in matches for found in _paths(match)]
     paths = []
     for folder, folders, files in os.walk(path):
-        folders[:] = sorted(name for name in folders if not _is_shards(folder, name))
+        # without the shards of a merged log, which is next to their folder under the same name
+        folders[:] = sorted(
+            name for name in folders
+            if not (name.endswith(".shards") and Path(folder, name.removesuffix(".shards") + ".eval").is_file())
+        )  # fmt: skip
         paths += [str(Path(folder, name)) for name in sorted(files) if name.endswith(".eval") or JSON_LOG.match(name)]
     return paths
-
-
-def _is_shards(folder: str, name: str) -> bool:
-    """Whether a folder holds the shards of a merged log, which is next to it under the same name."""
-    return name.endswith(".shards") and Path(folder, name.removesuffix(".shards") + ".eval").is_file()
 
 
 def _log_file(path: str) -> LogFile:

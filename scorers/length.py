@@ -10,7 +10,6 @@ import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
-from numpy.typing import NDArray
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
@@ -36,15 +35,14 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "kept": means["kept"].estimate,
         "epochs": tables["words"].values.shape[1],
         **means["achieved"].metrics("achieved"),
-        **{f"achieved_{name}": _quantile(achieved, share) for name, share in QUANTILES.items()},
+        **{
+            f"achieved_{name}": float(np.quantile(achieved, share)) if achieved.size else np.nan
+            for name, share in QUANTILES.items()
+        },
         **means["kept"].metrics("kept"),
         "revisions": means["revisions"].estimate,
         **means["words"].cluster_metrics(),
     }
-
-
-def _quantile(values: NDArray[np.float64], share: float) -> float:
-    return float(np.quantile(values, share)) if values.size else np.nan
 
 
 answer_length = figures_metric("answer_length", summarise)

@@ -110,10 +110,10 @@ def reward_model(
         question = question_of(state, Question)
         text, reason = final_answer(state)
         reading = await batches.read(state.messages, _start(state)) if text is not None else Reading(np.nan)
-        reason = reason or reading.reason
+        reason, steps = reason or reading.reason, ", ".join(f"{p:.2g}" for p in reading.steps)
         return Score(
             value=cast(Value, {"reward": reading.reward, "spread": reading.spread}),
-            explanation=reason or f"{reading.reward:.4g}{_of_steps(reading)}",
+            explanation=reason or f"{reading.reward:.4g}{f' from {steps}' * bool(steps)}",
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
@@ -128,10 +128,6 @@ def reward_model(
         )
 
     return score
-
-
-def _of_steps(reading: Reading) -> str:
-    return f" from {', '.join(f'{p:.2g}' for p in reading.steps)}" if reading.steps else ""
 
 
 def _start(state: TaskState) -> int:

@@ -108,7 +108,8 @@ async def investigate(
             return Investigation(None, None, reason=proposal.reason or "The investigator proposed no task.")
         task = Random(repr((seed, question))).choice(proposals)
         order = INVESTIGATE.format(task=task, question=question, form=form_instruction(Report))
-        worker = _react(model) if _is_default(agent, arguments) else _registered(agent, arguments, str(model))
+        own = react(model=model, tools=[web_search(), *_shell()], submit=False)
+        worker = own if _is_default(agent, arguments) else _registered(agent, arguments, str(model))
         state, limit = await run(worker, [user_message(order, 1)], [message_limit(MAX_MESSAGES)], name="investigator")
         failure = limit and f"The investigator reached the limit: {limit}"
         if failure := failure or failure_reason(state.output, "The investigator"):
@@ -132,10 +133,6 @@ def check_agent(agent: str, arguments: Mapping[str, Any] | None) -> None:
 
 def _is_default(agent: str, arguments: Mapping[str, Any] | None) -> bool:
     return agent == "react" and not arguments
-
-
-def _react(model: Model) -> Agent:
-    return react(model=model, tools=[web_search(), *_shell()], submit=False)
 
 
 def _registered(agent: str, arguments: Mapping[str, Any] | None, model: str) -> Agent:

@@ -311,7 +311,7 @@ def compare_recipes(
     References:
         Welch (1947). Biometrika 34. Cameron, Gelbach and Miller (2011). Multiway clustering. JBES 29.
     """
-    arms = [_seeds(arm) for arm in (after, before, *(control or ()))]
+    arms = [[arm] if isinstance(arm, Mapping) else arm for arm in (after, before, *(control or ()))]
     models = [model for arm in arms for model in arm]
     asked = [question for question in models[0] if all(question in model for model in models)]
     shares = read or tuple(share_of(model[question] for question in asked) for model in models)
@@ -341,11 +341,6 @@ def compare_recipes(
         effective_clusters=nu + 1,
     )
     return Comparison(first, second, difference, "", counts[1], counts[0])
-
-
-def _seeds(arm: Seeds[Question]) -> Sequence[Mapping[Question, Sequence[float]]]:
-    """The models of an arm: one alone is one seed."""
-    return [arm] if isinstance(arm, Mapping) else arm
 
 
 def _seeds_and_clusters(arm: NDArray[np.float64], cluster: NDArray[np.intp]) -> float:

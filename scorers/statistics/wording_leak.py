@@ -114,7 +114,7 @@ def wording_leak(
     unknown = dict.fromkeys(("words", "style"), Leak(np.nan, np.nan, np.nan, np.nan, y.size))
     if np.unique(code).size < LEAST or np.unique(y).size < 2:
         return unknown
-    folds = [_folds(code, rng) for _ in range(REPEATS)]
+    folds = [(rng.permutation(code.max() + 1) % FOLDS)[code] for _ in range(REPEATS)]
     blocks = _blocks(code, cluster_codes([subjects[int(i)] for i in used]))
     labels = np.column_stack([y, *(_permuted(y, blocks, rng) for _ in range(PERMUTATIONS))])
     if (labels == labels[:, :1]).all():
@@ -153,10 +153,6 @@ def area(scores: Floats, labels: Floats) -> Floats:
     ranks, positive = rankdata(scores.round(10), axis=0), labels.sum(axis=0)
     wins = np.sum(ranks * labels, axis=0) - positive * (positive + 1) / 2
     return np.asarray(wins / (positive * (len(labels) - positive)))
-
-
-def _folds(code: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    return (rng.permutation(code.max() + 1) % FOLDS)[code]
 
 
 def _permuted(y: Floats, blocks: Sequence[NDArray[np.intp]], rng: np.random.Generator) -> Floats:
