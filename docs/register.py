@@ -37,7 +37,10 @@ def entries(commit: str, names: Iterable[str] = tasks.__all__) -> dict[str, dict
         if registry_info(function).type != "task":
             continue
         undecorated = inspect.unwrap(function)
-        task = {"name": name, "task_path": Path(inspect.getfile(undecorated)).relative_to(ROOT).as_posix()}
+        task = {
+            "name": name,
+            "task_path": Path(inspect.getfile(sys.modules[undecorated.__module__])).relative_to(ROOT).as_posix(),
+        }
         samples = default_samples(function)
         found[name] = {
             "id": f"truthgym_{name}",

@@ -245,7 +245,7 @@ def design_texts(truth: Mapping[str, pd.DataFrame], runs: Runs) -> dict[str, str
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
         texts[f"order in {design}"] = f"{shares} questions"
     rows = cells[~cells["agent"].str.startswith(LEFT_OUT)]
-    return texts | {"designs": table(rows, list(rows))}
+    return texts | {"designs": table(rows, [str(column) for column in rows])}
 
 
 STUDY = Study(

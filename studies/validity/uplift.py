@@ -254,7 +254,7 @@ def copies() -> pd.DataFrame:
 
 
 def copies_texts(copied: pd.DataFrame) -> dict[str, str]:
-    return {"copies": table(copied, list(copied), digits=2)}
+    return {"copies": table(copied, [str(column) for column in copied], digits=2)}
 
 
 def replicate(values: dict[str, Floats], truth: float, n: int, runs: int, seed: int = 0) -> dict[str, float]:
