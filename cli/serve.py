@@ -59,6 +59,9 @@ def command(
 
     if bool(scorer) == bool(name) or (name and specs is None):
         raise BadInput("truthgym serve: give either --scorer NAME, or --specs FOLDER and --spec NAME")
+    for word in (*options, *roles):
+        if "=" not in word:
+            raise BadInput(f"truthgym serve: {word!r} is no option; write NAME=VALUE")
     spec = RewardSpec(
         scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward,
         unknown_prompt=unknown_prompt,

@@ -112,6 +112,7 @@ LONG = 300 * "a"
         (["convert", "logs", "--to", "sft", "--out", "rows"], "2026-11-22T17-00-00_urns_x.eval"),
         (["serve", "--scorer", "graded", "--tokens", "binary"], "binary line 1"),
         (["serve", "--scorer", "graded", "--model-role", "grader={"], "{"),
+        (["serve", "--scorer", "graded", "-S", "grader"], "grader"),
     ],
     ids=lambda value: " ".join(value)[:20],
 )

@@ -89,6 +89,15 @@ def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path
     assert all(row["score"] < 0.9 for row in rows(tmp_path / "d"))
 
 
+def test_the_name_of_a_split_cannot_write_to_the_terminal(edited: Edited, tmp_path: Path) -> None:
+    def rename(log: Any) -> None:
+        next(sample for sample in log.samples if sample.metadata["split"] == "train").metadata["split"] = "\x1b[2Jtrain"
+
+    result = convert([edited(rename)], "sft", tmp_path / "d", Selection(top=1.0))
+    assert all(reason.isprintable() for reason in result.left_out)
+    assert sum("[2Jtrain" in reason for reason in result.left_out) == 1
+
+
 def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_path: Path) -> None:
     def numbered(task: str) -> Callable[[Any], None]:
         def change(log: Any) -> None:
