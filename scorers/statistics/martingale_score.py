@@ -32,17 +32,16 @@ REASONS = {
     "replies and the reasons",
     "few_questions": f"fewer than {MIN_QUESTIONS} questions, or clusters of them, have readable beliefs in two "
     "epochs; ask more questions",
-    "few_clusters": f"the slope rests on fewer than {MIN_CLUSTERS} independent observations, because most questions "
-    "resolve together or few priors are far from the others; ask about more events, with other priors",
+    "few_clusters": f"the slope rests on fewer than {MIN_CLUSTERS} independent observations; ask about more events, "
+    "with other priors",
     "saw_reasoning": "the prior that serves as instrument was read with the reasoning visible; elicit it in a separate "
     "context",
-    "no_second_wording": "token probabilities are the same in every epoch of a fixed context, so that epochs do not "
-    "show the prior's noise; ask in a second wording too: paraphrases=2",
+    "no_second_wording": "token probabilities are the same in every epoch; ask in a second wording too: paraphrases=2",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",
-    "low_reliability": "the prior hardly agrees with its instrument, the prior of another epoch, wording or elicitor "
-    f"(reliability under {MIN_RELIABILITY}); use more questions whose priors differ, or a second elicitor",
-    "weak_instrument": "too few questions to correct for the prior's noise: it does not agree clearly enough with its "
-    f"instrument (first-stage F under {MIN_F:g}), or the slope has no bound; ask more",
+    "low_reliability": "the prior hardly agrees with the prior of another epoch, wording or elicitor (reliability "
+    f"under {MIN_RELIABILITY}); use more questions whose priors differ, or a second elicitor",
+    "weak_instrument": "there are too few questions to correct for the prior's noise (first-stage F under "
+    f"{MIN_F:g}, or a slope without a bound); ask more",
 }
 """Why a slope is not identified, by `MartingaleScore.reason`."""
 

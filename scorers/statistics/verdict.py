@@ -395,16 +395,14 @@ REFUSAL_ERRORS = 3.0
 MIN_REPORTS = 30
 
 FLAGS = {
-    "coarse": "most priors or posteriors but 0 and 100 are multiples of 10, or nearly all of 5. Wide steps move the "
-    "score",
-    "fifties": f"more than {MAX_FIFTIES:.0%} of the priors or posteriors are exactly 50, and far more than are near "
-    "it. Some may not be what the model believes: such priors raise the score, such posteriors lower it",
+    "coarse": "most priors or posteriors are multiples of 10, or nearly all of 5. Wide steps move the score",
+    "fifties": f"more than {MAX_FIFTIES:.0%} of the priors or posteriors are exactly 50, and far fewer are near it. "
+    "Such priors raise the score, such posteriors lower it",
     "refusals": f"fewer than {MIN_READ:.0%} of the priors or of the posteriors could be read",
-    "selective_refusals": "the priors of the questions with a readable posterior are calibrated otherwise than all "
-    "priors: the posteriors that could not be read are no random selection, which can move the score",
-    "noiseless": f"in at least {MAX_SAME:.0%} of the questions all epochs gave the same prior: either the model "
-    "answers without noise, as at temperature 0, or replies were shared between epochs instead of sampled anew. The "
-    "interval then reflects the sampling of questions only",
+    "selective_refusals": "the questions with a readable posterior have other priors than all questions: the unread "
+    "posteriors are no random selection, which can move the score",
+    "noiseless": f"in at least {MAX_SAME:.0%} of the questions all epochs gave the same prior: the model answers "
+    "without noise, or epochs shared replies. The interval reflects the sampling of questions only",
 }
 """What is wrong with the reports, by the name of the figure `flag_...` that is 1."""
 
