@@ -253,19 +253,11 @@ def page(found: Sequence[Arm], options: str, model: str, noise: float, held_out:
     single, denoised = models
     compared = [(arm, judge) for arm in models for judge in (one, mean)] + [(denoised, single)]
     differences = [(arm, other, arm.minus(other)) for arm, other in compared]
-    better = [(arm, other) for arm, other, gap in differences if gap.lower > 0]
-    worse = [(arm, other) for arm, other, gap in differences if gap.upper < 0]
-    said = [f"The {arm.name} orders more pairs rightly than the {other.name}." for arm, other in better]
-    said += [f"The {arm.name} orders fewer pairs rightly than the {other.name}." for arm, other in worse]
-    rest = len(differences) - len(better) - len(worse)
-    said += [
-        f"In {rest} of {len(differences)} comparisons no difference was shown, which does not show that there is none."
-    ]
     cost = single.label_calls // mean.calls_each
-    said.append(f"The labels of a model cost as many judge calls as scoring {cost} replies by the {mean.name}.")
     return PAGE.format(
         model=model, options=options, noise=noise, pairs=one.accuracy.n, prompts=held_out * seeds, seeds=seeds,
-        rows="\n".join(map(row, found)), verdict=" ".join(said),
+        rows="\n".join(map(row, found)),
+        verdict=f"The labels of a model cost as many judge calls as scoring {cost} replies by the {mean.name}.",
         caveat="" if seeds > 2 else " So few seeds say little about other trainings.",
         differences="\n".join(f"| {arm.name} | {other.name} | {shown(gap)} |" for arm, other, gap in differences),
     )  # fmt: skip
