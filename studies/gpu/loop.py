@@ -58,7 +58,7 @@ CPU_OTHERS: Mapping[str, Mapping[str, Any]] = {"testimony": {"witnesses": [2, 2]
 """With `--cpu`: prompts of 230 and 360 tokens."""
 CPU: Mapping[str, Any] = {
     "n": 96, "form_steps": 12, "form_rows": 8, "form_rate": 1e-4, "questions": 6, "rollouts": 4, "rate": 6e-5,
-    "steps": 10, "train_n": 400,
+    "steps": 8, "train_n": 400,
 }  # fmt: skip
 """What `--cpu` sets."""
 MODELS = ("start", "form", "grpo", "control")
@@ -342,7 +342,7 @@ def form_options(setup: Setup, data: Path) -> dict[str, Any]:
 def grpo_options(setup: Setup, name: str, base: str) -> dict[str, Any]:
     """More questions and fewer rollouts each than usual: the noise of outcomes is larger than that of answers."""
     total = setup.questions * setup.rollouts
-    micro = max(size for size in range(1, 33) if total % size == 0)
+    micro = max(size for size in range(1, 5 if setup.cpu else 33) if total % size == 0)
     shared = arguments_of(setup, "train", setup.train_n)
     return options(setup, name, base) | {
         "task": [f"truthgym/{world}" for world in setup.trained],

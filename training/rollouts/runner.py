@@ -180,7 +180,7 @@ class Rollouts:
             log_dir=str(step_folder(self.folder, step)),
             log_realtime=False,
             log_header_only=True,
-            display="none",
+            display="log",
             log_level="error",  # not the scorers' advice, once for each task and step
             max_tasks=len(tasks),
             max_samples=samples,
