@@ -1,6 +1,7 @@
 """Every trainer on a tiny model: it learns, resumes after an interruption, and saves a complete model."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests.fixtures import same_weights, write_rows
 from tests.training.conftest import plant_nan
@@ -16,7 +18,7 @@ from truthgym.training.files import folder_lock, hash_model
 from truthgym.training.lineage import Lineage
 from truthgym.training.train import TRAINERS
 from truthgym.training.trainers.model_card import read_card
-from truthgym.training.trainers.training_run import _stops_at_nan
+from truthgym.training.trainers.training_run import _stops_at_nan, loss_curve
 
 Row = dict[str, Any]
 Train = Callable[..., Path]
@@ -156,7 +158,14 @@ def test_what_a_run_says_and_leaves(
 ) -> None:
     monkeypatch.setattr("truthgym.training.trainers.memory.device_memory", lambda: 1_000_000)
     folder = train("sft", "sft", "against", logging_steps=1)
-    assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "Warning: Predicted memory with single_gpu on 1 device" in output
+    assert re.search(
+        r"\nstep 3 of 3: loss \d.*, tokens right .* s a step, 0 s left\nvalidation at step 3: loss \d", output
+    )
+    assert f"inspect eval truthgym/urns -T split=test --model hf/{folder},hf/{base} --log-dir logs/" in output
+    assert "grad_norm" not in output
+    assert not torch.backends.cuda.cudnn_sdp_enabled(), "its gradient can be NaN"
     assert json.loads((folder / "trainer_state.json").read_text())["global_step"] == 3
     results = json.loads((folder / "all_results.json").read_text())
     assert results["train_loss"] > 0
@@ -203,6 +212,12 @@ def test_too_long_rows_are_reported(
 def test_what_trl_rejects_is_one_error(train: Train, options: dict[str, Any], part: str) -> None:
     with pytest.raises(BadInput, match=part):
         train("sft", "sft", **options)
+
+
+def test_a_card_has_the_curve_of_a_long_run_in_few_rows() -> None:
+    history = [{"step": step, "loss": 1.0} | ({"eval_loss": 2.0} if step == 7 else {}) for step in range(1, 401)]
+    steps = [row["step"] for row in loss_curve(history)]
+    assert steps == [1, 7, *range(10, 401, 10)]
 
 
 @pytest.mark.parametrize(
