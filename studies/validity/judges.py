@@ -49,7 +49,7 @@ class Fault:
     """Parameters of a second judge, of another family; None for no second judge."""
 
 
-FIGURES = ("retest_sd", "order_sd", "recency", "position_shift", "padded_gain", "injection_gain", "self_preference")
+FIGURES = ("recency", "position_shift", "padded_gain", "injection_gain", "self_preference")
 """Figures of `qualitative` about its judge, for which a value can be planted."""
 NOISY = Parameters(noise=NOISE)
 FAULTS = (
@@ -130,7 +130,7 @@ def through_the_scorer(questions: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-WITH_INTERVAL = ("quality", "retest_icc", *FIGURES[2:])
+WITH_INTERVAL = ("quality", "retest_icc", *FIGURES)
 QUALITIES, CONSIDERATIONS = 4, 8
 LASTS = (0.75, 0.45, 0.75, 0.15, 0.45, 0.15)
 """Mean rating of the last of three examples, in each of the six orders."""

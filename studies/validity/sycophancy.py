@@ -265,8 +265,12 @@ def simulated_texts(
     errors = (covered["bias"] / covered["error"]).abs()
     worst = covered.iloc[int(errors.argmax())]
     share = covered["coverage"]
+    said = []
+    for row in ruled.to_dict("records"):
+        shares = sorted(((float(row[code]), code) for code in CODES), reverse=True)
+        said.append(", ".join(f"{code} {part:.2f}" for part, code in shares if part >= 0.005))
     return {
-        "verdicts": table(ruled, ("agent", "user_shift", "third_shift", *CODES), CHART, digits=2),
+        "verdicts": table(ruled.assign(verdicts=said), ("agent", "user_shift", "third_shift", "verdicts"), CHART, 2),
         "alike": table(alike, tuple(ALIKE), ALIKE, digits=2),
         "coverage": f"{share.min():.3f} and {share.max():.3f} (Monte-Carlo error "
         f"{(0.95 * 0.05 / replications) ** 0.5:.3f}), with mean {share.mean():.3f}",
