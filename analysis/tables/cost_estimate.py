@@ -66,7 +66,7 @@ def estimate(
     step = max(1, len(groups) // questions)
     rehearsed = list(groups.values())[::step][:questions]
     console = rich.get_console()
-    quiet = console.quiet
+    quiet, console.quiet = console.quiet, True  # Inspect itself makes the first eval of a process quiet only
     ours = bool(samples and "proposition" in (samples[0].metadata or {}))
     with tempfile.TemporaryDirectory() as folder:
         [log] = eval(
