@@ -23,7 +23,7 @@ LOG_DIR-TASK; without a `model` of their own, the models of the sweep predict an
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -65,7 +65,10 @@ DEFAULTS: dict[str, Any] = {
 """OTHERS stands for the other domains, EXAMPLES for the log with examples of the domain."""
 DEBATERS = {"debater_a": "reference/overreacting", "debater_b": "reference/underreacting"}
 MAX_MESSAGES = 200  # of an agent, which would not stop by itself
-AFTER = {"mutual_prediction": tasks.mutual_prediction, "world_in_the_loop": tasks.world_in_the_loop}
+AFTER: dict[str, Callable[..., Task]] = {
+    "mutual_prediction": tasks.mutual_prediction,
+    "world_in_the_loop": tasks.world_in_the_loop,
+}
 LISTS = ("domains", "models", "modes", "prompts", "scorers", "then")
 
 

@@ -168,7 +168,7 @@ def test_the_page_says_what_arrives_and_its_examples_run(tmp_path: Path) -> None
 
     columns: dict[str, Any] = {}
 
-    def seen(**arguments: Any) -> list[float]:
+    def seen(**arguments: Any) -> list[float | None]:
         columns.update(arguments)
         return [0.0]
 
