@@ -9,6 +9,7 @@ from pydantic import Field
 from truthgym.datasets.code_repair import RepairQuestion, code_blocks, find_program
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import ASKED, own_question
+from truthgym.solvers.agent_tools.programs import ProgramError, run_here
 from truthgym.solvers.agent_tools.turns import act, ask
 from truthgym.solvers.roles import required_sandbox
 
@@ -17,17 +18,22 @@ CHECKS = (
     "statements on calls whose results follow from the description. Both are run, and you see what fails."
 )
 FAILED = "{what}\n\nFind out whether the function or the check is wrong. Then write both blocks anew, as before."
-REMEDY = "start the run with --sandbox docker (or another that isolates), without trusted=true"
+NO_PROGRAM = "Your reply has no block of Python code with the function {function}."
+REMEDY = "start the run with --sandbox docker (or another that isolates), or set trusted=true of the agent and the task"
 SHOWN = 2000
 """Most characters of what a program printed, from the end."""
 
 
 @agent
 @validate_call
-def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[int, Field(ge=1)] = 30) -> Agent:
+def code_repairer(
+    tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[int, Field(ge=1)] = 30, trusted: bool = False
+) -> Agent:
     """Write a repair and checks, run them in the sandbox, read what fails, try again. Model calls: 1 to `tries`.
 
         inspect eval truthgym/code_repair --sandbox docker --solver truthgym/run_agent -S agent=truthgym/code_repairer
+        inspect eval truthgym/code_repair -T trusted=true --solver truthgym/run_agent -S agent=truthgym/code_repairer
+            -S 'arguments={trusted: true}'
 
     The checks are the model's own: the hidden tests are not in the sandbox, and a program that ends without an error
     is not asked for more. The last try is the answer, whether or not its checks pass.
@@ -35,6 +41,8 @@ def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[
     Args:
         tries: Most repairs. The last one is not run.
         time_limit: Seconds that a program may take.
+        trusted: Run on this machine instead, confined by Landlock where the kernel has it (files, TCP, other
+            processes), with limits of CPU time, memory and file size; else behind a guard against accidents alone.
     """
 
     async def execute(state: AgentState) -> AgentState:
@@ -42,12 +50,14 @@ def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[
         question = own_question(RepairQuestion, item.metadata) if item else None
         if question is None:
             raise BadInput("code_repairer repairs the functions of truthgym/code_repair; use it with that task")
-        required_sandbox("code_repairer", REMEDY)
+        if not trusted:
+            required_sandbox("code_repairer", REMEDY)
         function = question.function
+        failed = _failure_here if trusted else _failure
         ask(state, CHECKS)
         for tries_left in reversed(range(tries)):
             await act(state, [])
-            failure = await _failure(state.output.completion, function, time_limit) if tries_left else None
+            failure = await failed(state.output.completion, function, time_limit) if tries_left else None
             if failure is None:
                 break
             ask(state, FAILED.format(what=failure))
@@ -56,10 +66,21 @@ def code_repairer(tries: Annotated[int, Field(ge=1)] = 3, time_limit: Annotated[
     return execute
 
 
+async def _failure_here(reply: str, function: str, seconds: int) -> str | None:
+    """The same on this machine. Raises OSError for a fault of the machine."""
+    if find_program(reply, function) is None:
+        return NO_PROGRAM.format(function=function)
+    try:
+        text = (await run_here("The program", {"source": "\n".join(code_blocks(reply))}, seconds))["failure"]
+    except ProgramError as error:
+        return str(error)
+    return f"The program failed:\n\n{text}" if text else None
+
+
 async def _failure(reply: str, function: str, seconds: int) -> str | None:
     """What is wrong with the programs of a reply; None if they run without an error."""
     if find_program(reply, function) is None:
-        return f"Your reply has no block of Python code with the function {function}."
+        return NO_PROGRAM.format(function=function)
     program = "\n".join(code_blocks(reply))
     try:
         ran = await sandbox().exec(["python3", "-"], input=program, timeout=seconds, timeout_retry=False)

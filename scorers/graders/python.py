@@ -1,40 +1,20 @@
 """Programs of others, each in a process of its own: users' graders, and functions that models write."""
 
 import ast
-import ctypes
 import json
-import os
-import signal
-import stat
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from logging import getLogger
-from pathlib import Path
 from secrets import token_hex
-from shutil import disk_usage
-from subprocess import DEVNULL, PIPE
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
-from anyio.abc import Process
-from inspect_ai.util import OutputLimitExceededError, concurrency
+from inspect_ai.util import OutputLimitExceededError
 
 from truthgym.datasets.code_repair import RepairQuestion, find_program
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, sample_fields
-from truthgym.scorers.graders.python_runner import landlock_version
+from truthgym.solvers.agent_tools.programs import MAX_RESULT, RUNNER, ProgramError, checked, run_here, timeout_reason
 from truthgym.solvers.roles import program_sandbox, required_sandbox
-
-LOGGER = getLogger(__name__)
-RUNNER = Path(__file__).with_name("python_runner.py")
-MAX_RESULT = 10_000
-"""Maximum bytes of a result."""
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-"""Environment variables that are passed on to a program: no API keys."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +83,17 @@ class NoResultError(CannotGrade):
 
 
 async def _run(name: str, message: dict[str, Any], options: ProgramOptions) -> dict[str, Any]:
-    """The result that the runner writes. It must hold the runner's secret: a program can write this file too."""
-    secret = token_hex()
-    request = json.dumps({**message, "secret": secret, "seconds": options.time_limit, "guarded": options.trusted})
-    result = await (_run_here if options.trusted else _run_in_sandbox)(name, request, options.time_limit)
+    """The result that the runner writes, from this machine or the sandbox."""
     try:
-        content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or content.pop("secret", None) != secret:
-        raise NoResultError(f"{name} left a result that cannot be read.")
-    return content
+        if options.trusted:
+            return await run_here(name, message, options.time_limit)
+        secret = token_hex()
+        request = json.dumps({**message, "secret": secret, "seconds": options.time_limit, "guarded": False})
+        return checked(name, await _run_in_sandbox(name, request, options.time_limit), secret)
+    except ProgramError as error:
+        raise NoResultError(str(error)) from None
+    except OSError as error:
+        raise CannotGrade(f"{name} could not be run on this machine ({error}).", "unreachable") from None
 
 
 def _check(name: str, source: str) -> None:
@@ -124,80 +104,6 @@ def _check(name: str, source: str) -> None:
         raise BadInput(f"grader {name}: the program is not Python ({error}); correct it") from None
     if not any(isinstance(node, ast.FunctionDef) and node.name == "grade" for node in body):
         raise BadInput(f"grader {name}: the program has no function grade(sample, item) at its top level; add one")
-
-
-@cache
-def _shield() -> None:
-    """Without Landlock, keep programs from this process's memory and first environment, and say what stays open."""
-    if landlock_version():
-        return
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # of Linux: not dumpable, and so not readable for other processes
-    LOGGER.warning(
-        "trusted=true: this system has no Landlock, so a program can get round its guard on purpose and then read and "
-        "change your files; for programs that you did not write use --sandbox docker"
-    )
-
-
-async def _run_here(name: str, message: str, seconds: int) -> bytes:
-    """Run a program on this machine and return its result file. A fault of the machine is none of the program."""
-    _shield()
-    try:
-        with TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
-            return await _run_in(Path(folder), name, message, seconds)
-    except OSError as error:
-        raise CannotGrade(f"{name} could not be run on this machine ({error}).", "unreachable") from None
-
-
-async def _run_in(root: Path, name: str, message: str, seconds: int) -> bytes:
-    """The result file of a program that runs in an empty folder. Raises OSError for a fault of the machine."""
-    (root / "input.json").write_text(message, encoding="utf-8")
-    environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    started = False
-    async with concurrency("python graders", os.cpu_count() or 1):
-        process = await anyio.open_process(
-            [sys.executable, "-I", "-B", str(RUNNER), str(root)],
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            cwd=root,
-            env={**environment, **threads, "HOME": str(root), "TMPDIR": str(root), "PYTHONUTF8": "1"},
-            start_new_session=True,
-        )
-        try:
-            with anyio.move_on_after(seconds) as scope:
-                assert process.stdout is not None
-                with suppress(anyio.EndOfStream):
-                    started = bool(await process.stdout.receive(1))
-                await process.wait()
-        finally:
-            with anyio.CancelScope(shield=True):
-                _kill(process)
-                await process.wait()
-                await process.aclose()
-    if not started:
-        raise OSError(f"it ended before it began, exit status {process.returncode}")
-    if scope.cancelled_caught:
-        raise NoResultError(_timeout_reason(name, seconds))
-    result = root / "result.json"
-    if os.path.lexists(result) and not stat.S_ISREG(result.lstat().st_mode):
-        raise NoResultError(f"{name} put something else in place of its result.")
-    if not os.path.lexists(result) or not result.lstat().st_size:
-        if disk_usage(root).free < MAX_RESULT:
-            raise OSError("no space is left for its result")
-        raise NoResultError(f"{name} ended without a result (exit status {process.returncode}).")
-    with result.open("rb") as file:
-        return file.read(MAX_RESULT + 1)
-
-
-def _kill(process: Process) -> None:
-    """Kill a process with every process that it started."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
 
 
 async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
@@ -224,16 +130,12 @@ async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
             raise NoResultError(f"{name} ended without a result ({why}).")
         return read.stdout.encode()
     except TimeoutError:
-        raise NoResultError(_timeout_reason(name, seconds)) from None
+        raise NoResultError(timeout_reason(name, seconds)) from None
     except (OutputLimitExceededError, UnicodeDecodeError, PermissionError, FileNotFoundError) as error:
         raise CannotGrade(f"{name} could not be run in the sandbox: {error}") from None
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):
             await environment.exec(["rm", "-rf", folder], timeout=20)
-
-
-def _timeout_reason(name: str, seconds: int) -> str:
-    return f"{name} did not end within {seconds} s and was killed."
 
 
 def hidden_tests(options: ProgramOptions) -> Grader:

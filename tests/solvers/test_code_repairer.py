@@ -25,15 +25,16 @@ def blocks(*programs: str) -> str:
     return "\n\n".join(f"```python\n{program}\n```" for program in programs)
 
 
-def repair(run: Run, *replies: str, **arguments: int) -> tuple[float, EvalSample]:
+def repair(run: Run, *replies: str, trusted: bool = False, **arguments: int) -> tuple[float, EvalSample]:
     """The grade of a model that gives these replies, one after the other, and its sample."""
+    places = {} if trusted else {"sandbox": "folders"}
     remaining = iter(replies)
 
     def reply(_: list[ChatMessage]) -> str:
         return next(remaining)
 
-    solver = run_agent("truthgym/code_repairer", arguments)
-    log = run(code_repair(), says(reply), solver=solver, sandbox="folders", sample_id=ROW["id"])
+    solver = run_agent("truthgym/code_repairer", {**arguments, "trusted": trusted})
+    log = run(code_repair(trusted=trusted), says(reply), solver=solver, sample_id=ROW["id"], **places)
     assert next(remaining, None) is None
     return metrics(log)["grade"], samples(log)[0]
 
@@ -74,6 +75,22 @@ def test_checks_that_pass_by_themselves_earn_nothing(run: Run, forged: str) -> N
 )
 def test_it_is_told_what_else_went_wrong(run: Run, first: str, limit: int, told: str) -> None:
     grade, sample = repair(run, first, blocks(ROW["fixed"]), tries=2, time_limit=limit)
+    assert grade == 1
+    assert told in sample.messages[-2].text
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        (CHECKS, "AssertionError: two neighbours"),
+        ("assert x =", "SyntaxError"),
+        ("open('/etc/hostname').read()", "PermissionError"),
+        ("raise SystemExit(3)", "exit status 3"),
+        ("import os; os.kill(os.getpid(), 9)", "The program"),
+    ],
+)
+def test_without_a_sandbox_a_trusted_program_runs_in_a_confined_process(run: Run, check: str, told: str) -> None:
+    grade, sample = repair(run, blocks(ROW["faulty"], check), blocks(ROW["fixed"]), trusted=True)
     assert grade == 1
     assert told in sample.messages[-2].text
 

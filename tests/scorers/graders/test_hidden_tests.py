@@ -14,7 +14,7 @@ from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
 from truthgym.scorers.graders.python import ProgramOptions, hidden_tests
-from truthgym.scorers.graders.python_runner import landlock_version
+from truthgym.solvers.agent_tools.python_runner import landlock_version
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.agents import code_repair as task
 

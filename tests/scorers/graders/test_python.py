@@ -14,10 +14,10 @@ from tests.fixtures import Fails, Run, listens, number, reason, samples
 from tests.sandboxes import Folder
 from tests.scorers.graders import answers
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.graders import python
 from truthgym.scorers.graders.grader import Grade, Grader
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
-from truthgym.scorers.graders.python_runner import landlock_version
+from truthgym.solvers.agent_tools import programs
+from truthgym.solvers.agent_tools.python_runner import landlock_version
 from truthgym.tasks.worlds import urns
 
 LIBC = "import ctypes, os, signal\nlibc = ctypes.CDLL(None, use_errno=True)\n"
@@ -109,10 +109,10 @@ def test_a_fault_of_the_machine_is_no_grade(fault: str, monkeypatch: pytest.Monk
 
         monkeypatch.setattr("anyio.open_process", open_process)
     elif fault == "start":
-        monkeypatch.setattr(python, "RUNNER", tmp_path / "missing.py")
+        monkeypatch.setattr(programs, "RUNNER", tmp_path / "missing.py")
     else:
         source = program("import os; os._exit(0)")
-        monkeypatch.setattr(python, "disk_usage", lambda _: SimpleNamespace(free=0))
+        monkeypatch.setattr(programs, "disk_usage", lambda _: SimpleNamespace(free=0))
     result = grade_of(source)
     assert (result.value, result.fault) == (None, "unreachable")
     assert "could not be run on this machine" in str(result.reason)
@@ -229,9 +229,9 @@ def test_without_landlock_our_memory_is_closed_and_a_warning_says_what_stays_ope
 ) -> None:
     calls: list[tuple[int, ...]] = []
     libc = SimpleNamespace(prctl=lambda *arguments: calls.append(arguments))
-    monkeypatch.setattr(python, "landlock_version", lambda: 0)
+    monkeypatch.setattr(programs, "landlock_version", lambda: 0)
     monkeypatch.setattr("ctypes.CDLL", lambda name: libc)
-    python._shield.__wrapped__()
+    programs._shield.__wrapped__()
     assert calls == [(4, 0, 0, 0, 0)]
     assert "no Landlock" in caplog.text
     assert "--sandbox docker" in caplog.text

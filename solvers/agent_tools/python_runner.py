@@ -3,17 +3,21 @@
 Uses the standard library only and runs on old versions of Python, since it is also copied into sandboxes. Reads
 FOLDER/input.json and writes FOLDER/result.json, with the `secret` of the input: a result that the program writes itself
 does not count. Output is discarded. Of a user's grader the result is `{"grade": NUMBER}` or `{"error": REASON}`. Of a
-function that is called on inputs it is `{"replies": [...]}`, each a JSON text, or None where there is none. Writes a
-byte to its standard output just before the program starts: what fails earlier is the machine's fault.
+function that is called on inputs it is `{"replies": [...]}`, each a JSON text, or None where there is none. Of a script
+it is `{"failure": TRACEBACK}`, "" for none. Writes a byte to its standard output just before the program starts: what
+fails earlier is the machine's fault.
 """
 
 import json
 import os
 import sys
+import traceback
 from typing import Any
 
 MAX_MEMORY, MAX_FILE = 4 * 1024**3, 64 * 1024**2
 """Maximum bytes of address space, and of one file."""
+MAX_TRACEBACK = 2000
+"""Maximum characters of a traceback, from its end."""
 MAX_REPLY = 500
 """Maximum characters of what a function returns, and of its arguments afterwards."""
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -189,6 +193,17 @@ def replies(source: str, function: str, calls: Any, dumps: Any) -> list[Any]:  #
     return texts
 
 
+def failure(source: str) -> str:
+    """What ended a script, as Python prints it; "" if nothing did."""
+    try:
+        exec(compile(source, "program.py", "exec"), {"__name__": "__main__"})
+    except SystemExit as error:
+        return "exit status {}".format(error.code) if error.code else ""  # noqa: UP032
+    except BaseException:
+        return traceback.format_exc()[-MAX_TRACEBACK:]
+    return ""
+
+
 def main(folder: str) -> None:
     os.chdir(folder)
     result = os.path.join(os.path.realpath(folder), "result.json")  # noqa: PTH118
@@ -204,12 +219,14 @@ def main(folder: str) -> None:
     write, dumps = os.write, json.dumps
     limit(message["seconds"])
     if message["guarded"]:
-        confine(folder, reads="calls" not in message)
-        guard(folder, reads="calls" not in message)
+        confine(folder, reads="sample" in message)
+        guard(folder, reads="sample" in message)
     write(started, b"1")
     os.close(started)
     if "calls" in message:
         reply = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
+    elif "sample" not in message:
+        reply = {"failure": failure(message["source"])}
     else:
         reply = outcome(message["source"], message["sample"], message["item"])
     content = dumps(dict(reply, secret=secret))
