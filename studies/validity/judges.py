@@ -121,9 +121,7 @@ def through_the_scorer(questions: int) -> pd.DataFrame:
             figures, metadata = judged(log, fault, examples)
             planted = expected(fault, figures["quality"], metadata[0]["judges"][0]["last"])
             rows += [
-                {name: figures[name] for name in ("anchor_bias", "anchor_error", "anchor_rank", "retest_icc")}
-                | {"judge": fault.name, "share_read": figures["share_read"]}
-                | {"figure": figure, "planted": planted[figure], "found": figures[figure]}
+                {"judge": fault.name, "figure": figure, "planted": planted[figure], "found": figures[figure]}
                 | {end: figures.get(f"{figure}_{end}", np.nan) for end in ("lower", "upper")}
                 for figure in FIGURES
             ]
