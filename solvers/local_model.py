@@ -157,6 +157,8 @@ def clear_errors(model: Model) -> Iterator[None]:
                 f"The server's chat template for {model} refuses the conversation: {error.__cause__}; start the server "
                 "with another template (vLLM: --chat-template FILE), or leave out the system prompt and tools"
             ) from None
+        if "cannot be greater than max_model_len" in str(error.__cause__):
+            raise BadInput(f"The server of {model} refuses --max-tokens; lower it: {error.__cause__}") from None
         if "out of memory" not in problem and "allocate memory" not in problem:
             raise
         raise BadInput(

@@ -56,7 +56,9 @@ STEPS, ENDED = "Trajectory:steps", "Trajectory:ended"
 StoreModel would take more time than the rest of a solver."""
 
 
-OUT_OF_CONTEXT = "{who} ran out of context: the conversation is longer than its context window."
+OUT_OF_CONTEXT = (
+    "{who} ran out of context: the conversation is longer than its context window (servers add --max-tokens)."
+)
 
 SUMMARISERS = ("gemini", "google/")
 """Name prefixes of models whose providers return only summaries of reasoning, without marking them as such."""

@@ -22,7 +22,7 @@ from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
 from truthgym.solvers.run_agent import run_agent
-from truthgym.solvers.trajectory import Trajectory
+from truthgym.solvers.trajectory import OUT_OF_CONTEXT, Trajectory
 
 ANSWER = r"\finalBeliefProb{0.8}"
 
@@ -184,7 +184,7 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(solve: Solve, solver:
     ("stop", "message"),
     [
         ("content_filter", "The agent refused: its provider filtered the reply."),
-        ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
+        ("model_length", OUT_OF_CONTEXT.format(who="The agent")),
     ],
 )
 def test_a_refusal_is_not_an_agents_answer(solve: Solve, stop: Any, message: str, arguments: dict[str, Any]) -> None:

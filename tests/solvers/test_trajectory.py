@@ -18,6 +18,7 @@ from tests.fixtures import Solve, rain, says, thinks
 from truthgym.solvers.direct import direct
 from truthgym.solvers.trajectory import (
     ENDED,
+    OUT_OF_CONTEXT,
     STEPS,
     Trajectory,
     failure_reason,
@@ -114,7 +115,7 @@ def output(stop: str, text: str = "x", **details: StopDetails) -> ModelOutput:
             "The model refused: About weather.",
         ),
         (output("content_filter", stop_details=StopDetails()), "The model refused: its provider filtered the reply."),
-        (output("model_length"), "The model ran out of context: the conversation is longer than its context window."),
+        (output("model_length"), OUT_OF_CONTEXT.format(who="The model")),
         (ModelOutput(), "The model gave no reply."),
         (ModelOutput(error="Gone."), "The model gave no reply: Gone."),
         (ModelOutput(error="Gone"), "The model gave no reply: Gone."),

@@ -10,6 +10,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput, StopDetails
 from tests.fixtures import Run, Says
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 
 
 class Heard:
@@ -51,4 +52,4 @@ def ask(
 REFUSED = ModelOutput.from_content("mockllm/model", "I would rather not: 40%", stop_reason="content_filter")
 REFUSED.choices[0].stop_details = StopDetails(explanation="The provider does not speak of rain.")
 OVERFLOWED = ModelOutput.from_content("mockllm/model", "50%", stop_reason="model_length")
-ROOM = "The model ran out of context: the conversation is longer than its context window."
+ROOM = OUT_OF_CONTEXT.format(who="The model")
