@@ -138,7 +138,7 @@ def role_names() -> tuple[str, ...]:
     """The model roles of all scorers and solvers, as docs/models.md describes them."""
     return (
         *("judge", "grader", "reader", "interviewer", "interlocutor", "debater_a", "debater_b"),
-        *("predictor", "investigator", "forecaster", "human_proxy"),
+        *("predictor", "investigator", "forecaster", "human_proxy", "base"),
     )
 
 
