@@ -341,10 +341,12 @@ def _questions(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(
-    means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None, shares: Mapping[str, float]
+    means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None, shares: Mapping[Any, float]
 ) -> Iterator[dict[str, Any]]:
     """Each pair of models on the questions of both, not tested where they read too little or unevenly."""
-    values = {str(name): {key: [value] for key, value in means[name].dropna().items()} for name in sorted(means)}
+    values = {
+        str(name): {key: [value] for key, value in means[name].dropna().items()} for name in sorted(map(str, means))
+    }
     events = dict(zip(means.index, means.index.get_level_values(-2), strict=True))
     for pair in combinations(values, 2):
         better = means[[*pair]].dropna().mean()

@@ -317,7 +317,8 @@ def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[
             if not part.isascii():
                 part.decode()  # texts that stay encoded are not checked otherwise
             sample = decode_json(part, decoder)
-            for holder in (sample, *(sample.scores or {}).values()):
+            holders: list[Any] = [sample, *(sample.scores or {}).values()]
+            for holder in holders:
                 if memoryview(holder.metadata)[0] not in b"{n":
                     raise TypeError("its metadata is no object")
         except MALFORMED:

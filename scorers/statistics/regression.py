@@ -281,7 +281,7 @@ def _left(sums: Floats) -> Floats:
     free = np.maximum(sums[..., 0, 0] - used.sum(axis=-1), 0)[..., None, None]
     rest = own - np.swapaxes(shadows, -1, -2) @ (shadows * weights)
     least = np.maximum(ROUNDING_ERROR * own, free * ROUNDING_ERROR**2)
-    varies = np.diagonal(rest > least, axis1=-2, axis2=-1).all(axis=-1)[..., None, None] & (free > 1)
+    varies = np.asarray(np.diagonal(rest > least, axis1=-2, axis2=-1).all(axis=-1))[..., None, None] & (free > 1)
     return np.where(varies, rest / np.maximum(free, 1), np.nan)
 
 

@@ -224,7 +224,7 @@ def main(folder: str) -> None:
     write(started, b"1")
     os.close(started)
     if "calls" in message:
-        reply = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
+        reply: dict[str, Any] = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
     elif "sample" not in message:
         reply = {"failure": failure(message["source"])}
     else:

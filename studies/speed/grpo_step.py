@@ -79,7 +79,7 @@ class Clock:
 
 def measure(model: str, rollouts: int, steps: int, more: list[str], profiled: bool) -> dict[str, Any]:
     import torch
-    from accelerate import Accelerator
+    from accelerate import Accelerator  # type: ignore[import-untyped]
     from accelerate.optimizer import AcceleratedOptimizer  # type: ignore[import-untyped]
     from transformers import Trainer, TrainerCallback, trainer
     from trl import GRPOTrainer

@@ -1,6 +1,7 @@
 """The KL divergence of two small models, against plain forward passes of the replies in the log."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,8 @@ def test_is_that_of_plain_forward_passes_and_0_of_the_model_itself(run: Run, mod
             tokenizer = models[0].api.tokenizer  # type: ignore[attr-defined]
             prompt = tokenizer.apply_chat_template(texts, add_generation_prompt=True, tokenize=True)["input_ids"]
             tokens = tokenizer(reply.text, add_special_tokens=False)["input_ids"]
-            own, other = (sum(plain(m.api.model, prompt, tokens)) for m in (models[0], base))  # type: ignore[attr-defined]
+            networks: list[Any] = [model.api for model in (models[0], base)]
+            own, other = (np.sum(plain(network.model, prompt, tokens)) for network in networks)
             assert isinstance(value, dict)
             assert [*value] == list(KEYS)
             assert value["kl"] == pytest.approx(own - other if expected is None else expected, abs=1e-3)

@@ -8,10 +8,12 @@ from studies.speed.grpo_step import STEP, Clock, table
 
 def test_a_part_has_no_time_of_the_parts_inside_it() -> None:
     clock: Any = Clock()
-    clock.now, clock.since, at = (lambda: at[0]), 0.0, [0.0]
+    at = [0.0]
+    clock.now, clock.since = (lambda: at[0]), 0.0
 
-    def spend(seconds: float) -> None:
+    def spend(seconds: float) -> float:
         at[0] += seconds
+        return at[0]
 
     owner = SimpleNamespace(inner=lambda: spend(3))
     clock.time(owner, "inner", "generate")
