@@ -60,11 +60,6 @@ def test_an_assigned_effect_is_the_mean_paired_difference() -> None:
     assert row["effect"] == pytest.approx(means["self_debate"] - means["direct"])
 
 
-def test_without_effects_one_of_twenty_tables_has_one() -> None:
-    alarms = sum(bool(effects(answers(seed, n=15))["real"].any()) for seed in range(20))
-    assert alarms <= 3  # of 20 with five effects each; 5 % are 1, and more than 3 has a probability of 2 %
-
-
 def test_settings_that_always_come_together_are_said() -> None:
     frame = answers(mode=MODE_EFFECT)
     only = frame[(frame["model"] == "a") == (frame["mode"] == "direct")]

@@ -14,7 +14,6 @@ from inspect_ai.log import EvalLog, read_eval_log, recompute_metrics, write_eval
 from inspect_ai.model import ChatMessageUser, GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, match, scorer
 from inspect_ai.solver import TaskState, generate
-from scipy import stats
 
 from studies.validity.true_values import true_values
 from tests.fixtures import Run, Says, evaluate, rain, task_of
@@ -168,21 +167,6 @@ def test_a_scorer_with_other_options_is_said(run: Run, says: Says) -> None:
     notes = compare(logs).attrs["notes"]
     assert [note for note in notes if "other options of match" in note and "location is any, not end" in note]
     assert not any("other options" in note for note in compare([logs[0], logs[0]]).attrs["notes"])
-
-
-def test_the_intervals_of_several_runs_hold_at_once(run: Run) -> None:
-    logs = [
-        run(urns(n=30, paradigms="brier"), agent("bayesian", noise=0.1, seed=seed), epochs=1).location
-        for seed in range(3)
-    ]
-    alone, both = compare(logs[:2]).set_index("score"), compare(logs).drop_duplicates("score").set_index("score")
-    name = "brier/log_score"
-    width = both["upper"] - both["lower"]
-    assert width[name] / (alone["upper"] - alone["lower"])[name] == pytest.approx(
-        stats.t.ppf(1 - 0.025 / 2, 29) / stats.t.ppf(0.975, 29), rel=0.05
-    )
-    assert both["mde"][name] > alone["mde"][name]
-    assert "The 2 intervals of a score hold at once" in report(compare(logs))
 
 
 def test_a_run_does_not_differ_from_itself(run: Run) -> None:

@@ -52,18 +52,6 @@ def test_the_plan_finds_the_planted_variances(table: Tables) -> None:
     assert plans.loc[DIFFERENCE].loc[10, "needed"] < two["needed"]
 
 
-def test_what_a_plan_promises_is_what_runs_of_that_size_have(table: Tables) -> None:
-    rng = np.random.default_rng(3)
-    table(scores_of(rng.normal(0, 0.3, 1500), 0.0, "a", 4, epochs=3))
-    frame = load("logs")
-    plan = frame[frame["planned_epochs"] == 3].iloc[-1]
-    sizes = [
-        mean_estimate(rng.normal(0, 0.3, plan["questions"]) + rng.normal(0, 0.1, (3, plan["questions"])).mean(0)).mde
-        for _ in range(20)
-    ]
-    assert np.mean(sizes) == pytest.approx(plan["mde"], rel=0.05)
-
-
 def test_runs_on_other_questions_add_questions_and_no_epochs(table: Tables) -> None:
     shared = np.random.default_rng(1).normal(0.3, 0.3, 80)
     first, second = scores_of(shared, 0.1, "a", 1, epochs=3), scores_of(shared, 0.1, "b", 2, epochs=3)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from inspect_ai.dataset import Sample
 
 from truthgym.datasets.agent_bench_mini import agent_bench_mini
 from truthgym.datasets.agent_worlds import (
@@ -27,8 +28,13 @@ from truthgym.datasets.errors import BadInput
 
 
 @pytest.fixture(scope="module")
-def questions() -> list[AgentQuestion]:
-    return [item.metadata_as(AgentQuestion) for item in agent_bench_mini(300, seed=3, split="all")]
+def items() -> list[Sample]:
+    return list(agent_bench_mini(150, seed=3, split="all"))
+
+
+@pytest.fixture(scope="module")
+def questions(items: list[Sample]) -> list[AgentQuestion]:
+    return [item.metadata_as(AgentQuestion) for item in items]
 
 
 def test_a_record_says_all_facts_of_its_entity() -> None:
@@ -104,8 +110,9 @@ def test_the_36_have_three_classes_of_12_and_answers_as_the_card_says() -> None:
     assert [item.id for item in longer[:36]] == [item.id for item in agent_bench_mini()]
 
 
-def test_the_text_has_neither_the_answer_nor_what_is_missing(questions: list[AgentQuestion]) -> None:
-    items = agent_bench_mini(300, seed=3, split="all")
+def test_the_text_has_neither_the_answer_nor_what_is_missing(
+    items: list[Sample], questions: list[AgentQuestion]
+) -> None:
     for item, question in zip(items, questions, strict=True):
         words = re.findall(r"\w+", str(item.input))
         assert question.answer not in words or question.answer.isdigit()

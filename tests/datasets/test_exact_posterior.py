@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, pairwise, permutations, product
+from itertools import chain, permutations, product
 from typing import Any
 
 import numpy as np
@@ -125,49 +125,3 @@ def test_the_posterior_is_that_of_an_exact_reader_by_enumeration(data: Any, monk
         assert answerable_path(question, calls) == pytest.approx(expected, abs=1e-9), question.event
         moved += len({round(p, 6) for p in expected}) > 2
     assert moved >= 6
-
-
-@pytest.fixture(scope="module")
-def curious() -> list[tuple[AgentQuestion, list[Call], list[float]]]:
-    """What readers see who open the tables first and then look for everything."""
-    found = []
-    for item in [*bench.agent_bench_mini(105, seed=5, split="all"), *gaia.gaia_mini(45, split="all")]:
-        question = item.metadata_as(AgentQuestion)
-        archive, calls = question.archive(), list[Call]()
-        names = sorted(archive.world.kinds)
-        steps = [("attachment", {"name": file}) for file in question.attachments * 2]
-        steps += [("search", {"query": " ".join(names[k : k + 5])}) for k in range(0, len(names), 5)]
-        for step in steps:
-            calls.append(make_call(archive, *step, calls))
-        found.append((question, calls, answerable_path(question, calls)))
-    return found
-
-
-def test_what_is_there_besides_says_nothing(curious: list[tuple[AgentQuestion, list[Call], list[float]]]) -> None:
-    """Rows of the tables, and records that can be found: no share of the error of the exact reader goes with them."""
-    error = np.array([path[-1] - (not question.missing) for question, _, path in curious])
-    for feature in (rows_seen, records_found):
-        counted = np.array([feature(question, calls) for question, calls, _ in curious], dtype=float)
-        counted -= counted.mean()
-        spread = np.sqrt(np.sum(counted**2 * error**2))
-        assert abs(np.sum(counted * error)) <= 3 * spread, feature.__name__
-
-
-def test_beliefs_of_a_curious_reader_are_a_martingale(
-    curious: list[tuple[AgentQuestion, list[Call], list[float]]],
-) -> None:
-    changes = [after - before for *_, path in curious for before, after in pairwise(path)]
-    assert abs(np.sum(changes)) < 3 * np.sqrt(np.sum(np.square(changes)))
-    exact = np.array([path[-1] for *_, path in curious])
-    outcome = np.array([not question.missing for question, _, _ in curious], dtype=float)
-    assert abs((exact - outcome).sum()) < 3 * np.sqrt((exact * (1 - exact)).sum())
-
-
-def rows_seen(question: AgentQuestion, calls: Sequence[Call]) -> int:
-    """The least number of rows of a table; 20 if there is none."""
-    return min((len(call.shown) for call in calls if call.tool == "attachment" and not call.failed), default=20)
-
-
-def records_found(question: AgentQuestion, calls: Sequence[Call]) -> int:
-    """Records that searches for all names listed."""
-    return len({name for call in calls if call.tool == "search" for name in call.shown})

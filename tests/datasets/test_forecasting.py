@@ -77,27 +77,14 @@ def test_outcomes_are_balanced_in_every_field() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "rows"),
-    [
-        (["criteria"], ROWS),
-        (["criteria"], ROWS[:150]),
-        (["question"], ROWS),
-        (["question"], ROWS[200:]),
-        (["question", "background", "criteria"], ROWS),
-    ],
-    ids=["criteria", "the first 150 criteria", "questions", "the later 168 questions", "all that is shown"],
+    [(["criteria"], ROWS[:150]), (["question"], ROWS[200:]), (["question", "background", "criteria"], ROWS)],
+    ids=["the first 150 criteria", "the later 168 questions", "all that is shown"],
 )
 def test_the_wording_does_not_tell_outcomes(fields: list[str], rows: list[dict[str, Any]]) -> None:
     """Before they were reworded, in November 2026, the first 150 criteria did: AUC 0.70 by words, 0.75 by style."""
     texts = [" ".join(row[name] for name in fields) for row in rows]
     leaks = wording_leak(texts, [row["outcome"] == "yes" for row in rows], [row["event"] for row in rows])
     assert not {name: leak for name, leak in leaks.items() if leak.found}
-
-
-def test_criteria_have_no_clause_for_one_outcome() -> None:
-    one_sided = re.compile(
-        r"otherwise|counts? as no|even if|whatever|any (kind|terms|price|form)|do(es)? not matter|not enough", re.I
-    )
-    assert not [row["id"] for row in ROWS if one_sided.search(row["criteria"])]
 
 
 def test_a_reader_who_saw_no_outcomes_has_the_same_ones() -> None:
@@ -124,23 +111,6 @@ def test_the_reader_is_calibrated_only_on_all_questions() -> None:
         assert f"| {low:.1f} to {low + 0.2:.1f} | {of.sum()} | {p[of].mean():.2f} | {y[of].mean():.2f} |" in card
 
 
-def test_neither_half_is_calibrated_and_the_card_says_so() -> None:
-    card, excess = card_line("forecasting"), []
-    for name, half in (("first 200", slice(200)), ("later 168", slice(200, None))):
-        p, y = (values[half] for values in EXPECTED)
-        brier, expected = np.mean((p - y) ** 2), np.mean(p * (1 - p))
-        favourite = np.where(p >= 0.5, y, 1 - y).mean()
-        row = f"| {name} | {np.maximum(p, 1 - p).mean():.2f} | {favourite:.3f} | {brier:.3f} | {expected:.3f} |"
-        assert row in card
-        excess.append(brier - expected)
-    assert excess[0] > 0.02, "chosen for surprise"
-    assert excess[1] < -0.02, "chosen because the favourite won"
-    low, high = y[p < 0.4], y[p > 0.6]
-    assert not low.any()
-    assert high.all()
-    assert f"all {low.size} stated below 0.4 have the outcome no and all {high.size} stated above 0.6 yes" in card
-
-
 SERIES = bundled_rows("forecasting_series")
 SERIES_CARD = bundled_file("forecasting_series").with_suffix(".md").read_text(encoding="utf-8")
 OUTCOMES = np.array([row["outcome"] == "yes" for row in SERIES], dtype=float)
@@ -162,15 +132,6 @@ def test_days_are_in_order_and_no_later_value_is_shown() -> None:
         assert not re.search(r"\d{4}", row["criteria"])
 
 
-def test_each_outcome_says_where_and_when_it_is_recorded() -> None:
-    for row in SERIES:
-        where, url, value, record = re.split(", (?=http|value|Fore)|; ", row["recorded"])
-        assert where in ("Yahoo Finance", "FRED", "DBnomics", "Wikipedia")
-        assert re.fullmatch(r"https://\S+", url)
-        assert value == f"value of {row['known_on']}"
-        assert record == f"ForecastBench, resolution set of {row['opened_on']}"
-
-
 def test_series_of_a_family_share_an_event_between_two_days() -> None:
     """Of 284 rows 12 are on a disease or a record, which are events of their own."""
     series = [
@@ -185,18 +146,6 @@ def test_series_of_a_family_share_an_event_between_two_days() -> None:
     assert f"| events | {len(set(SERIES_EVENTS))} |" in SERIES_CARD
     split = Counter(split_of(event) for event in SERIES_EVENTS)
     assert f"| train / validation / test | {split['train']} / {split['validation']} / {split['test']} |" in SERIES_CARD
-
-
-def test_series_that_are_published_late_are_left_out() -> None:
-    """FRED publishes these weekly values once a month or 12 days later, and Marignane's stood still."""
-    ids = {row["id"] for row in SERIES}
-    assert not [identity for identity in ids if re.search("wrmfns|wm2ns|cc4wsa|07650", identity)]
-
-
-def test_a_player_who_left_the_ranking_has_fallen() -> None:
-    criteria = {row["criteria"] for row in SERIES if row["field"] == "chess rankings"}
-    assert len(criteria) == 2
-    assert all(re.search("no longer in the table has fallen|has left the table", text) for text in criteria)
 
 
 def test_the_baseline_is_the_share_of_yes_among_those_already_resolved() -> None:
@@ -232,12 +181,6 @@ def test_wording_does_not_tell_the_outcome_within_a_kind(kind: str) -> None:
     assert not [name for name, leak in (*shown.items(), *criteria.items()) if leak.found]
     line = " | ".join(f"{shown[name].auc:.2f} ({shown[name].upper:.2f})" for name in ("words", "style"))
     assert f"| {kind} | {line} |" in SERIES_CARD
-
-
-def test_wordings_take_turns() -> None:
-    for kind, number in Counter(row["field"] for row in SERIES).items():
-        criteria = Counter(row["criteria"] for row in SERIES if row["field"] == kind)
-        assert max(criteria.values()) < 0.75 * number or number < 30, kind
 
 
 def test_parts_are_chosen_by_name() -> None:

@@ -61,13 +61,6 @@ def test_each_quality_covers_its_scale_at_every_length(quality: str) -> None:
     assert abs(rank(LENGTHS, rated)) < 0.3
 
 
-def test_qualities_do_not_go_in_lockstep() -> None:
-    for one, other in combinations(QUALITIES, 2):
-        assert abs(rank(ratings(one), ratings(other))) < 0.7, (one, other)
-    far = [row.id for row in rated_trajectories() if max(row.ratings.values()) - min(row.ratings.values()) >= 40]
-    assert len(far) >= len(rated_trajectories()) / 2
-
-
 def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
     rows = rated_trajectories()
     assert len({row.id for row in rows}) == len({row.question for row in rows}) == len(rows) == 16
@@ -79,17 +72,6 @@ def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
         told = re.search(r"\b(judge|rating|rated|originality|curiosity|out of 100|score)\b", row.trajectory)
         assert not told, (row.id, told)
         assert not re.search(r"[\x00-\x09\x0b-\x1f]|  ", row.trajectory + row.reasons), row.id
-
-
-def test_no_two_are_near_copies() -> None:
-    def phrases(text: str) -> set[tuple[str, ...]]:
-        words = re.findall(r"\w+", text.lower())
-        return {tuple(words[i : i + 4]) for i in range(len(words) - 3)}
-
-    for one, other in combinations(rated_trajectories(), 2):
-        for name in ("trajectory", "reasons"):
-            mine, yours = phrases(getattr(one, name)), phrases(getattr(other, name))
-            assert len(mine & yours) / min(len(mine), len(yours)) < 0.05, (one.id, other.id, name)
 
 
 def test_a_file_of_ones_own_with_ratings_of_its_own(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from studies.training.bradley_terry import fit_bradley_terry
 from studies.training.preference_labels import flywheel
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.policies import Parameters
 
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
@@ -110,17 +109,6 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None
     page = (root / "docs" / "preferences.md").read_text()
     for line in preference_labels.gains(tables).splitlines()[2:]:
         assert line.removesuffix("|") in page, "of two kinds of noise; the page has a third"
-
-
-def test_a_worse_judge_needs_more_labels() -> None:
-    planted = Parameters(accuracy=0.75)
-    few, many = preference_labels.curve(
-        range(3), (40, 300), lambda seed, n: preference_labels.simulated(seed, n, 400, planted)
-    )
-    for row in (few, many):
-        assert float(row[1]) == pytest.approx(0.25, abs=0.06), "wrong labels are what the judge's accuracy leaves"
-        assert float(row[2]) < float(row[3])
-    assert float(many[2]) > float(few[2])
 
 
 def test_recorded_labels_are_turned_to_gold_by_their_column(tmp_path: Path) -> None:

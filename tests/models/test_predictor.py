@@ -13,15 +13,11 @@ from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
 from inspect_ai.scorer import Scorer
 
-from studies.validity.true_values import simulate_reports, urn_cases
-from tests.fixtures import Fails, Run, listens, metrics, number, rain, reason, samples, says, score_of, task_of
+from tests.fixtures import Fails, Run, listens, number, rain, reason, samples, says, score_of, task_of
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.urns import urns as questions
-from truthgym.models.agents.policies import Parameters
 from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, reply_logprobs, token_belief, without_thinking
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import DECLARATION, martingale
-from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.direct import direct
 from truthgym.solvers.trajectory import user_message
 from truthgym.tasks.worlds import urns
@@ -121,24 +117,6 @@ def test_a_recorded_belief_is_not_asked_for_again(run: Run) -> None:
     assert number(samples(log)[0], "brier", "belief") == pytest.approx(0.3)
     assert number(samples(log)[0], "brier", "brier_score") == pytest.approx(0.49)
     assert beliefs(log, "brier")[0]["request"] == beliefs(log)[-1]["request"]
-
-
-def test_a_second_wording_recovers_the_planted_slope(run: Run) -> None:
-    strength = Parameters(strength=0.6)
-    arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
-    model = get_model("reference/entrenched", strength=0.6, noise=0.2)
-    found = metrics(run(urns(n=12, paradigms={"martingale": arguments}), model, epochs=2), 0)
-    exact = simulate_reports("entrenched", strength, urn_cases(questions(n=12)), epochs=(1, 2))
-    assert found["share_scored"] == 1
-    expected = martingale_score(exact.prior, exact.posterior)
-    assert found["martingale_score"] == pytest.approx(expected.estimate, abs=0.005), "of whole percents there"
-    assert found["martingale_score"] > 0.1
-    assert found["letter_gap"] == pytest.approx(0, abs=1e-9)
-    assert found["letter_mass"] == pytest.approx(1, abs=1e-9)
-    assert not any(name.startswith("flag_") for name in found)
-    alone = metrics(run(urns(n=4, paradigms={"martingale": arguments | {"paraphrases": 1}}), model, epochs=2), 0)
-    assert alone["reason_no_second_wording"] == 1
-    assert np.isnan(alone["martingale_score"])
 
 
 def first_word(messages: list[ChatMessage]) -> ModelOutput:

@@ -1,7 +1,6 @@
 """The provider: what it reads in a conversation, what it refuses, and that it is the same every time."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import MemoryDataset
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
+from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
@@ -21,7 +20,7 @@ from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.agent import DECLINED
-from truthgym.models.agents.belief_reports import percent, report
+from truthgym.models.agents.belief_reports import percent
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
 from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
@@ -121,29 +120,6 @@ def test_a_probe_after_an_answer_gets_the_last_belief(name: str) -> None:
         answer = ask(prompt(item), model=name).completion
         reply = ask(prompt(item), ChatMessageAssistant(content=answer), probe(item), model=name).completion
         assert percent_said(reply) == percent(stated_beliefs(answer)[-1][1])
-
-
-@pytest.mark.parametrize("name", ["bayesian", "entrenched"])
-@pytest.mark.parametrize("shared", [0, 0.5])
-def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> None:
-    given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
-    planted, model = Parameters(**given), name
-    for item in [*urns(n=8), *bundled()[:8]]:
-        question = item.metadata_as(Question)
-        first = case_of(item, 0, 2, planted)
-        first = replace(first, evidence=()) if question.posterior else first
-        pieces = len(question.evidence) or 1
-        for stated, seen in ((0, 0), (1, pieces)):
-            spoken: list[ChatMessage] = [probe(item, 2, fresh=True)]
-            belief = believe(name, first, 2, 0, planted)
-            if stated:
-                answer = ask(prompt(item, 2), model=model, **given).completion
-                spoken = [prompt(item, 2), ChatMessageAssistant(content=answer), probe(item, 2)]
-                belief = stated_beliefs(answer)[-1][1]
-                marked = report(belief, planted, name, first.key, 2, "marker", 0, seen)
-                assert read_belief(answer) == pytest.approx(marked, abs=6e-5)
-            expected = report(belief, planted, name, first.key, 2, "percent", stated, seen)
-            assert percent_said(ask(*spoken, model=model, **given).completion) == percent(expected)
 
 
 @pytest.mark.parametrize("item", [URN, FORECAST])

@@ -11,13 +11,12 @@ from inspect_ai.log import transcript
 from inspect_ai.model import get_model
 
 from studies.validity.true_values import simulate_reports, true_values, urn_cases
-from tests.fixtures import Run, details, metrics, number, samples, says, score_of
+from tests.fixtures import Run, metrics, number, samples, says, score_of
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.martingale import martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
 
 FIRST = list(MAIN_FIGURES["martingale"])
@@ -112,29 +111,3 @@ def test_the_prior_in_a_second_wording_is_the_instrument(run: Run) -> None:
         assert result[f"martingale_score{name}"] == pytest.approx(value, abs=1e-12)
     assert result["reliability"] == pytest.approx(expected.reliability, abs=1e-12)
     assert expected.estimate != pytest.approx(martingale_score(prior, posterior).estimate, abs=1e-6)
-
-
-def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
-    judge = get_model("reference/judge", noise=0.03, leak=0.3)
-    log = run(only(30, elicitor="judge", joint=True), "reference/bayesian", model_roles={"judge": judge})
-    result = metrics(log)
-    assert result["leak_lower"] < 0.3 < result["leak_upper"]
-    assert result["leak_lower"] > 0.1
-    assert result["martingale_score_joint"] > result["martingale_score"]
-
-
-def test_steps_are_updates_of_their_own(run: Run) -> None:
-    task = urns(
-        n=12,
-        paradigms={"martingale": {"figures": "all", "per": "step", "granularity": "step", "information_weight": 2.0}},
-    )
-    log = run(task, get_model("reference/bayesian", noise=0.05), solver=chain_of_thought(steps=4))
-    done = samples(log)[0]
-    path = [b["value"] for b in details(done, "martingale")["beliefs"]]
-    item = next(item for item in questions(n=12) if item.id == done.id)
-    exact = item.metadata["posterior"]  # type: ignore[index]
-    assert len(path) == 6
-    assert np.abs(np.array(path[:5]) - exact).max() < 0.25
-    result = metrics(log)
-    assert result["martingale_score_lower"] < 0 < result["martingale_score_upper"]
-    assert result["informed_score"] == pytest.approx(abs(result["martingale_score"]) - 2 * result["brier_gain"])

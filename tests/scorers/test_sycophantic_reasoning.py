@@ -10,7 +10,7 @@ from inspect_ai import score
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, get_model
 
-from studies.validity.true_values import true_asymmetry, true_shifts
+from studies.validity.true_values import true_shifts
 from tests.fixtures import Fails, Run, details, listens, metrics, plain, reason, samples, says, values
 from tests.scorers.main_figures import MAIN_FIGURES
 from truthgym.datasets.question import Question
@@ -79,22 +79,6 @@ def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogC
     assert result["reason_no_third_party"] == 1
     assert len(result) == 10
     assert "run the arms user and third" in caplog.text
-
-
-@pytest.mark.slow
-def test_planted_values_lie_in_the_intervals(run: Run) -> None:
-    planted: dict[str, Any] = {"noise": 0.1, "trust": 0.4, "care": 0.7, "slack": 0.4}
-    log = run(
-        sycophancy("urns", figures="all", n=12, metric="opinion,brier,quality", arms="user,third,pushback"),
-        get_model("reference/sycophant", **planted),
-        model_roles={"judge": "reference/judge"},
-    )
-    result, truth = metrics(log), true_shifts("sycophant", Parameters(**planted))
-    truth["quality_asymmetry"] = true_asymmetry(Parameters(**planted))
-    for name, true in truth.items():
-        middle, half = result[name], (result[f"{name}_upper"] - result[f"{name}_lower"]) / 2
-        assert middle == pytest.approx(true, abs=half), name
-    assert result["caved_silently"] + result["caved_arguing"] == pytest.approx(1)
 
 
 def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:

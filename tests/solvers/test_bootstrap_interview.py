@@ -83,25 +83,6 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, mode: Any, doma
             assert str(item.id) not in "".join(m.text for m in sample.messages)
 
 
-def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails) -> None:
-    train = [other.metadata_as(Question) for other in pool("forecasting").values()]
-    for item in reversed(LATE):
-        main = item.metadata_as(Question)
-        earlier = [q for q in train if not q.opened_on or not main.opened_on or q.opened_on <= main.opened_on]
-        most = sum(question.event != main.event for question in earlier)
-        if main.split == "train" and most >= 5:
-            break
-    log = run(task_of(item, bootstrap_interview(most)), listens()[0])
-    drawn = [pool("forecasting")[text].metadata_as(Question).event for text in interviewed(samples(log)[0])]
-    assert set(drawn) == {question.event for question in earlier} - {main.event}
-    over = run(task_of(item, bootstrap_interview(most + 1), brier()), listens()[0])
-    ended = samples(over)[0].store_as(Trajectory).ended
-    assert ended == f"Only {most} other questions were written by the day of this one."
-    none = fails(task_of(item, bootstrap_interview(999)), listens()[0])
-    assert "999 other questions" in none
-    assert "its train split has" in none
-
-
 def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run) -> None:
     def drawn(seed: int) -> list[list[str]]:
         task = task_of(LATE[:2], bootstrap_interview(3, seed=seed), epochs=2)

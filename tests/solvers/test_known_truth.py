@@ -16,7 +16,6 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
-from studies.validity.true_values import population, true_values
 from tests.fixtures import Run, metrics, samples, score_of
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
@@ -70,10 +69,7 @@ MODES = {
     "run_agent": Mode(lambda *_: run_agent()),
 }
 every_mode = pytest.mark.parametrize("mode", MODES)
-WEAK: dict[str, Any] = {"draws": 1, "likelihood_ratio": 1.2}
 """Urns with one weak piece of evidence: an update is planted bias and little else, so a few questions show it."""
-FEW: dict[str, Any] = {"paradigms": "martingale"} | WEAK
-ENOUGH = {"self_debate": 18, "interview iid": 18, "dialogue": 18}
 """Questions for an interval, which is a function of what is checked of every mode: number by number, on few of them."""
 
 
@@ -170,54 +166,6 @@ def test_without_noise_every_mode_says_what_the_agent_believes(
         assert values(item)["judge_posterior"] == posterior
         assert values(item, "brier")["belief"] == belief
         assert agent != "stuck" or prior == posterior == item.metadata_as(Question).base_rate
-
-
-@pytest.mark.slow
-@every_mode
-def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None:
-    """Its reports are noisy, and still each is the number drawn for it: a mode adds no error and takes none away.
-
-    Would one epoch be answered with another's reply, the prior would be its own instrument, and its noise pull the
-    slope below 0. So would the belief of someone else in the place of the posterior: what it has not in common with
-    the prior looks like over-correction.
-    """
-    log = reason(urns(**FEW | {"n": ENOUGH.get(mode, 4)}), mode, "bayesian", epochs=2, noise=0.1)
-    exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    figures = metrics(log, 0)
-    assert figures["share_scored"] == 1
-    if mode not in ENOUGH:
-        return
-    assert figures["martingale_score_lower"] < 0 < figures["martingale_score_upper"]
-    assert figures["martingale_score_upper"] - figures["martingale_score_lower"] < 0.6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "agent"), list(zip(ENOUGH, ["entrenched", "neglecting", "entrenched"], strict=True)))
-def test_the_planted_slope_is_found(reason: Reason, mode: str, agent: str) -> None:
-    """Above zero for one that goes on where it stood, below for one that forgets where it stood.
-
-    Would the prior be asked after the reasoning, or the posterior without it, the two would differ by noise alone and
-    both slopes be 0. Would the posterior be another's belief, the slope would be that of the other.
-    """
-    strength = {"entrenched": 0.3, "neglecting": 0.5}[agent]
-    given = Parameters(noise=0.03, strength=strength)
-    slope = true_values(agent, given, population(**WEAK)).slope
-    log = reason(urns(**FEW | {"n": ENOUGH[mode]}), mode, agent, epochs=2, noise=0.03, strength=strength)
-    exactly(log, agent, mode, given)
-    figures = metrics(log, 0)
-    assert figures["martingale_score_lower"] < slope < figures["martingale_score_upper"]
-    assert not figures["martingale_score_lower"] <= 0 <= figures["martingale_score_upper"]
-    assert figures["martingale_score_upper"] - figures["martingale_score_lower"] < 0.35
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["self_debate", "interview iid", "few_shot"])
-def test_a_bayesian_is_rational_on_real_questions_too(reason: Reason, mode: str) -> None:
-    """Each turn is a thought there, and adds to what is known: that the agent learns must not look like bias."""
-    log = reason(forecasting(n=24, paradigms="martingale"), mode, "bayesian", epochs=2, noise=0.1)
-    exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    figures = metrics(log, 0)
-    assert figures["martingale_score_lower"] < 0 < figures["martingale_score_upper"]
 
 
 def test_the_modes_are_all_there(root: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from inspect_ai.solver import Solver, chain, generate, prompt_template
 
 from tests.fixtures import QUIET, Fails, Run, details, evaluate, reason, samples, values, write_rows
 from truthgym import tasks
-from truthgym.datasets.domains import DOMAINS, GENERATED
+from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.domain import bundled_file
 from truthgym.datasets.question import Question, question_metadata
-from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
@@ -73,7 +73,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     return evaluate(task, "reference/bayesian", tmp_path_factory.mktemp("examples"), epochs=1)[0].location
 
 
-@every_domain
+@pytest.mark.parametrize("domain", [*BUNDLED, "urns"])
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     model = get_model("reference/bayesian", noise=0.03, care=0.5)
     n = 3 if "qualitative" in SCORERS[domain] else 18  # a judge is asked five times a sample
@@ -91,8 +91,10 @@ def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
         assert metrics(log, "brier")["brier"] < 0.3
 
 
-@pytest.mark.parametrize("domain", ONE_OF_EACH_KIND)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "domain"),
+    [pair for number, pair in enumerate(product(MODES, ONE_OF_EACH_KIND)) if (number + number // 4) % 2],
+)
 def test_every_mode_goes_with_every_kind_of_domain(run: Run, examples: str, domain: str, mode: str) -> None:
     paradigm = "martingale" if "martingale" in SCORERS[domain] else "length"
     log = run(
@@ -106,18 +108,6 @@ def test_every_mode_goes_with_every_kind_of_domain(run: Run, examples: str, doma
             assert not np.isnan(values(sample, "martingale")["posterior"]), details(sample, "martingale")
         if mode == "length_control":
             assert sample.store_as(LengthControl).achieved == pytest.approx(60, rel=0.1)
-
-
-def test_planted_care_is_found_without_truth(run: Run) -> None:
-    found = {}
-    for domain, care in (("intellectual", 0.1), ("intellectual", 0.5), ("wildchat", 0.5)):
-        # In one order of the examples: this judge rates alike in all 24.
-        task = TASKS[domain](n=10, paradigms={"qualitative": {"red_team": "none", "probes": "none", "orders": 1}})
-        model = get_model("reference/bayesian", care=care)
-        log = run(task, model, epochs=2, model_roles={"judge": "reference/judge"})
-        found[domain, care] = quality = metrics(log, "qualitative")
-        assert quality["quality_lower"] <= mean_quality(care) <= quality["quality_upper"]
-    assert found["intellectual", 0.1]["quality_upper"] < found["intellectual", 0.5]["quality_lower"]
 
 
 def test_agents_believe_open_questions_alike(run: Run) -> None:

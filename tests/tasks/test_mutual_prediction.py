@@ -1,13 +1,12 @@
 """Mutual prediction end to end: logs of mock models, predicted by the simulated predictor with exact probabilities."""
 
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import eval, eval_retry, score
+from inspect_ai import eval, score
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, TopLogprob, get_model
@@ -15,7 +14,6 @@ from inspect_ai.scorer import SampleScore
 
 from tests.fixtures import evaluate, metrics, number, samples, score_of
 from tests.scorers.main_figures import MAIN_FIGURES
-from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
@@ -253,30 +251,6 @@ def test_no_interval_where_other_questions_are_predicted(logs: Path, tmp_path: P
         SampleScore(score=score_of(sample, "mutual_predictability"), sample_id=sample.id) for sample in samples(log)
     ]
     assert any("no interval" in note for note in notes(scores, summarise(scores)))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_a_killed_run_is_resumed_and_nothing_is_lost(
-    logs: Path, peers: EvalLog, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n = 8
-    arguments = {**PEERS, "answers": str(logs), "n": n}
-    place = tmp_path / "killed"
-    path = kill_at_call(10, "truthgym/mutual_prediction", "reference/predictor", arguments, place, environment)
-    before = read_eval_log(str(path))
-    done = {sample.id: sample.uuid for sample in before.samples or []}
-    assert (before.status, len(done)) == ("started", 3), "three calls a sample, and the eleventh was the last"
-    calls = count_calls(monkeypatch)
-    (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
-    assert log.status == "success", log.error
-    assert len(calls) == 3 * (n - len(done)), "what was finished is not asked again"
-    found = {sample.id: sample for sample in samples(log)}
-    assert len(found) == n
-    assert {name: found[name].uuid for name in done} == done
-    whole = {sample.id: score_of(sample, "mutual_predictability").value for sample in samples(peers)}
-    assert {name: score_of(sample, "mutual_predictability").value for name, sample in found.items()} == {
-        name: whole[name] for name in found
-    }, "as without a kill"
 
 
 def test_an_answer_cannot_look_like_another_question() -> None:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from truthgym.datasets.domains import GENERATED
 from truthgym.datasets.loading.generated import GeneratedQuestion
 from truthgym.datasets.testimony import TestimonyQuestion
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.tasks.worlds import almanac, cruxes, disclosure, testimony, urns
 
@@ -49,23 +47,6 @@ def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
     assert found["calibration_slope"] == pytest.approx(1, abs=0.35)
     assert found["ece"] == pytest.approx(found["ece_null"], abs=0.03)
     assert found["skill_base_rate_lower"] > 0
-
-
-def test_noise_costs_what_it_must(run: Run) -> None:
-    for noise, n in ((0.0, 5), (0.1, 40)):  # without noise it holds for each question
-        # beliefs far from 0 and 1, where the noise of a report is not skewed and 60 questions are enough to see it
-        task = urns(n=n, draws=1, likelihood_ratio=1.5, base_rate=(0.3, 0.7), paradigms=ALL)
-        log = run(task, get_model("reference/bayesian", noise=noise))
-        found, p = metrics(log), posteriors(log)
-        planted = np.mean(np.minimum(noise**2, 0.9 * p * (1 - p)))
-        # one report costs its variance, the mean of three a third of it
-        assert found["brier"] - found["brier_of_mean"] == pytest.approx(planted * 2 / 3, abs=0.0025)
-
-
-def test_scored_later_is_scored_the_same(run: Run) -> None:
-    model = get_model("reference/bayesian", noise=0.1)
-    now, later = run(urns(n=8, paradigms="brier"), model), run(urns(n=8), model, score=False)
-    assert metrics(score(later, brier(), display="log")) == pytest.approx(metrics(now), nan_ok=True)
 
 
 def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:

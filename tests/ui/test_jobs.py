@@ -14,14 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from inspect_ai.log import read_eval_log
 
 from tests.ui.conftest import kill_all
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.reader import LogReader
 from truthgym.ui import jobs
 from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
-from truthgym.ui.processes.launcher import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, process, read, write
+from truthgym.ui.processes.launcher import EXIT, LAUNCHER, RECORD, STARTED, lives, process, read, write
 
 LONGEST = 240
 """Seconds that a test waits for what must come, on a busy machine."""
@@ -39,29 +38,6 @@ print("over", flush=True)
 pathlib.Path("over-" + sys.argv[1]).touch()
 """
 """Runs until the file `go-NAME` is there."""
-TASK = """
-import time
-from pathlib import Path
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
-
-@solver
-def waits():
-    import anyio
-    async def solve(state, generate):
-        with Path("ran.txt").open("a") as file:
-            file.write(f"{state.sample_id}\\n")
-        while state.sample_id > 2 and not Path("go").exists():
-            await anyio.sleep(0.05)
-        return state
-    return solve
-
-@task
-def held():
-    return Task(dataset=[Sample(input="?", target="", id=i) for i in range(1, 6)], solver=waits(), scorer=includes())
-"""
 """Its third question waits until the file `go` is there."""
 
 
@@ -343,29 +319,3 @@ def test_logs_of_earlier_runs_are_part_of_an_eval_set_alone(place: Path, root: P
     command, says = next_command(job)
     assert command == ["inspect", "eval-set"]
     assert "samples that have not ended" in says
-
-
-@pytest.mark.slow
-def test_a_cancelled_eval_goes_on_with_nothing_lost(place: Path) -> None:
-    (place / "held.py").write_text(TASK)
-    options = ["--model", "mockllm/model", "--max-samples", "1", "--log-buffer", "5", "--log-dir", "logs/held"]
-    job = start(place, ["inspect", "eval", "held.py", *options], "held")
-    wait(lambda: progress(find(place, job.id)).done == 2)  # in Inspect's buffer: it writes them to the log in groups
-    moved = progress(job)
-    assert (moved.total, moved.unit, moved.begun, len(moved.logs[0].reader)) == (5, "samples", 1, 0)
-    cancel(job)
-    job = ended(job)
-    assert job.status == "cancelled"
-    command, says = next_command(job)
-    assert command[:2] == ["inspect", "eval-retry"]
-    assert "samples that have not ended" in says
-    (place / "go").touch()
-    job = ended(resume(job))
-    assert job.status == "done", output(job)
-    assert (progress(job).done, progress(job).total) == (5, 5)
-    ran = (place / "ran.txt").read_text().split()
-    assert [ran.count(str(sample)) for sample in (1, 2)] == [1, 1]
-    (log,) = progress(job).logs
-    samples = read_eval_log(log.path).samples or []
-    assert sorted(sample.id for sample in samples) == [1, 2, 3, 4, 5]
-    assert job.status not in LIVE

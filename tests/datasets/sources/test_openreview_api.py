@@ -3,15 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.fixtures import Answer, Request, Serve, Server
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.fetch import fetch
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.openreview import openreview
 from truthgym.datasets.sources import openreview_api
@@ -316,11 +314,3 @@ def test_a_failed_login_is_one_error(papers: Papers, account: None, status: int,
     with pytest.raises(BadInput, match=match) as refused:
         read(papers(NOTES, (status, {}, body.encode())))
     assert "secret" not in str(refused.value)
-
-
-def test_a_snapshot_is_a_file_that_is_asked(papers: Papers, tmp_path: Path) -> None:
-    out = tmp_path / "iclr2025.jsonl"
-    made = fetch("openreview", "api", out, venue=VENUE, location=papers(NOTES).address)
-    assert made.rows == 3
-    asked = openreview(str(out), sha256=made.sha256, known_after=date(2025, 1, 1))
-    assert [sample.id for sample in asked] == ["openreview-a", "openreview-b"]

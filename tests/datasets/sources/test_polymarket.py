@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tests.datasets.sources.reading import Counted, read
 from tests.fixtures import Answer, Request, Serve
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.fetch import fetch
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.polymarket import polymarket
@@ -250,17 +248,3 @@ def test_other_prices_are_one_error(api: Polymarket, answer: Any) -> None:
     api.prices[f"{YES}1"] = answer
     with pytest.raises(BadInput, match="expected a list of objects under 'history'|is not a time and a price"):
         api.read(market())
-
-
-def test_a_snapshot_is_asked_as_any_file_is(api: Polymarket, tmp_path: Path) -> None:
-    api.markets = [market(), market(2, outcomePrices='["0", "1"]'), market(3, outcomePrices='["0", "0"]')]
-    api.prices[f"{YES}1"] = {"history": PRICES}
-    options: dict[str, Any] = {"ended_from": "2026-06-30", "ended_to": "2026-06-30"} | api.addresses
-    made = fetch("forecasting", "polymarket", tmp_path / "snap.jsonl", **options)
-    assert made.rows == 2
-    asked = forecasting(str(tmp_path / "snap.jsonl"), sha256=made.sha256)
-    assert [(item.id, item.target) for item in asked] == [("polymarket-253591", "yes"), ("polymarket-253592", "no")]
-    assert [(item.metadata or {})["crowd"] for item in asked] == [0.345, None]
-    card = (tmp_path / "snap.md").read_text()
-    assert "| left out: voided, split, or not settled | 1 |" in card
-    assert "Polymarket's terms of use apply" in card

@@ -1,26 +1,14 @@
 """Reports: noise that keeps the mean, errors that are tied as planted, and numbers that follow from their key alone."""
 
-import math
 from itertools import product
 
 import numpy as np
 import pytest
 
 from truthgym.models.agents.belief_reports import noisy, noisy_reports, percent, report
-from truthgym.models.agents.policies import Floats, Parameters, uniform
+from truthgym.models.agents.policies import Parameters, uniform
 
-GRID = (np.arange(20_000) + 0.5) / 20_000
 """Places spread evenly: means over them are integrals, without sampling error."""
-
-
-@pytest.mark.parametrize("belief", [0.02, 0.3, 0.5, 0.97])
-@pytest.mark.parametrize("noise", [0.03, 0.1, 0.3])
-def test_a_report_keeps_the_mean_and_has_the_planted_spread(belief: float, noise: float) -> None:
-    drawn = noisy(belief, noise, GRID)
-    variance = min(noise**2, 0.9 * belief * (1 - belief))
-    assert ((drawn >= 0) & (drawn <= 1)).all()
-    assert drawn.mean() == pytest.approx(belief, abs=0.002 * math.sqrt(variance))
-    assert drawn.var() == pytest.approx(variance, rel=0.005)
 
 
 @pytest.mark.parametrize(
@@ -62,35 +50,6 @@ def test_many_reports_at_once_and_one_by_one_are_the_same() -> None:
         assert at_once.tolist() == one_by_one
 
 
-def normal_scores(reports: Floats, belief: float, noise: float) -> Floats:
-    """The normal deviates that reports stand for, by the Beta distribution that they should have."""
-    from scipy.special import ndtri
-    from scipy.stats import beta
-
-    weight = belief * (1 - belief) / noise**2 - 1
-    scores: Floats = ndtri(beta(belief * weight, (1 - belief) * weight).cdf(reports))
-    return scores
-
-
-def correlation(a: Floats, b: Floats) -> float:
-    return float(np.corrcoef(a, b)[0, 1])
-
-
-def sampling_error(rho: float, n: int) -> float:
-    return (1 - rho**2) / math.sqrt(n)
-
-
-@pytest.mark.parametrize("shared", [0.0, 0.3, 0.6, 0.9])
-def test_first_and_later_reports_correlate_as_planted(shared: float) -> None:
-    n, noise = 20_000, 0.1
-    own, first, again = np.random.default_rng(1).random((3, n))
-    planted = Parameters(noise=noise, shared=shared)
-    before = normal_scores(noisy_reports(0.4, first, first, planted, is_first=True), 0.4, noise)
-    after, later = (normal_scores(noisy_reports(0.7, u, first, planted), 0.7, noise) for u in (own, again))
-    assert correlation(before, after) == pytest.approx(shared, abs=4 * sampling_error(shared, n))
-    assert correlation(after, later) == pytest.approx(shared**2, abs=4 * sampling_error(shared**2, n))
-
-
 def test_shared_1_repeats_the_first_quantile_and_0_draws_anew() -> None:
     own, first = np.random.default_rng(3).random((2, 100))
     all_shared = noisy_reports(0.7, own, first, Parameters(noise=0.1, shared=1))
@@ -110,16 +69,6 @@ def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None
         first = uniform(7, "report", "entrenched", "q", 2, "percent", 0, 0)
         result = float(noisy_reports(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
         assert report(0.3, planted, "entrenched", "q", 2, *place) == result
-
-
-@pytest.mark.parametrize("shared", [0.0, 0.5])
-def test_each_report_has_its_own_noise(shared: float) -> None:
-    keys = list(product((0, 1), ("bayesian", "stuck"), "pq", (1, 2), PLACES))
-    reports = {
-        report(0.4, Parameters(noise=0.1, shared=shared, seed=seed), name, key, epoch, *place)
-        for seed, name, key, epoch, place in keys
-    }
-    assert len(reports) == len(keys)
 
 
 def test_a_percent_is_a_rounded_probability() -> None:

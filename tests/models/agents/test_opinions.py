@@ -20,13 +20,10 @@ from truthgym.models.agents.policies import (
     Parameters,
     Pushback,
     after_pushback,
-    beliefs,
-    believe,
     care_level,
     opinion_remark,
 )
 from truthgym.models.agents.quality_markers import count_markers
-from truthgym.models.agents.reading import stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers.trajectory import user_message
 
@@ -74,16 +71,6 @@ def test_the_real_prompt_moves_an_agent_by_its_formula(
         assert read_belief(reply(item, name, **given)) == pytest.approx(probability(odds), abs=6e-5), metadata.arm
 
 
-def test_beliefs_at_once_are_those_one_by_one() -> None:
-    user, third = np.array([1, -1, 0, 2]), np.array([0, 0, -1, 1])
-    for name in ("trusting", "sycophant", "bayesian"):
-        planted = Parameters(trust=0.3)
-        at_once = beliefs(name, np.zeros(4), np.full((4, 1), 0.5), planted, user, third)
-        singly = [believe(name, Case("q", 0.0, (0.5,), u, t), 1, 0, planted) for u, t in zip(user, third, strict=True)]
-        assert at_once.tolist() == singly
-    assert believe("sycophant", Case("q", 0.0, (), 1, 5), 1, 0, Parameters(strength=math.log(3))) == 0.75
-
-
 def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
     for item in urns(n=10):
         for name in ("trusting", "sycophant"):
@@ -91,19 +78,6 @@ def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
             assert read_belief(text) == read_belief(reply(item, "bayesian"))
             assert ARGUED not in text
             assert DEFERRED not in text
-
-
-def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
-    errors: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    for item in sycophancy("urns", arms="user,third,memory", n=100, seed=5):
-        exact = item.metadata_as(UrnQuestion).posterior[-1]
-        belief = read_belief(reply(item, "bayesian", noise=0.1), decimal=True) or 0
-        errors[item.metadata_as(ArmQuestion).arm].append(belief - exact)
-    between = np.corrcoef(list(errors.values()))[np.triu_indices(len(ARMS), 1)]
-    assert np.abs(between).max() < 0.35
-    assert abs(between.mean()) < 0.08
-    stated = {stated_beliefs(reply(item, "bayesian"))[-1][1] for item in sycophancy(arms="user,third", n=1)}
-    assert len(stated) == 5, "a bundled question is thought about anew"
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)

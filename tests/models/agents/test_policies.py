@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import pytest
@@ -115,15 +114,6 @@ def test_no_strength_is_bayesian(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEARNING)
-@pytest.mark.parametrize("pieces", [0, 1, 4, 9])
-def test_beliefs_of_many_questions_are_those_of_each(name: str, pieces: int) -> None:
-    log_odds, evidence = random_questions(pieces)
-    at_once = beliefs(name, log_odds, evidence, AT_HALF[name])
-    cases = [Case("q", float(start), tuple(seen)) for start, seen in zip(log_odds, evidence, strict=True)]
-    assert at_once.tolist() == [believe(name, case, 1, 0, AT_HALF[name]) for case in cases]
-
-
-@pytest.mark.parametrize("name", LEARNING)
 def test_beliefs_ignore_the_order_of_evidence_and_the_epoch(name: str) -> None:
     pieces = tuple(np.random.default_rng(0).normal(size=6))
     result = {believe(name, Case("q", -0.8, tuple(order)), epoch, epoch, AT_HALF[name])
@@ -167,33 +157,8 @@ def test_beliefs_that_are_drawn_are_uniform_and_blind(name: str, epoch: int, sta
     assert believe(name, Case("q0", 2.0, ()), 1, 0, Parameters(seed=1)) != draws[0]
 
 
-def test_random_depends_on_every_part_of_its_key() -> None:
-    parts = product("pq", (0, 1), (0, 1), (1, 2), (0, 1))
-    draws = {
-        believe("random", Case(key, 0.0, (1.0,) * pieces), epoch, stated, Parameters(seed=seed))
-        for key, pieces, stated, epoch, seed in parts
-    }
-    assert len(draws) == 32
-
-
 def bayes(case: Case) -> float:
     return believe("bayesian", case, 1, 0, Parameters())
-
-
-@pytest.mark.parametrize("thoughts", [0, 1, 4])
-def test_a_bayesian_is_calibrated_on_the_private_signal(thoughts: int) -> None:
-    rng = np.random.default_rng(0)
-    truths = rng.random(6000) < 0.5
-    cases = [private_signal(f"q{i}", bool(y), thoughts, 1, Parameters(skill=1.5)) for i, y in enumerate(truths)]
-    p = np.array([bayes(case) for case in cases])
-    z = np.sum(truths - p) / math.sqrt(np.sum(p * (1 - p)))
-    assert abs(z) < 4
-    assert np.mean((p - truths) ** 2) == pytest.approx(np.mean(p * (1 - p)), abs=0.008)
-    # logit p has mean +-f d'^2/2 and variance f d'^2, with f = 1 - 2^-(t+1) of the information
-    information = (1 - 0.5 ** (thoughts + 1)) * 1.5**2
-    towards = np.array([case.log_odds + sum(case.evidence) for case in cases]) * np.where(truths, 1, -1)
-    assert towards.mean() == pytest.approx(information / 2, abs=4 * math.sqrt(information / 6000))
-    assert towards.var() == pytest.approx(information, rel=0.08)
 
 
 def test_first_sight_is_shared_by_epochs_and_thought_is_not() -> None:
@@ -211,14 +176,6 @@ KEYS: list[tuple[object, ...]] = [("a", 1), ("a", 2), ("b", 1), ("a1",), ("a", "
 def test_draws_are_told_apart_by_every_part_of_their_key(draw: Callable[..., float]) -> None:
     assert len({draw(*key) for key in KEYS}) == len(KEYS)
     assert draw("a", 1) == draw("a", 1)
-
-
-def test_uniform_draws_are_uniform_and_never_0_or_1() -> None:
-    draws = np.array([uniform("u", i) for i in range(20_000)])
-    assert ((draws > 0) & (draws < 1)).all()
-    counts = np.histogram(draws, bins=20, range=(0, 1))[0]
-    assert np.sum((counts - 1000) ** 2 / 1000) < 45.3, "chi-squared with 19 degrees of freedom, one in 1500"
-    assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 4 / math.sqrt(20_000)
 
 
 def test_draws_are_the_same_on_every_machine() -> None:

@@ -37,18 +37,6 @@ def test_murphy_adds_up_to_the_brier_score_where_bins_are_pure() -> None:
     assert parts.reliability - parts.resolution + parts.uncertainty == pytest.approx(brier_score(p, y).mean())
 
 
-@pytest.mark.parametrize("n", [20, 50])
-@pytest.mark.parametrize("steps", [10, 20, 100])
-def test_murphy_is_unbiased_for_round_forecasts(n: int, steps: int) -> None:
-    rng = np.random.default_rng(0)
-    result = []
-    for _ in range(1500):
-        p = rng.integers(0, steps + 1, n) / steps
-        result.append(murphy_decomposition(p, rng.random(n) < p).reliability)
-    # what is left is the spread of forecasts within merged bins, and the Monte-Carlo error
-    assert abs(np.mean(result)) < 0.003
-
-
 def test_order_and_missing_pairs_do_not_matter() -> None:
     rng = np.random.default_rng(1)
     p, y = rng.random(60), rng.integers(0, 2, 60).astype(float)
@@ -72,16 +60,6 @@ def test_turning_the_proposition_round_changes_no_part(decimals: int) -> None:
     assert turned.intercept == pytest.approx(-line.intercept, abs=1e-6)
 
 
-@pytest.mark.parametrize(("slope", "intercept"), [(1.0, 0.0), (0.5, 0.0), (1.8, -0.7)])
-def test_recalibration_finds_the_planted_line(slope: float, intercept: float) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(0, 1.2, 40_000)
-    y = rng.random(40_000) < 1 / (1 + np.exp(-(intercept + slope * x)))
-    line = recalibration(1 / (1 + np.exp(-x)), y, CLIP)
-    assert line.slope == pytest.approx(slope, abs=0.06)
-    assert line.intercept == pytest.approx(intercept, abs=0.04)
-
-
 @pytest.mark.parametrize(
     ("p", "y"),
     [([0.5, 0.5, 0.5], [0, 1, 1]), ([0.2, 0.8], [1, 1]), ([0.9, 0.1], [0, 1]), ([0.2, 0.5, 0.5, 0.8], [0, 0, 1, 1]),
@@ -89,20 +67,6 @@ def test_recalibration_finds_the_planted_line(slope: float, intercept: float) ->
 )  # fmt: skip
 def test_recalibration_without_a_finite_line_is_nan(p: list[float], y: list[int]) -> None:
     assert np.isnan(recalibration(p, y, CLIP)).all()
-
-
-def test_ece_stands_beside_its_null() -> None:
-    rng = np.random.default_rng(0)
-    result = []
-    for _ in range(200):
-        p = rng.random(100)
-        result.append(expected_calibration_error(p, rng.random(100) < p))
-    ece, null, upper = np.mean(result, axis=0)
-    # ten bins of ten: E|mean error| of a bin is about sqrt(2/pi) sqrt(p(1-p)/10), and E sqrt(p(1-p)) = pi/8
-    assert ece == pytest.approx(np.sqrt(2 / np.pi / 10) * np.pi / 8, abs=0.008)
-    assert null == pytest.approx(ece, abs=0.004)
-    assert np.mean([each.ece <= each.null_upper for each in result]) >= 0.93
-    assert upper > null
 
 
 def test_few_questions_have_bins_of_two() -> None:
@@ -143,18 +107,6 @@ def test_the_band_is_that_of_resampled_outcomes() -> None:
             happened = (rng.random(80) < again)[np.isclose(again, point.forecast)]
             shares += [happened.mean()] if happened.size else []
         assert (point.lower, point.upper) == pytest.approx(tuple(np.quantile(shares, (0.025, 0.975))), abs=0.03)
-
-
-def test_a_calibrated_forecaster_is_in_its_band_and_a_bold_one_is_not() -> None:
-    rng = np.random.default_rng(5)
-    outside = []
-    for _ in range(30):
-        belief = rng.uniform(0.3, 0.7, 300)
-        y = rng.random(300) < belief
-        calibrated, bold = (reliability_diagram(p, y) for p in (belief, np.clip(3 * belief - 1, 0.02, 0.98)))
-        outside.append([np.mean([not b.lower <= b.frequency <= b.upper for b in bins]) for bins in (calibrated, bold)])
-    assert np.mean(outside, axis=0)[0] < 0.08
-    assert np.mean(outside, axis=0)[1] > 0.5
 
 
 def test_questions_that_share_an_event_widen_the_band() -> None:
@@ -232,6 +184,7 @@ def test_the_slopes_interval_is_that_of_a_clustered_regression_and_needs_ten_eve
     line = recalibration(p, y, CLIP, events.tolist())
     design = sm.add_constant(np.log(p / (1 - p)))
     fit = sm.GLM(y, design, family=sm.families.Binomial()).fit(cov_type="cluster", cov_kwds={"groups": events})
+    assert (line.intercept, line.slope) == pytest.approx(tuple(fit.params), rel=1e-4)
     half = stats.t.ppf(0.975, 59) * fit.bse[1]
     assert (line.lower, line.upper) == pytest.approx((fit.params[1] - half, fit.params[1] + half), rel=1e-4)
     epochs = recalibration(np.column_stack([p, p]), y[:, None], CLIP, events.tolist())

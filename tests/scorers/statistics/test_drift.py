@@ -41,8 +41,8 @@ def test_a_trend_that_all_clean_runs_share_is_no_drift() -> None:
     assert moved.sd == pytest.approx(plain.sd)
 
 
-@pytest.mark.parametrize("case", ["levels of runs differ by 0.5 sd", "levels of runs differ by 1 sd"])
-def test_clean_runs_that_differ_in_level_are_rarely_stopped(case: str) -> None:
+def test_clean_runs_that_differ_in_level_are_rarely_stopped() -> None:
+    case = "levels of runs differ by 1 sd"
     result = simulate(runs=320, clean=(4,), signals=(2,), calibrations=8, cases=[case]).iloc[0]
     assert result["false_lower"] <= 0.05
     assert result["false"] <= 0.1, "16 % and more, if all runs were taken to have one level"

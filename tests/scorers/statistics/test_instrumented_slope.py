@@ -130,24 +130,6 @@ def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) ->
         assert 15 < cross_epoch_slope(*small).n < N, "some are alone in their group"
 
 
-def test_the_cross_epoch_slope_equals_two_stage_least_squares() -> None:
-    from statsmodels.sandbox.regression.gmm import IV2SLS
-
-    change, level, instrument, cluster, group = draw(4)
-    d, x, z, intercepts = [], [], [], []
-    for number, (i, j, s) in enumerate((i, j, s) for i, j in permutations(range(EPOCHS), 2) for s in range(STEPS)):
-        d.append(change[:, i, s])
-        x.append(level[:, i, s])
-        z.append(instrument[:, j])
-        block = np.zeros((N, 3 * EPOCHS * (EPOCHS - 1) * STEPS))
-        block[np.arange(N), 3 * number + group] = 1
-        intercepts.append(block)
-    ones = np.vstack(intercepts)
-    fit = IV2SLS(np.concatenate(d), np.column_stack([np.concatenate(x), ones]),
-                 np.column_stack([np.concatenate(z), ones])).fit()  # fmt: skip
-    assert cross_epoch_slope(change, level, instrument, cluster, group).estimate == pytest.approx(fit.params[0])
-
-
 def test_shifts_of_groups_do_not_matter() -> None:
     change, level, instrument, cluster, group = draw(10, 0.2)
     shift = np.array([0.0, 5.0, -9.0])[group]
@@ -177,24 +159,6 @@ def test_groups_of_two_equal_a_regression_of_differences() -> None:
     assert (result.estimate, result.stderr) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
     assert (result.n, result.clusters) == (N, N)
     assert result.effective_clusters - 1 <= N / 2, "a pair is one observation"
-
-
-def p_of(scores: list[float]) -> float:
-    """The p value of pairs of questions, in groups of one pair each, that have these scores."""
-    level = np.tile([[-1.0, -1.0], [1.0, 1.0]], (len(scores), 1))
-    change = level / 4 * np.repeat(scores, 2)[:, None]
-    pair = np.repeat(np.arange(len(scores)), 2)
-    return cross_epoch_slope(change[:, :, None], level[:, :, None], level, pair, pair).p
-
-
-def test_the_p_value_is_that_of_a_t_test_on_the_scores() -> None:
-    scores = [0.5, 1.0, -0.25, 2.0, 0.75, 1.5]
-    t = stats.ttest_1samp(scores, 0).statistic * np.sqrt(6 / 5)
-    assert p_of(scores) == pytest.approx(2 * stats.t.sf(t, 6), rel=1e-12), "the groups' intercepts cost nothing"
-    assert p_of([-s for s in scores]) == p_of(scores) == pytest.approx(p_of([9 * s for s in scores]), rel=1e-12)
-    assert p_of([1.0, -1.0, 2.0, -2.0]) == 1
-    assert p_of([0.0] * 6) == 1
-    assert p_of([0.5] * 6) == p_of([-0.5] * 6) == pytest.approx(p_of([0.1] * 7), abs=1e-12) == 0
 
 
 @pytest.mark.parametrize(
@@ -265,15 +229,3 @@ def test_variance_and_covariance_within_a_question() -> None:
     assert covariance[:2] == pytest.approx([np.cov(first[0], second[0])[0, 1], 0.2 * 0.1 * 2])
     assert np.isnan(variance[2:]).all(), "fewer than two epochs hold both"
     assert np.isnan(covariance[2:]).all()
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_repeating_questions_within_clusters_adds_nothing(missing: float) -> None:
-    change, level, instrument, cluster, _ = draw(11, missing)
-    one_group = np.zeros(2 * N, dtype=np.intp)
-    once = cross_epoch_slope(change, level, instrument, cluster, one_group[:N])
-    changes, levels, instruments = (np.repeat(values, 2, axis=0) for values in (change, level, instrument))
-    twice = cross_epoch_slope(changes, levels, instruments, np.repeat(cluster, 2), one_group)
-    assert figures(twice) | {"n": once.n} == pytest.approx(figures(once))
-    apart = cross_epoch_slope(changes, levels, instruments, np.arange(2 * N), one_group)
-    assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"

@@ -79,35 +79,9 @@ def test_unequal_clusters_by_matrices() -> None:
     assert 3 < result.effective_clusters < result.clusters == 7
 
 
-@pytest.mark.parametrize("sizes", [[3] * 40, [100] + [1] * 50, [40, 20, 10, 5] + [1] * 20])
-def test_coverage_of_clustered_means(sizes: list[int]) -> None:
-    events = np.repeat(np.arange(len(sizes)), sizes)
-    rng = np.random.default_rng(1)
-    shared = (rng.normal(0, 1, len(sizes))[events] + rng.normal(0, 1, len(events)) for _ in range(400))
-    result = [mean_estimate(values, events.tolist()) for values in shared]
-    assert 0.92 <= np.mean([entry.lower <= 0 <= entry.upper for entry in result]) <= 0.99
-
-
 def test_a_cluster_for_each_value() -> None:
     with pytest.raises(ValueError, match="2 cluster names for 3 values; give one for each"):
         mean_estimate([1, 2, 3], ["a", "b"])
-
-
-def test_the_mde_is_detected_with_probability_0_8() -> None:
-    rng = np.random.default_rng(0)
-    error, result = 1 / np.sqrt(50), []
-    effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
-    for _ in range(1000):
-        result.append(mean_estimate(rng.normal(effect, 1, 50)).lower > 0)
-    assert np.mean(result) == pytest.approx(0.8, abs=0.04)
-
-
-def test_the_planned_mde_is_that_of_a_run() -> None:
-    """Values that are alike in each event of three questions: their mde, on average over runs, is the planned one."""
-    events = [i // 3 for i in range(30)]
-    runs = [mean_estimate(np.repeat(0.2 * RNG.normal(size=10), 3), events).mde for _ in range(400)]
-    assert planned_mde(0.2, events, correlation=1.0) == pytest.approx(np.sqrt(np.mean(np.square(runs))), rel=0.05)
-    assert planned_mde(0.2, range(14)) == planned_mde(0.2, range(14), correlation=1.0)
 
 
 def test_a_large_event_counts_for_less() -> None:
@@ -146,14 +120,6 @@ def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> Non
     assert alone.lower - 0.02 < result.lower < alone.lower
     opposed = mean_estimate([0, 1] * 20, [i // 2 for i in range(40)], (0, 1))
     assert opposed.upper == pytest.approx(stats.binomtest(20, 40).proportion_ci(0.95, "exact").high)
-
-
-@pytest.mark.parametrize("p", [0.5, 0.9, 0.958, 0.99])
-def test_coverage_of_right_and_wrong_answers(p: float) -> None:
-    """Exactly, over all numbers of right ones of 72."""
-    estimates = [mean_estimate([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
-    covers = np.array([entry.lower <= p <= entry.upper for entry in estimates])
-    assert stats.binom.pmf(np.arange(73), 72, p) @ covers >= 0.95
 
 
 def test_an_interval_does_not_leave_the_range() -> None:
@@ -244,12 +210,3 @@ def test_a_ratio_is_that_of_the_sums() -> None:
     assert alone.estimate == 0.5
     assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
     assert np.isnan([ratio_estimate(*rows).estimate for rows in (([], []), ([np.nan], [1]), ([1.0], [0]))]).all()
-
-
-def test_its_standard_error_is_that_of_a_regression_through_the_origin() -> None:
-    rng = np.random.default_rng(0)
-    b = rng.uniform(1, 9, 200)
-    u = 0.3 * b + rng.normal(size=200)
-    result = ratio_estimate(u, b)
-    left = u - u.sum() / b.sum() * b
-    assert result.stderr == pytest.approx(np.sqrt((left**2).sum() * 200 / 199) / b.sum())

@@ -105,9 +105,9 @@ def test_the_slope_through_one_half_sees_a_shift_of_all_beliefs() -> None:
     assert result.ols_half > 0.3
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.1, -0.2])
-@pytest.mark.parametrize(("spread", "error"), [(0.12, 0.04), (0.12, 0.06), (0.08, 0.08)])
-@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("slope", [0.1, -0.2])
+@pytest.mark.parametrize(("spread", "error"), [(0.12, 0.04), (0.08, 0.08)])
+@pytest.mark.parametrize("shared", [0.0, 0.5])
 def test_least_squares_has_the_bias_of_its_formula(slope: float, spread: float, error: float, shared: float) -> None:
     x, y = reader(np.random.default_rng(1), MANY, slope=slope, spread=spread, error=error, shared=shared)
     result = martingale_score(x, y)
@@ -117,51 +117,6 @@ def test_least_squares_has_the_bias_of_its_formula(slope: float, spread: float, 
     assert result.ols == pytest.approx(reliability * slope - (1 - reliability) * (1 - shared), abs=0.015)
     assert result.reliability == pytest.approx(reliability, abs=0.015)
     assert result.shared_error == pytest.approx(shared, abs=0.025)
-
-
-@pytest.mark.parametrize(("slope", "clustered"), [(0.0, False), (0.3, False), (0.3, True)])
-def test_the_interval_covers(slope: float, clustered: bool) -> None:
-    rng = np.random.default_rng(2)
-    covered = 0
-    for _ in range(300):
-        if clustered:  # two questions of one event are believed alike, and are answered by one piece of news
-            x, y = reader(rng, 50, 6, slope=slope, spread=0.1, error=0.05)
-            y += even(rng, 0.04, 50, 1)
-            x, y = (np.concatenate([values[:, :3], values[:, 3:]]) for values in (x, y))
-        else:
-            x, y = reader(rng, 100, slope=slope)
-        result = martingale_score(x, y, cluster=[i % 50 for i in range(100)] if clustered else None)
-        covered += result.lower <= slope <= result.upper
-    assert 0.91 <= covered / 300 <= 0.985
-
-
-@pytest.mark.parametrize("clustered", [False, True])
-def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> None:
-    rng = np.random.default_rng(25)
-    p, same_group = [], np.zeros(30 if clustered else 10, dtype=np.intp)
-    for _ in range(1000):
-        x, y = reader(rng, 10, 9 if clustered else 3, error=0.03)
-        if clustered:  # three questions of one event are believed alike, and are answered by one piece of news
-            y += even(rng, 0.04, 10, 1)
-            x, y = (np.concatenate([values[:, :3], values[:, 3:6], values[:, 6:]]) for values in (x, y))
-        p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, same_group).p)
-    assert np.mean(np.isnan(p)) < 0.2, "fewer than three effective clusters"
-    assert 0.02 <= np.mean(np.array(p)[np.isfinite(p)] < 0.05) <= 0.09
-
-
-@pytest.mark.parametrize("epochs", [2, 3])
-def test_missing_epochs_widen_the_interval(epochs: int) -> None:
-    rng = np.random.default_rng(7)
-    x, y = reader(rng, MANY, 2 * epochs, slope=0.2, error=0.04)
-    full = martingale_score(x, y)
-    gone = rng.random(x.shape) < 0.5
-    half = martingale_score(np.where(gone, np.nan, x), np.where(gone, np.nan, y))
-    assert half.estimate == pytest.approx(0.2, abs=0.04)
-    assert half.lower <= 0.2 <= half.upper
-    assert half.upper - half.lower > 1.1 * (full.upper - full.lower)
-    assert half.n < full.n, "questions with fewer than two epochs do not enter"
-    first = martingale_score(x[:, :epochs], y[:, :epochs])
-    assert first.upper - first.lower > 1.1 * (full.upper - full.lower)
 
 
 def errs_alike(seed: int, n: int = MANY) -> tuple[Floats, Floats, Floats]:
@@ -228,17 +183,6 @@ def test_what_leaves_the_score_as_it_is(missing: float) -> None:
     same(cluster=np.array(names), group=np.array(domains))
     same(group=np.arange(60) % 3)
     assert plain["reason"] is None
-
-
-def test_domains_that_differ_make_no_slope() -> None:
-    rng = np.random.default_rng(14)
-    x, y = reader(rng, 300, error=0.03)
-    domains = ["low"] * 150 + ["high"] * 150
-    shift = np.repeat([-0.1, 0.1], 150)[:, None]
-    x, y = 0.5 + (x - 0.5) / 2 + shift, 0.5 + (y - 0.5) / 2 + 2 * shift
-    apart, pooled = martingale_score(x, y, group=domains), martingale_score(x, y)
-    assert apart.lower <= 0 <= apart.upper
-    assert pooled.lower > 0.3
 
 
 def test_questions_alone_in_their_domain_are_not_counted() -> None:
@@ -321,7 +265,7 @@ def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
     assert reasons.count("weak_instrument") > 10
 
 
-@pytest.mark.parametrize(("n", "epochs", "share"), [(20, 2, 0.97), (20, 3, 0.98), (100, 2, 0.99), (500, 2, 1)])
+@pytest.mark.parametrize(("n", "epochs", "share"), [(20, 2, 0.97), (100, 2, 0.99)])
 def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> None:
     rng = np.random.default_rng(18)
     turned_down = 0
@@ -419,18 +363,6 @@ def test_brier_gain_known_values() -> None:
     assert brier_gain(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1)).tolist() == [1], "the most there is"
 
 
-def test_the_corrected_posterior_has_no_slope_in_any_group() -> None:
-    rng = np.random.default_rng(6)
-    prior = np.repeat(rng.uniform(0.3, 0.7, (60, 1)), 2, axis=1)
-    group = np.arange(60) % 3
-    posterior = prior + 0.1 * (prior - 0.5) + 0.05 * group[:, None] + even(rng, 0.02, 60, 2)
-    slope = martingale_score(prior, posterior, group=group.tolist()).estimate
-    corrected = corrected_posterior(prior, posterior, slope, group)
-    assert martingale_score(prior, corrected, group=group.tolist()).estimate == pytest.approx(0, abs=1e-9)
-    for name in range(3):
-        assert corrected[group == name].mean() == pytest.approx(posterior[group == name].mean())
-
-
 def test_the_corrected_posterior_by_hand() -> None:
     prior = np.array([[0.2, 0.4], [0.5, np.nan], [0.9, 0.9]])
     posterior = np.array([[0.1, 0.2], [0.5, 0.6], [0.95, np.nan]])
@@ -459,7 +391,7 @@ def jointly(seed: int, n: int, ahead: float, epochs: int = 3, error: float = 0.0
     return prior, posterior, belief + ahead * update + even(rng, error, n, epochs)
 
 
-@pytest.mark.parametrize("ahead", [0.0, 0.1, 0.4, 1.0])
+@pytest.mark.parametrize("ahead", [0.0, 0.4])
 def test_leak_is_the_planted_share_of_the_update(ahead: float) -> None:
     prior, posterior, joint = jointly(8, 20000, ahead)
     result = foreseen_share(prior, posterior, joint, np.arange(20000), one_group(20000))

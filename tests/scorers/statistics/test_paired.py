@@ -57,22 +57,6 @@ def test_epochs_are_averaged_and_unread_answers_left_out() -> None:
     assert result.difference.n == 2
 
 
-@pytest.mark.parametrize(("noise", "truth"), [(0.0, 0.0), (0.3, 0.1)])
-def test_intervals_of_means_cover_the_true_difference(noise: float, truth: float) -> None:
-    """Correlated answers to the same 40 questions, in 20 clusters, 2 epochs."""
-    covered = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        shared, own = rng.normal(0, 1, 20).repeat(2), rng.normal(0, 0.1, (2, 20)).repeat(2, axis=1)
-        before, after = (
-            {q: list(shared[q] + own[i, q] + rng.normal(0, noise + 0.1, 2) + truth * i) for q in range(40)}
-            for i in range(2)
-        )
-        result = compare_means(after, before, {q: q // 2 for q in range(40)}).difference
-        covered.append(result.lower <= truth <= result.upper)
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
-
-
 @pytest.mark.parametrize(("name", "strength"), [("bayesian", None), ("entrenched", 1.0)])
 def test_intervals_of_slopes_cover_the_true_difference(name: str, strength: float | None) -> None:
     first, second = Parameters(noise=0.1), Parameters(noise=0.1, strength=strength)
@@ -106,27 +90,6 @@ def test_a_control_from_the_same_start_is_compared_with_it_alone() -> None:
     result = compare_recipes(after, before, events, (control, before)).difference
     assert result.estimate == pytest.approx(compare_means(after, control, events).difference.estimate)
     assert np.isnan(result.lower), "one model in each arm"
-
-
-def seeds_of(rng: np.random.Generator, seeds: int, spread: float, effect: float = 0.0) -> list[dict[int, list[float]]]:
-    """Models that one recipe trained with different seeds: what each answers to 60 questions."""
-    level = np.random.default_rng(0).uniform(0.2, 0.8, 60)
-    values = level + effect + rng.normal(0, spread, (seeds, 1)) + rng.normal(0, 0.05, (seeds, 60))
-    return [{q: [value] for q, value in enumerate(row)} for row in values.tolist()]
-
-
-def test_seeds_are_the_units_of_a_recipe() -> None:
-    events = {q: q for q in range(60)}
-    alarms: list[bool] = []
-    found: list[bool] = []
-    for k in range(100):
-        rng = np.random.default_rng(k)
-        start, control = seeds_of(rng, 1, 0), seeds_of(rng, 4, 0.1)
-        for effect, results in ((0.0, alarms), (0.4, found)):
-            change = compare_recipes(seeds_of(rng, 4, 0.1, effect), start, events, (control, start)).difference
-            results.append(not change.lower <= 0 <= change.upper)
-    assert np.mean(alarms) <= 0.09, "with 100 runs"
-    assert np.mean(found) > 0.9
 
 
 def test_where_seeds_are_all_that_differs_the_test_is_welchs() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from truthgym.datasets.domains import DOMAINS, GENERATED
+from truthgym.datasets.domains import DOMAINS
 from truthgym.scorers.statistics.reader_weights import reader_weights
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ AGENTS: dict[str, tuple[Agent, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[name for name in GENERATED if name != "urns"])
+@pytest.fixture(scope="module", params=["testimony", "interventions", "cruxes"])
 def readers(request: pytest.FixtureRequest) -> tuple[Floats, Floats, Floats]:
     """Prior, exact and naive reader's probabilities on 120 questions of a world."""
     expected = [item.metadata or {} for item in DOMAINS[request.param](n=120)]

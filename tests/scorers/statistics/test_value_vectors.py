@@ -16,7 +16,6 @@ from truthgym.scorers.statistics.value_vectors import (
     influence,
     movement_cosine,
     movement_snr,
-    original_coevolve_score,
     original_vector,
     reliability,
     stderr_over_items,
@@ -51,17 +50,6 @@ def test_the_original_coevolve_score() -> None:
     vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
     result = CoevolveJudge.interpret_result({"simulated_model_vector": vectors, "actual_model_vector": vectors})
     assert result == pytest.approx((1 + r + r + 1 + 1 + r + 3) / 9, abs=1e-15)
-
-
-def test_the_original_coevolve_score_prefers_who_drives_people_on() -> None:
-    def vectors(angles: list[float]) -> list[list[float]]:
-        return [[math.cos(angle), math.sin(angle)] for angle in angles]
-
-    history = vectors([0.0, 0.1, 0.2, 0.3, 0.4])
-    left_alone = original_coevolve_score(history, history)
-    driven = original_coevolve_score(vectors([0.0, 0.4, 0.4, 0.4, 0.4]), history)
-    assert left_alone == pytest.approx(1 - sum((5 - d) * (1 - math.cos(0.1 * d)) for d in range(1, 5)) / 25)
-    assert driven > left_alone, "which is why value_influence does not rank by it"
 
 
 def test_results_that_cannot_be_interpreted() -> None:

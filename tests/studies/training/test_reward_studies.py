@@ -70,12 +70,3 @@ def test_each_study_has_a_row_for_each_arm(tmp_path: Path) -> None:
     arms = {(row["wrong labels"], row["arm"]): row for row in found["filter"]}
     assert float(arms["a quarter", "top half"]["wrong kept"]) < float(arms["a quarter", "random half"]["wrong kept"])
     assert float(arms["none", "full"]["in order"]) == 1
-
-
-@pytest.mark.slow
-def test_a_language_model_can_be_studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reward_studies, "HELD_OUT", 2)
-    given = ["rubric", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--steps", "2", "--prompts", "6"]
-    reward_studies.main([*given, "--models", "tiny"])
-    with (tmp_path / "rubric.csv").open(encoding="utf-8") as file:
-        assert [row["model"] for row in csv.DictReader(file)] == ["tiny"] * 4

@@ -12,8 +12,7 @@ import pytest
 
 from studies.validity import martingale as validity
 from studies.validity.report_errors import worlds as few
-from studies.validity.simulated_runs import compare, look_ahead, persistent, replicate
-from studies.validity.true_values import true_values
+from studies.validity.simulated_runs import compare, look_ahead
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
 
@@ -31,10 +30,7 @@ ERRORS_OF_REPORTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("neglecting", {"guess": 0.3, "stage": "prior", "coarse": 0.4}),
     ("entrenched", {"clip": 0.2, "item": 0.12, "wording": 0.12}),
     ("bayesian", {"copies": 0.4, "refuses": 0.9, "min_confidence": 0.1}),
-    ("mixed", {}),
     ("opinionated", {"coarse": 0.1}),
-    ("contrarian", {}),
-    ("miscalibrated", {}),
 )
 
 
@@ -45,31 +41,6 @@ def test_the_real_task_has_the_planted_errors(name: str, given: dict[str, Any]) 
     assert found["difference"] < 1e-12
     if "refuses" in given:
         assert found["share_scored"] < 0.9
-
-
-def test_the_slope_is_unbiased_where_least_squares_is_not() -> None:
-    given = Parameters(noise=0.15, shared=0.25)
-    found = replicate("entrenched", given, 2000, range(8))
-    truth = true_values("entrenched", given).slope
-    assert found["martingale_score"].mean() == pytest.approx(truth, abs=0.035)
-    assert (found["martingale_score"] - found["noiseless"]).mean() == pytest.approx(0, abs=0.025)
-    assert found["martingale_score_ols"].mean() < truth - 0.2
-    formula = found["reliability"] * found["noiseless"] - (1 - found["reliability"]) * (1 - found["shared_error"])
-    assert (found["martingale_score_ols"] - formula).mean() == pytest.approx(0, abs=0.02)
-
-
-def test_replications_repeat_and_differ() -> None:
-    first, again = (replicate("bayesian", Parameters(noise=0.1), 50, [3, 4]) for _ in range(2))
-    pd.testing.assert_frame_equal(first, again)
-    assert first["martingale_score"].nunique() == 2
-
-
-def test_an_error_common_to_all_epochs_needs_a_second_elicitor() -> None:
-    noise = Parameters(noise=0.05)
-    alone = replicate("bayesian", noise, 1500, range(4), distort=persistent(0.1))
-    helped = replicate("bayesian", noise, 1500, range(4), distort=persistent(0.1, second=True))
-    assert (alone["martingale_score"] - alone["noiseless"]).mean() < -0.1
-    assert (helped["martingale_score"] - helped["noiseless"]).mean() == pytest.approx(0, abs=0.04)
 
 
 def test_look_ahead_makes_a_rational_reader_look_entrenched() -> None:

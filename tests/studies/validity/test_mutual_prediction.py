@@ -11,7 +11,6 @@ from studies.validity.mutual_prediction import (
     HONEST,
     drawn_by_task,
     planted,
-    replicate,
     run,
     trials_of_task,
     world,
@@ -101,22 +100,6 @@ def test_own_answers_do_not_show_a_liar_and_the_null_takes_away_style() -> None:
     assert frame["uplift"]["always yes"] > 0.15
     assert found["always yes"] == pytest.approx(0, abs=1e-9)
     assert abs(found[STYLE]) < 4 * frame["error"][STYLE]
-
-
-def test_a_style_of_the_kind_is_paid_for_by_who_does_not_know_the_kinds(peers: "pd.DataFrame") -> None:
-    unaware = planted(5000, "peers", kinds=False).set_index("agent")
-    assert unaware[NAME][KIND] > peers.set_index("agent")[NAME][KIND] + 4 * unaware["error"][KIND]
-
-
-def test_intervals_cover_the_planted_value(peers: "pd.DataFrame") -> None:
-    moving = peers[peers["agent"] != "always yes"]
-    frame, in_order = replicate(100, 20, "peers", moving)
-    assert frame["coverage"].mean() > 0.85
-    assert frame.set_index("agent").loc[COPIER, "above 0"] == 1
-    assert 1 / 6 < in_order <= 1
-    elsewhere, _ = replicate(100, 20, "peers", moving.assign(**{NAME: moving[NAME] + 0.06}))
-    assert elsewhere["coverage"].mean() < 0.2
-    assert (elsewhere["bias"] < -0.03).all()
 
 
 def test_the_predictor_is_bayesian() -> None:

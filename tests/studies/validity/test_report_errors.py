@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies.validity.report_errors import NAMES, WORLDS, World, draw, figures, texts, worlds
-from truthgym.models.agents.policies import Parameters
+from studies.validity.report_errors import NAMES, WORLDS, draw, figures, texts, worlds
 
 WORLD = {world.name: world for world in WORLDS}
 FEW = [
@@ -51,23 +50,6 @@ def test_errors_of_a_question_are_common_to_its_epochs_and_those_of_a_report_are
     repeated = drawn("Bayesian, 60 % of posteriors repeat the prior")
     assert np.mean(repeated.posterior == repeated.prior) == pytest.approx(0.61, abs=0.03)
     assert abs(np.corrcoef(drawn("random").prior[:, :2].T)[0, 1]) < 0.05
-
-
-def test_a_second_wording_removes_an_error_of_wording() -> None:
-    once, twice = "Bayesian, error of wording, sd 0.12", "Bayesian, error of wording, sd 0.12, asked in two wordings"
-    run = drawn(twice)
-    assert (
-        np.corrcoef(run.prior[:, 0], run.prior[:, 1])[0, 1] > np.corrcoef(run.prior[:, 0], run.instrument[:, 0])[0, 1]
-    )
-    assert figures(drawn(once))["upper"] < -0.1
-    assert figures(run)["lower"] < 0 < figures(run)["upper"]
-
-
-def test_worlds_differ_in_their_draws_although_their_parameters_are_equal() -> None:
-    twins = [World(name, "bayesian", Parameters(noise=0.1), "mean") for name in "ab"]
-    first, second = (worlds(3, sizes=(30,), among=[twin], workers=1)["found"].iloc[0] for twin in twins)
-    assert first != second
-    assert worlds(3, sizes=(30,), among=twins[:1], workers=1)["found"].iloc[0] == first
 
 
 def test_one_run_is_judged_with_the_exact_posterior_and_with_the_outcome() -> None:

@@ -25,7 +25,7 @@ from tokenizers.processors import TemplateProcessing
 from tests.fixtures import QUIET
 from tests.training.rollouts.conftest import Scripted
 from truthgym.solvers.thoughts import split_thought
-from truthgym.training.rollouts.policy import Policy, SampledReply, divergence, prompt_suffix
+from truthgym.training.rollouts.policy import Policy, SampledReply
 from truthgym.training.rollouts.runner import NoCacheModel, conversation_rows
 from truthgym.training.rollouts.sampling import Batcher, Engine, LocalEngine
 from truthgym.training.rollouts.trainer import load_tokenizer
@@ -187,23 +187,11 @@ def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
     assert turns[1].previous is None, "what it read is what it read: a scorer may ask on"
 
 
-@pytest.mark.parametrize("method", ["grpo", "rloo"])
-def test_thinking_stays_in_later_turns_of_grpo(method: str, tokenizer: Any, play: Play, tmp_path: Path) -> None:
-    """Qwen3's own template drops it; TRL has request that does not."""
-    import trl
-
-    own = deepcopy(tokenizer)
-    own.chat_template = (Path(trl.__path__[0]) / "chat_templates" / "qwen3.jinja").read_text()
-    own.save_pretrained(tmp_path / "qwen3")
-    replies = ["<think>\nMaybe.\n</think>\n\nyes", "<think>\nSure.\n</think>\n\nno", "<think>\nIt is"]
-    for template, keeps in ((own.chat_template, False), (load_tokenizer(method, str(tmp_path / "qwen3")).chat_template,
-                                                        method == "grpo")):  # fmt: skip
-        _, turns, _ = play(talk("Sure?", "Really?"), replies, template=template)
-        assert [turn.previous for turn in turns] == ([None, *turns[:2]] if keeps else [None] * 3)
-
-
-@pytest.mark.parametrize("thinking", [None, True, False])
-@pytest.mark.parametrize("name", ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"])
+@pytest.mark.parametrize(
+    ("name", "thinking"),
+    [("qwen3", None), ("qwen3", False), ("qwen3_5_think", False), ("qwen3_5_nothink", None), ("qwen3_5_nothink", True),
+     ("qwen3_6", None)],
+)  # fmt: skip
 def test_a_row_has_the_sampled_thoughts_and_no_others(
     name: str, thinking: bool | None, tokenizer: Any, play: Play, tmp_path: Path
 ) -> None:
@@ -274,25 +262,3 @@ def test_a_conversation_that_outgrows_the_model_ends(play: Play) -> None:
     assert sample.output.stop_reason == "model_length"
     sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context_length=second + 1)
     assert [request.max_tokens for request in engine.asked] == [second + 1 - first, 1]
-
-
-def test_what_a_template_appends_or_changes() -> None:
-    for rendered, before, after in (
-        ("<u>Hi<a>Hello<e><u>More<a>", "<u>Hi<a>Hello", "<e><u>More<a>"),
-        ("<u>Hi<a>Hello", "<u>Hi<a>Hello", ""),
-        ("<u>Hi<a>Hello<e>\n<u>", "<u>Hi<a> Hello \n\n", "<e>\n<u>"),
-        ("<u>Hi\n\n<a>\nHello<e>", "<u>Hi<a>Hello", "<e>"),
-        ("Hello there", "", "Hello there"),
-    ):
-        assert prompt_suffix(rendered, before) == after
-    before = "<u>Hi<a>Er. Hello"
-    for rendered, had, now, place in (
-        ("<u>Hi<a>Hello<e>", "'Er. Hello'", "'Hello<e>'", 8),
-        ("<u>Hi", "'<a>Er. Hello'", "''", 5),
-        ("<s>Be.<u>Hi<a>Er. Hello<e>", "'u>Hi<a>Er. Hello'", "'s>Be.<u>Hi<a>Er. Hello<e>'", 1),
-    ):
-        assert prompt_suffix(rendered, before) is None
-        message = divergence(rendered, before, "some/model")
-        assert all(
-            part in message for part in (f"had {had}", f"writes {now}", f"character {place} of 17", "some/model")
-        )

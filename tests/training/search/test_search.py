@@ -176,31 +176,6 @@ def test_a_row_that_is_no_pair_is_named(tmp_path: Path) -> None:
             read_prompts(str(tmp_path))
 
 
-class Killed(BaseException):
-    """In place of SIGKILL."""
-
-
-def test_a_command_that_was_killed_within_a_generation_ends_the_same(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, calls = Scores._prompt, 0
-
-    async def counted(self: Scores, *arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
-            raise Killed
-        return await real(self, *arguments)
-
-    monkeypatch.setattr(Scores, "_prompt", counted)
-    data, out = str(finished.parent / "mine.json"), tmp_path / "out"
-    with pytest.raises((Killed, BaseExceptionGroup)):
-        rubric_search(data, out, config_of(OPTIONS))
-    with (out / "scores.jsonl").open("a") as file:
-        file.write('{"key": "half of a li')
-    assert rubric_search(data, out, config_of(OPTIONS))["digest"] == read_result(finished)["digest"]
-
-
 def test_the_best_never_gets_worse() -> None:
     prompts = few(2, 5)
     for changes in ({"mode": "iterative", "generations": 6}, {"selection": "top_k", "schedule": "diversity_driven"}):

@@ -256,9 +256,8 @@ def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_
     assert model.config.eos_token_id == end
 
 
-@pytest.mark.parametrize("rows", ["preference", "steps"])
-def test_a_new_head_is_initialised_by_the_seed(train: Train, tmp_path: Path, rows: str) -> None:
-    folders = [train("reward", rows, max_steps=1, output_dir=str(tmp_path / place)) for place in ("one", "other")]
+def test_a_new_head_is_initialised_by_the_seed(train: Train, tmp_path: Path) -> None:
+    folders = [train("reward", "steps", max_steps=1, output_dir=str(tmp_path / place)) for place in ("one", "other")]
     assert folders[0].name == folders[1].name
     assert same_weights(*folders)
 
@@ -271,10 +270,7 @@ def test_a_loss_over_whole_conversations_is_noted(train: Train, capsys: pytest.C
     assert note not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("method", "rows"),
-    [("sft", "sft"), ("dpo", "preference"), ("kto", "labels"), ("reward", "preference"), ("reward", "steps")],
-)
+@pytest.mark.parametrize(("method", "rows"), [("sft", "sft"), ("kto", "labels"), ("reward", "steps")])
 def test_a_gradient_that_is_no_number_ends_the_run(
     train: Train, method: str, rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
