@@ -2,7 +2,6 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.datasets.reading_back import samples_of
 from truthgym.datasets.almanac import KINDS, AlmanacQuestion, almanac
-from truthgym.datasets.loading.generated import listed, logit
+from truthgym.datasets.loading.generated import logit
 
 Floats = NDArray[np.float64]
 State = tuple[Any, ...]
@@ -156,40 +155,6 @@ def expected(stated: Floats, truth: Floats) -> Floats:
     return score
 
 
-def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
-    known = [of(item) for item in samples_of("almanac")]
-    figures = [(q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate or 0, q.crowd or 0) for q in known]
-    exact, naive, prior, base, crowd = np.array(figures).T
-    last = np.array([last_item(q) for q in known])
-    card = (root / "datasets" / "almanac.md").read_text()
-    kinds = np.array([q.kind for q in known])
-    for name in (*KINDS, "all"):
-        among = (kinds == name) | (name == "all")
-        row = [expected(stated, exact)[among].mean() for stated in (exact, naive, last, prior, crowd, base)]
-        assert f"| {name} | {' | '.join(f'{score:.3f}' for score in row)} |" in card
-        assert row[0] < min(row[1:]), name
-    excess, repeated = (expected(stated, exact) - expected(exact, exact) for stated in (naive, prior))
-    more, less = ({name: float(scores[kinds == name].mean()) for name in KINDS} for scores in (excess, repeated))
-    ranked = sorted(KINDS, key=lambda name: -more[name])
-    text = " ".join(card.split())
-    assert f"excess over the exact one is {', '.join(f'{more[name]:.3f} in `{name}`' for name in ranked)}," in text
-    assert f"{100 * excess[kinds == 'outbreak'].sum() / excess.sum():.0f} percent of it comes from `outbreak`" in text
-    better = [name for name in KINDS if less[name] < more[name]]
-    assert f"In {listed([f'`{name}`' for name in better])} a reader who repeats the exact" in text
-    assert f"a smaller excess: {listed([f'{less[name]:.3f}' for name in better])} (in `price`" in text
-    assert more["price"] - less["price"] < 0.001
-
-
-def last_item(q: AlmanacQuestion) -> float:
-    """The exact probability given only the latest piece of news, without its report on the week before."""
-    kind, n = KINDS[q.kind], len(q.readings)
-    step = kind.step(q.numbers)
-    belief = kind.start(q.numbers) @ np.linalg.matrix_power(step, n - 1)
-    belief = belief * kind.seen(q.numbers, tuple(q.readings[-1]))
-    value = np.linalg.matrix_power(step, q.weeks - n) @ kind.target(q.numbers)
-    return float(np.sum(belief @ value) / belief.sum())
-
-
 def test_the_naive_reader_takes_the_last_figure_for_the_truth() -> None:
     for item in almanac(n=12, news=2, ahead=1):
         known = of(item)
@@ -215,10 +180,3 @@ def test_traders_stand_between_the_two_readers_of_the_background() -> None:
     spread = np.sqrt(((naive - exact) ** 2 / 12 + 0.25) / 8)
     assert np.mean(off / spread) == pytest.approx(0, abs=4 / math.sqrt(len(known)) + 0.02)
     assert np.std(off / spread) == pytest.approx(1, abs=0.12)
-
-
-def test_more_weeks_ahead_make_the_answer_less_certain() -> None:
-    def doubt(**arguments: Any) -> float:
-        return float(np.mean([q.posterior[-1] * (1 - q.posterior[-1]) for q in map(of, almanac(n=150, **arguments))]))
-
-    assert doubt(ahead=1) < doubt() < doubt(ahead=10)

@@ -1,15 +1,13 @@
 import math
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
 from numpy.typing import NDArray
 
-from tests.datasets.reading_back import samples_of
-from truthgym.datasets.cruxes import CruxesQuestion, cruxes, paths
+from truthgym.datasets.cruxes import CruxesQuestion, cruxes
 
 Floats = NDArray[np.float64]
 
@@ -81,19 +79,3 @@ def test_the_naive_reader_gives_all_reasons_the_mean_weight() -> None:
 def expected(stated: Floats, truth: Floats) -> float:
     """Expected Brier score of what is stated where the exact probability is `truth`."""
     return float(np.mean((stated - truth) ** 2 + truth * (1 - truth)))
-
-
-def test_the_card_says_how_much_worse_other_readers_are(root: Path) -> None:
-    known = [of(item) for item in samples_of("cruxes")]
-    exact, naive, prior, base = (
-        np.array(part) for part in zip(*((q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate) for q in known),
-                                     strict=True)
-    )  # fmt: skip
-    # A reader of the last round alone takes it for the first: what it says of its reason is the same.
-    last = np.array([paths(q.numbers, [None] * len(q.words), q.attacks[-1:], q.replies[-1:], 4)[-1] for q in known])
-    floor = np.mean([q.noise_floor for q in known])
-    card = (root / "datasets" / "cruxes.md").read_text()
-    row = [expected(stated, exact) for stated in (exact, naive, last, prior, base)]
-    assert row[0] == pytest.approx(floor)
-    assert row[0] < min(row[1:])
-    assert f"| {' | '.join(f'{score:.3f}' for score in row)} |" in card

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fixtures import bundled_rows, card_line, second_reading
+from tests.fixtures import bundled_rows, second_reading
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, forecasting
 from truthgym.datasets.loading.domain import Source, bundled_file
@@ -19,10 +19,6 @@ from truthgym.scorers.statistics.wording_leak import wording_leak
 ROWS = bundled_rows("forecasting")
 READINGS = second_reading("forecasting")
 """What a reader who saw no outcomes wrote: a probability for the day of the question, and then the outcome."""
-EXPECTED = (
-    np.array([READINGS[row["id"]]["probability"] for row in ROWS]),
-    np.array([float(row["outcome"] == "yes") for row in ROWS]),
-)
 
 EVENTS = list(forecasting(part="events"))
 
@@ -90,25 +86,6 @@ def test_the_wording_does_not_tell_outcomes(fields: list[str], rows: list[dict[s
 def test_a_reader_who_saw_no_outcomes_has_the_same_ones() -> None:
     assert {name: reading["outcome"] for name, reading in READINGS.items()} == {r["id"]: r["outcome"] for r in ROWS}
     assert min(reading["sure"] for reading in READINGS.values()) >= 0.9
-
-
-def test_the_reader_is_calibrated_only_on_all_questions() -> None:
-    p, y = EXPECTED
-    z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
-    assert abs(z) < 1.96, "Spiegelhalter's test of the Brier score against its value if p were true"
-    wins = (p[y == 1][:, None] > p[y == 0]) + 0.5 * (p[y == 1][:, None] == p[y == 0])
-    favourite = np.where(p >= 0.5, y, 1 - y)
-    figures = [np.mean((p - y) ** 2), np.mean(p * (1 - p)), wins.mean(), favourite.mean(), np.maximum(p, 1 - p).mean()]
-    card = card_line("forecasting")
-    said = (
-        "a Brier score of {:.3f} ({:.3f} if it is right about itself), an AUC of {:.2f}, and its favourite came true "
-    )
-    assert said.format(*figures) + "in {:.0%} of questions ({:.0%} expected)".format(*figures[3:]) in card
-    for low in (0.0, 0.2, 0.4, 0.6, 0.8):
-        of = (p >= low) & ((p < low + 0.2) | (low == 0.8))
-        spread = np.sqrt(np.sum(p[of] * (1 - p[of]))) / of.sum()
-        assert abs(y[of].mean() - p[of].mean()) < 1.96 * spread, low
-        assert f"| {low:.1f} to {low + 0.2:.1f} | {of.sum()} | {p[of].mean():.2f} | {y[of].mean():.2f} |" in card
 
 
 SERIES = bundled_rows("forecasting_series")

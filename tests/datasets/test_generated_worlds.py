@@ -150,18 +150,6 @@ def test_nothing_but_the_stated_chances_tells_the_outcome(world: World) -> None:
         assert abs(np.sum(sign * (outcome - final))) <= 4 * spread, name
 
 
-@pytest.mark.parametrize(("name", "n"), [("testimony", 1500), ("disclosure", 1000), ("interventions", 200)])
-def test_the_card_says_what_it_costs_to_read_naively(root: Path, name: str, n: int) -> None:
-    questions = [item.metadata_as(GeneratedQuestion) for item in DOMAINS[name](n=n)]
-    exact, naive = np.array([[question.posterior[-1], question.naive[-1]] for question in questions]).T
-    card = " ".join((root / "datasets" / f"{name}.md").read_text().split())
-    floor = exact * (1 - exact)
-    scores = floor.mean(), (floor + (exact - naive) ** 2).mean()
-    assert "{:.3f} for the exact reader and {:.3f} for the naive one".format(*scores) in card
-    share = 100 * np.mean(abs(exact - naive) < 0.02)
-    assert name == "testimony" or f"{share:.0f} % of these questions the naive belief is within 0.02" in card
-
-
 def test_outcomes_follow_the_posteriors(world: World) -> None:
     """A reader whose beliefs are right on average, whatever is known, has z-values of standard deviation 1."""
     known = [item.metadata_as(Question) for item in world[1]]

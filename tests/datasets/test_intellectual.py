@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import bundled_rows, card_line, second_reading, write_rows
+from tests.fixtures import bundled_rows, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.intellectual import intellectual
 
@@ -36,13 +36,6 @@ def test_claims_are_true_or_false_as_they_are_said_to_be() -> None:
     assert {name: row["claim_holds"] == "yes" for name, row in CLAIMS.items() if name in HOLDS} == HOLDS
     assert set(CLAIMS) - set(HOLDS) == {"dead-at-thirty-five"}, "from a life table"
     assert all(row["recorded"] for row in CLAIMS.values())
-
-
-def test_a_blind_reader_agrees_with_the_key() -> None:
-    read = second_reading("intellectual")
-    assert set(read) == set(CLAIMS)
-    agreed = sum((answer["p"] > 0.5) == (CLAIMS[name]["claim_holds"] == "yes") for name, answer in read.items())
-    assert f"agreed with {agreed} of the {len(CLAIMS)} keys" in card_line("intellectual")
 
 
 def test_true_claims_do_not_look_different() -> None:

@@ -8,11 +8,10 @@ from math import log
 
 import pytest
 
-from tests.fixtures import bundled_rows, card_line, second_reading
+from tests.fixtures import bundled_rows
 from truthgym.datasets.research import ResearchQuestion, research
 
 ROWS = bundled_rows("research")
-READINGS = second_reading("research")
 """A reader's probability of the hard answer, and which of the two it thought the more tempting."""
 
 
@@ -87,18 +86,6 @@ def test_the_question_leans_to_neither_answer() -> None:
         assert not telling.search(row["question"]), row["id"]
         assert not [name for name in said if row[name].rstrip(".").lower() in row["question"].lower()]
     assert abs(more - fewer) <= 1.96 * (more + fewer) ** 0.5, (more, fewer)
-
-
-def test_a_reader_who_did_not_know_the_key_agrees_and_the_card_says_so() -> None:
-    """On the questions that were added; the card has the figures."""
-    added, card = ROWS[80:], card_line("research")
-    found = [READINGS[row["id"]]["probability"] for row in added]
-    tempted = sum(READINGS[row["id"]]["tempting"] == "easy" for row in added)
-    assert len(READINGS) == len(added) >= 40
-    assert min(found) >= 0.9
-    error = sum((1 - p) ** 2 for p in found) / len(found)
-    assert f"Of the {len(added)} that are left it chose {sum(p > 0.5 for p in found)} right" in card
-    assert f"probabilities of {error:.4f}, and named the wrong answer as the more tempting one in {tempted}." in card
 
 
 def test_the_prompt_has_the_question_and_not_the_record() -> None:

@@ -1,19 +1,11 @@
 import math
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai.dataset import Sample
 
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
-
-
-@pytest.fixture(scope="module")
-def made() -> list[Sample]:
-    return list(testimony(n=1500))
 
 
 def by_hand(known: TestimonyQuestion, witnesses: int, pieces: int) -> Fraction:
@@ -51,20 +43,3 @@ def test_who_is_named_when() -> None:
     shares = np.array([[0 < k < 9, k == 9] for q in testimony(n=300, witnesses=3, reports=8, named=0.4, late=0.6)
                        for k in q.metadata_as(TestimonyQuestion).named_at])  # fmt: skip
     assert shares.mean(axis=0) == pytest.approx([0.4, 0.36], abs=0.03)
-
-
-def test_fewer_witnesses_and_more_reports_mislead_a_naive_reader_more() -> None:
-    def lost(**arguments: Any) -> float:
-        known = [item.metadata_as(TestimonyQuestion) for item in testimony(n=300, **arguments)]
-        return float(np.mean([(q.posterior[-1] - q.naive[-1]) ** 2 for q in known]))
-
-    assert lost(witnesses=6, reports=3) < lost() < lost(witnesses=2, reports=10)
-
-
-def test_a_constant_weight_on_reports_does_not_buy_the_gap(root: Path, made: list[Sample]) -> None:
-    known = [item.metadata_as(TestimonyQuestion) for item in made]
-    exact, naive, prior = np.array([[q.posterior[-1], q.naive[-1], q.naive[0]] for q in known]).T
-    first, last = (np.log(p / (1 - p)) for p in (prior, naive))
-    lost = [np.mean((1 / (1 + np.exp(-first - share * (last - first))) - exact) ** 2) for share in np.arange(21) / 20]
-    text = " ".join((root / "datasets" / "testimony.md").read_text().split())
-    assert f"by the best constant keeps {100 * min(lost) / lost[-1]:.0f} % of the gap" in text

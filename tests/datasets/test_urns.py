@@ -1,7 +1,6 @@
 import re
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from truthgym.datasets.loading.generated import logit, probability
@@ -41,12 +40,3 @@ def test_several_surfaces_and_both_directions() -> None:
     known = [s.metadata_as(UrnQuestion) for s in urns(n=200)]
     assert {q.surface for q in known} == {s.name for s in SURFACES}
     assert {q.first > q.second for q in known} == {True, False}
-
-
-def test_difficulty() -> None:
-    easy = list(urns(n=300, likelihood_ratio=8, draws=8, base_rate=0.5))
-    hard = list(urns(n=300, likelihood_ratio=1.5, draws=1, base_rate=(0.5,)))
-    spread = [np.mean([q.metadata_as(UrnQuestion).posterior[-1] * (1 - q.metadata_as(UrnQuestion).posterior[-1])
-                       for q in made]) for made in (easy, hard)]  # fmt: skip
-    assert spread[0] < 0.1 < spread[1]
-    assert {q.metadata_as(UrnQuestion).base_rate for q in easy} == {0.5}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import card_line, second_reading, write_rows
+from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.wildchat import WildChatQuestion, wildchat
 
@@ -67,20 +67,6 @@ def test_bundled_follow_ups_say_how_often_the_person_wrote() -> None:
     assert {item.id for item in wildchat(min_turns=2)} == {
         item.id for item in wildchat() if item.metadata and item.metadata["earlier"]
     }
-
-
-def test_the_card_counts_the_replies_with_a_planted_error() -> None:
-    planted = "now-another-error wrong-year-for-the-wall read-it-again zh-that-is-not-right where-is-that-number-from"
-    number = sum(bool(item.metadata_as(WildChatQuestion).earlier) for item in wildchat() if item.id in planted.split())
-    assert f"{['no', 'one', 'two', 'three', 'four', 'five'][number]} hold a planted error" in card_line("wildchat")
-
-
-def test_the_card_says_how_plausible_a_second_reader_found_the_messages() -> None:
-    ratings = Counter(answer["plausible"] for answer in second_reading("wildchat").values())
-    assert ratings.total() == len(messages()) - 84
-    said = f"rated {ratings[5]} of them 5 and {ratings[4]} of them 4 on a scale from 1 to 5"
-    assert said in card_line("wildchat")
-    assert set(ratings) == {4, 5}
 
 
 def test_messages_of_any_source_are_filtered(tmp_path: Path) -> None:

@@ -127,21 +127,26 @@ def test_the_readmes_first_run_says_what_the_readme_shows(tmp_path: Path, enviro
     assert said in " ".join(done.stdout.split()), done.stdout
 
 
+def run_first_page() -> None:
+    """Run the commands of the first page in this folder, as they stand, but that no page is opened."""
+    from tests.docs.test_pages_run import run
+
+    for words in commands(ROOT / "docs" / "start.md"):
+        if words[0] != "pip" and words[:2] != ["inspect", "view"]:
+            words = [str(file) for word in words for file in (sorted(Path().glob(word)) if "*" in word else [word])]
+            print("ran", words[1])
+            run([*words, "--display", "none"] if words[0] == "inspect" else words)
+
+
 @pytest.mark.slow
 def test_commands_of_the_first_page_run(tmp_path: Path, environment: dict[str, str]) -> None:
-    """As they stand, but that no page is opened."""
-    ran = []
-    for words in commands(ROOT / "docs" / "start.md"):
-        if words[0] == "pip" or words[:2] == ["inspect", "view"]:
-            continue
-        words = [str(one) for word in words for one in (sorted(tmp_path.glob(word)) if "*" in word else [word])]
-        words += ["--display", "none"] if words[:2] == ["inspect", "eval"] else []
-        done = call(*words, environment=environment, folder=tmp_path)
-        assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
-        ran.append((words[1], done.stdout))
-    assert [name for name, _ in ran][-1] == "compare"
-    assert "brier_score" in ran[-1][1]
-    assert "reference/entrenched" in ran[-1][1]
+    program = "from tests.docs.test_commands import run_first_page; run_first_page()"
+    done = call("-c", program, environment=environment, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.split("ran ")[-1]
+    assert last.startswith("compare")
+    assert "brier_score" in last
+    assert "reference/entrenched" in last
     (log,) = (tmp_path / "logs" / "a").glob("*.eval")
     lines = [line.split() for line in (ROOT / "docs" / "start.md").read_text(encoding="utf-8").splitlines()]
     results = read_eval_log(str(log), header_only=True).results
