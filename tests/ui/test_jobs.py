@@ -38,7 +38,6 @@ print("over", flush=True)
 pathlib.Path("over-" + sys.argv[1]).touch()
 """
 """Runs until the file `go-NAME` is there."""
-"""Its third question waits until the file `go` is there."""
 
 
 @pytest.fixture

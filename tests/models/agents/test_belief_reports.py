@@ -8,8 +8,6 @@ import pytest
 from truthgym.models.agents.belief_reports import noisy, noisy_reports, percent, report
 from truthgym.models.agents.policies import Parameters, uniform
 
-"""Places spread evenly: means over them are integrals, without sampling error."""
-
 
 @pytest.mark.parametrize(
     ("belief", "noise", "a", "b"),
