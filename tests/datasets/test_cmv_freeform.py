@@ -11,7 +11,6 @@ PAIRS: dict[str, list[dict[str, Any]]] = defaultdict(list)
 for row in ROWS:
     PAIRS[row["event"]].append(row)
 PAIRS = {event: rows for event, rows in PAIRS.items() if len(rows) > 1}
-"""Pairs of which one view is the denial of the other."""
 
 
 def words(row: dict[str, Any]) -> int:

@@ -12,7 +12,6 @@ from tests.fixtures import bundled_rows
 from truthgym.datasets.research import ResearchQuestion, research
 
 ROWS = bundled_rows("research")
-"""A reader's probability of the hard answer, and which of the two it thought the more tempting."""
 
 
 def words(text: str) -> list[str]:

@@ -38,14 +38,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("config", "trains", "kind"),
     [
         (ConversionConfig("sft", validation="train"), sft, "CausalLM"),
-        (ConversionConfig("sft", form="messages"), sft, "CausalLM"),
         (ConversionConfig("preference"), dpo, "CausalLM"),
         (ConversionConfig("preference"), reward, "SequenceClassification"),
         (ConversionConfig("unpaired"), kto, "CausalLM"),
         (ConversionConfig("steps"), reward, "TokenClassification"),
-        (ConversionConfig("sft", file_format="parquet"), sft, "CausalLM"),
     ],
-    ids=["completions", "messages", "preference", "preference-reward", "unpaired", "steps", "parquet"],
+    ids=["completions", "preference", "preference-reward", "unpaired", "steps"],
 )
 def test_each_trainer_lowers_its_loss_on_its_dataset(
     base: Path, log: Path, tmp_path: Path, config: ConversionConfig, trains: Callable[[dict[str, Any]], Path], kind: str

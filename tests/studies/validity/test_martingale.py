@@ -76,7 +76,7 @@ def test_one_call_writes_the_page_and_its_charts(
         "joint": partial(validity.joint_readings, n=400),
     }
     study = replace(validity.STUDY, measures={**validity.STUDY.measures, **smaller})
-    page = written(study, replications=8, seeds=2, real=12, worlds=1, repeated_runs=2, flat_runs=2)
+    page = written(study, replications=4, seeds=2, real=6, worlds=1, repeated_runs=2, flat_runs=2)
     assert "](validity_bias.svg)" in page
     assert "<svg" in (tmp_path / "validity_bias.svg").read_text()
-    assert "108 of 108" in page
+    assert "54 of 54" in page
