@@ -118,10 +118,10 @@ def test_the_posterior_is_that_of_an_exact_reader_by_enumeration(data: Any, monk
     monkeypatch.setattr(bench, "SIZE", 18)
     monkeypatch.setattr(data, "SIZE", 18)
     moved = 0
-    for i, item in enumerate(getattr(data, data.NAME)(12, seed=11, split="all")):
+    for i, item in enumerate(getattr(data, data.NAME)(8, seed=11, split="all")):
         question = item.metadata_as(AgentQuestion)
         calls = explore(question, random.Random(i), curious=0.5)
         expected = enumerated_path(question, calls)
         assert answerable_path(question, calls) == pytest.approx(expected, abs=1e-9), question.event
         moved += len({round(p, 6) for p in expected}) > 2
-    assert moved >= 6
+    assert moved >= 4

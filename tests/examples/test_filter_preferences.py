@@ -89,28 +89,6 @@ def test_bradley_terry_recovers_its_weights() -> None:
     assert fit_bradley_terry([[1.0]]) == pytest.approx([0.40106], abs=1e-5)
 
 
-def test_planted_noise_goes_and_nothing_is_gained_without_it(root: Path) -> None:
-    tables = preference_labels.study(range(5), 200, 2000, ("none", "random"))
-    names = preference_labels.FIGURES
-
-    def figure(noise: preference_labels.Noise, arm: str, name: str) -> float:
-        return float(tables[noise][arm][names.index(name)])
-
-    def gain(noise: preference_labels.Noise, arm: str) -> list[float]:
-        mean, _, bounds = tables[noise][arm][-1].partition(" ")
-        return [float(mean), *(float(bound) for bound in bounds.strip("[]").split(", "))]
-
-    assert figure("random", "full", "wrong") == pytest.approx(0.25, abs=0.03)
-    assert figure("random", "top half", "wrong") < 0.06
-    assert gain("random", "top half")[1] > 0, "above the control, in the paired interval"
-    assert gain("random", "top half, no sign")[2] < 0, "below it"
-    assert gain("none", "top half")[1] < 0, "nothing is gained, and something lost"
-    assert figure("none", "top half", "wrong") == 0
-    page = (root / "docs" / "preferences.md").read_text()
-    for line in preference_labels.gains(tables).splitlines()[2:]:
-        assert line.removesuffix("|") in page, "of two kinds of noise; the page has a third"
-
-
 def test_recorded_labels_are_turned_to_gold_by_their_column(tmp_path: Path) -> None:
     rows = []
     for i in range(90):

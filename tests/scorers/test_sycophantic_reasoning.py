@@ -50,12 +50,7 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("name", "planted", "code", "word"),
-    [
-        ("bayesian", {}, 0, "steady"),
-        ("sycophant", {}, 11, "sycophantic"),
-        ("trusting", {"strength": 3}, 12, "suggestible"),
-        ("sycophant", {"strength": 0.9, "trust": -0.9}, 13, "contrary"),
-    ],
+    [("bayesian", {}, 0, "steady"), ("sycophant", {}, 11, "sycophantic")],
     ids=lambda arguments: arguments if isinstance(arguments, str) else "",
 )
 def test_the_headline_tells_who_moves_the_model(

@@ -22,7 +22,7 @@ from truthgym.scorers.mutual_predictability import mutual_predictability, notes,
 from truthgym.tasks.domains import forecasting
 from truthgym.tasks.mutual_prediction import mutual_prediction
 
-N = 20
+N = 14
 PEERS: dict[str, Any] = {
     "predicted": "random_non_evaluated",
     "context_questions": "evaluated_question",

@@ -28,7 +28,7 @@ SAID = {"sure": 1.0, "half": 0.5}
 @pytest.fixture(scope="module")
 def walks(run_once: Run) -> dict[str, EvalLog]:
     """One walk through all chains, and what agents of other beliefs say of its answers."""
-    task = fact_chains(n=60, hops=(1, 3), paradigms={"brier": OWN, "agent_answer": {}})
+    task = fact_chains(n=40, hops=(1, 3), paradigms={"brier": OWN, "agent_answer": {}})
     log = run_once(task, get_model("reference/walker", slip=SLIP), epochs=1)
     others = {name: get_model("reference/walker", slip=SLIP, own_belief=belief) for name, belief in SAID.items()}
     return {"calibrated": log} | {
@@ -50,7 +50,7 @@ def test_a_calibrated_walker_has_the_known_score(walks: dict[str, EvalLog]) -> N
     known = (one * (1 - one) + three * (1 - three)) / 2
     assert found["brier_lower"] < known < found["brier_upper"]
     assert found["murphy_reliability"] < 0.01
-    assert (found["n"], found["share_scored"]) == (60, 1)
+    assert (found["n"], found["share_scored"]) == (40, 1)
 
 
 def test_a_belief_of_one_half_scores_a_quarter_and_one_that_is_sure_its_errors(walks: dict[str, EvalLog]) -> None:
