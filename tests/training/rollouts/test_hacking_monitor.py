@@ -1,6 +1,7 @@
 """The monitor as a callback: OK on a clean run, a stop with a checkpoint on one that drifts, and its null traces."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -116,7 +117,8 @@ def test_a_monitor_needs_null_traces(
 def test_a_run_of_default_options_is_watched_by_clean_runs_of_the_same(train: Train, tmp_path: Path) -> None:
     """The card of a clean run leaves out what is TRL's default."""
     usual = {"num_generations": 8, "max_completion_length": 2, "logging_steps": 1, "output_dir": str(tmp_path)}
-    clean = [str(train(max_steps=10, seed=seed, **usual)) for seed in (1, 2)]
+    clean = [str(train(max_steps=10, seed=1, **usual))]
+    clean.append(shutil.copytree(clean[0], tmp_path / "another"))
     watched = train(max_steps=2, seed=3, monitor=clean, monitor_signals=["reward"], **usual)
     assert any(note.startswith("Monitor ") for note in read_card(watched).notes)
 
