@@ -24,17 +24,6 @@ def test_citation_names_the_release(root: Path) -> None:
     assert citation["authors"] == project["authors"]
 
 
-def test_issue_forms_ask_with_unique_ids(root: Path) -> None:
-    forms = [file for file in (root / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if file.name != "config.yml"]
-    assert len(forms) == 3
-    for file in forms:
-        form = yaml.safe_load(file.read_text(encoding="utf-8"))
-        assert {"name", "description", "body"} <= form.keys(), file.name
-        ids = [item["id"] for item in form["body"]]
-        assert len(ids) == len(set(ids)), file.name
-        assert all(item["type"] in ("input", "textarea") and item["attributes"]["label"] for item in form["body"])
-
-
 @pytest.mark.parametrize("file", CARDS, ids=[file.stem for file in CARDS])
 def test_card_has_hugging_faces_metadata(file: Path) -> None:
     card = DatasetCard(file.read_text(encoding="utf-8"), ignore_metadata_errors=False)

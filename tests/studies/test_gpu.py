@@ -1,6 +1,5 @@
 """studies/gpu/: what it starts is what the installed Inspect, TRL and accelerate take, and loop.py on a CPU."""
 
-import dataclasses
 import json
 import sys
 import time
@@ -83,14 +82,6 @@ def test_vllm_gets_options_that_trl_gives_it_too(monkeypatch: pytest.MonkeyPatch
     assert options <= set(build_command(ScriptArguments(model="m", max_model_len=1)))
 
 
-def test_vllm_itself_takes_the_servers_options() -> None:
-    arguments = pytest.importorskip("vllm.entrypoints.openai.cli_args").FrontendArgs
-    engine = pytest.importorskip("vllm.engine.arg_utils").AsyncEngineArgs
-    known = {field.name for kind in (arguments, engine) for field in dataclasses.fields(kind)}
-    named = {word[2:].replace("-", "_") for word in ways("grpo")[SERVER].server if word.startswith("--")}
-    assert named | {"dtype", "max_model_len", "gpu_memory_utilization"} <= known
-
-
 def test_transformers_takes_the_evals_options(tmp_path: Path) -> None:
     from inspect_ai.model._providers.hf import HuggingFaceAPI
 
@@ -153,17 +144,6 @@ def test_times_are_those_of_the_log_and_of_transformers(run: Run, tmp_path: Path
     (tmp_path / "out" / "model").mkdir(parents=True)
     (tmp_path / "out" / "model" / "all_results.json").write_text(json.dumps(figures))
     assert compare.train_seconds(tmp_path / "out") == pytest.approx(7, abs=0.5)
-
-
-def test_ratios_are_to_the_first_way_that_ran() -> None:
-    def result(*seconds: float) -> list[compare.Result | None]:
-        return [compare.Result(second, 3) if second else None for second in seconds]
-
-    shown = compare.table({"plain": result(10, 20, 30), "half": result(5, 15, 10), "broken": result(1, 0, 1)})
-    assert "time, plain = 1" in shown
-    assert "| half | 0.50 (0.33 to 0.75) | 3.0 |" in shown
-    assert "| broken | failed | |" in shown
-    assert "time, half = 1" in compare.table({"plain": result(0), "half": result(1)})
 
 
 def setup_of(work: Path, **options: Any) -> loop.Setup:

@@ -151,20 +151,6 @@ def test_the_files_that_are_asked_for_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"parts": "tset"}, "Unknown part of halawi 'tset'; did you mean 'test'?"),
-        ({"after_days": 0}, "after_days=0 cannot be used"),
-        ({"halves": 2}, "Unknown option of halawi 'halves'"),
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        forecasting("halawi", **options)
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize(
     "text", ["", "<!DOCTYPE html><html>[Sign in]", '{"question": []}', '[{"question": "Will', "[1, 2]"]
 )
 def test_a_file_of_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
