@@ -121,7 +121,8 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
 def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) -> None:
     data = draw(3, missing, steps)
     same(result := cross_epoch_slope(*data), by_loops(*data))
-    assert np.sqrt(np.sum(result.influence**2)) == pytest.approx(result.stderr, nan_ok=True)
+    if result.influence.size:
+        assert np.sqrt(np.sum(result.influence**2)) == pytest.approx(result.stderr)
     change, level, instrument, cluster, group = data
     pooled = (change, level, instrument, cluster, np.zeros_like(group))
     same(cross_epoch_slope(*pooled), by_loops(*pooled))
