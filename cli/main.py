@@ -118,7 +118,7 @@ def _end(message: str) -> NoReturn:
     """Print a message to stderr and exit with status 1."""
     from rich.console import Console
 
-    Console(stderr=True, soft_wrap=True, highlight=False).print(message)
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(message)
     sys.exit(1)
 
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.datasets.question import binary_outcome
 from truthgym.training.lineage import digest_of
 from truthgym.training.reward_functions.builtin import BUILTIN, share_read
 from truthgym.training.reward_functions.formulas import Rewards
@@ -86,7 +87,8 @@ class FunctionReward:
         return None
 
     def read(self, rollouts: Sequence[Rollout]) -> float:
-        return share_read(rollouts)
+        """NaN where no question has a yes or no for an answer."""
+        return share_read([one for one in rollouts if binary_outcome(one.target, one.metadata) is not None])
 
     def _call(self, rollouts: Sequence[Rollout]) -> object:
         names = dict.fromkeys(name for rollout in rollouts for name in rollout.metadata if name not in RESERVED_COLUMNS)

@@ -65,7 +65,7 @@ class RolloutLines(StepLines):
         constant = weighted_sum([reward.baseline(rollouts) for reward in self.rewards], self.weights)
         interval = "" if math.isnan(mean.lower) else f" [{mean.lower:.3f}, {mean.upper:.3f}]"
         best = "" if constant is None else f" (best constant {constant:.4f})"
-        self.first = [f"reward {mean.estimate:.4f}{interval}{best}"]
+        self.first = [f"reward {mean.estimate:.4f}{interval}{best}" if found else "no reward"]
         self._ended = 0
         self._check_share_read(self.rewards[0].read(rollouts), rollouts[0].answer)
 
@@ -127,7 +127,7 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         read = self.rewards[0].read(rollouts)
-        figures, parts = {"eval_share_read": read}, [f"read {read:.1%}"]
+        figures, parts = ({}, []) if math.isnan(read) else ({"eval_share_read": read}, [f"read {read:.1%}"])
         for reward in self.rewards:
             values = [value for value in reward(rollouts) if value is not None]
             mean = figures[f"eval_rewards/{reward.name}"] = sum(values) / len(values) if values else math.nan

@@ -148,7 +148,8 @@ class RolloutAdapter:
             for name, figure in reward.figures.items():
                 log(name, figure)
             if place == 0:
-                log("share_read", reward.read(rollouts))
+                if not math.isnan(share := reward.read(rollouts)):
+                    log("share_read", share)
                 log("failed_rollouts", sum(rollout.error is not None for rollout in rollouts))
             return self.values[place]
 

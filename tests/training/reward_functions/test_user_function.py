@@ -1,6 +1,7 @@
 """Users' reward functions: called as TRL calls them, and held to what they must return."""
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -165,6 +166,8 @@ def test_the_page_says_what_arrives_and_its_examples_run(tmp_path: Path) -> None
     given = reward(rollouts)
     assert sorted(given, key=lambda value: (value is None, value)) == [0.8, 1.0, None]
     assert reward.figures == {"judge_unread": pytest.approx(1 / 3)}
+
+    assert math.isnan(reward.read(rollouts)), "sums have no belief to read"
 
     columns: dict[str, Any] = {}
 
