@@ -15,6 +15,7 @@ WITHIN = {
     "truthgym.training.rollouts.policy",
     "truthgym.training.rollouts.callbacks",
     "truthgym.training.rollouts.hacking_monitor",
+    "truthgym.training.trainers.step_lines",
 }
 """They derive from classes of libraries, so that they load these: they are imported inside functions alone."""
 HEAVY = {"torch", "trl", "transformers", "peft", "accelerate", "datasets", "pandas", "openai", "together", "deepspeed"}

@@ -21,8 +21,6 @@ FIGURES = {
     "entropy": "entropy {:.3f}",
 }
 """What a line has of a Trainer's log, in this order."""
-NOT_ZERO = ("failed_rollouts", "kl")
-"""Left out where it is 0."""
 
 
 class StepLines(TrainerCallback):  # type: ignore[misc]
@@ -64,8 +62,9 @@ class StepLines(TrainerCallback):  # type: ignore[misc]
 
     def line(self, logs: Mapping[str, float]) -> str:
         """The line of a log entry."""
-        parts = [text.format(float(logs[name])) for name, text in FIGURES.items()
-                 if name in logs and name not in self.left_out and (logs[name] or name not in NOT_ZERO)]  # fmt: skip
+        shown = {name: value for name, value in logs.items() if value or name not in ("failed_rollouts", "kl")}
+        parts = [text.format(float(shown[name])) for name, text in FIGURES.items()
+                 if name in shown and name not in self.left_out]  # fmt: skip
         if "eval_loss" in logs:
             return f"validation at step {self.step}: {', '.join(parts)}"
         (step, began), self._logged = self._logged, (self.step, time.time())
