@@ -1,4 +1,4 @@
-"""Checks docs/migration.md: every replacement exists, and every name of the four projects has a row.
+"""Checks docs/migration.md and studies/rows.md: every command exists, and every name of the four projects has a row.
 
 python docs/check_migration.py [FOLDER WITH THE PROJECTS' TEXTS]
 
@@ -17,6 +17,8 @@ from truthgym.cli.main import command_named
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "migration.md"
+FEATURES = ROOT / "studies" / "rows.md"
+STATE = re.compile(r"works|(?:weaker|not run here|left out): \S.*")
 SECTIONS = {
     "000": "TruthSeekingGym",
     "001": "RLHF and reward modelling",
@@ -77,16 +79,35 @@ def missing_names(page: str, prefix: str, text: str) -> list[str]:
 
 def missing_replacements(page: str) -> list[str]:
     """Commands, options, arguments, modules and files on the page that do not exist."""
-    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    arguments = {
-        name: set(re.findall(r"`(\w+)=", cells))
-        for name, cells in re.findall(r"^\| \[?`truthgym/(\w+)`\S* \|(.*)$", reference, re.MULTILINE)
-    }
-    wrong = []
+    arguments, wrong = registered(), []
     for title in SECTIONS.values():
         for _, cell in rows(section(page, title)):
             for quoted in re.findall(r"`([^`]+)`", cell):
                 wrong += [f"{quoted}: {what}" for what in faults(quoted, arguments)]
+    return wrong
+
+
+def registered() -> dict[str, set[str]]:
+    """The arguments of each task, solver and scorer."""
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| \[?`truthgym/(\w+)`\S* \|(.*)$", reference, re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)=", cells)) for name, cells in found}
+
+
+def wrong_features(page: str) -> list[str]:
+    """Rows of studies/rows.md whose state is none, or whose command names what does not exist."""
+    arguments, wrong = registered(), []
+    for number, line in enumerate((line for line in page.splitlines() if re.match(r"\| \d", line)), start=1):
+        place, _, _, command, state = (cell.strip() for cell in line.strip("|").split(" | "))
+        what = [] if place == str(number) else [f"is row {number}"]
+        what += (
+            [] if STATE.fullmatch(state) else [f"state {state!r}: give works, or weaker, not run here, left out: WHY"]
+        )
+        quoted = re.findall(r"`([^`]+)`", command)
+        what += [] if quoted or state.startswith("left out") else ["has no command"]
+        wrong += [
+            f"row {place}: {fault}" for fault in (*what, *(x for each in quoted for x in faults(each, arguments)))
+        ]
     return wrong
 
 
@@ -107,8 +128,11 @@ def faults(quoted: str, arguments: dict[str, set[str]]) -> Iterator[str]:
         if not (ROOT / quoted).exists():
             yield "there is no such file"
     elif words[0] == "python" and words[1] != "-m":
-        if not (ROOT / words[1]).is_file():
-            yield "there is no such script"
+        script = ROOT / words[1]
+        text = script.read_text(encoding="utf-8") if script.is_file() else ""
+        yield from () if text else ["there is no such script"]
+        names = re.findall(r"(?<=--)[a-z][\w-]*", quoted) if text else ()
+        yield from (f"there is no --{name}" for name in names if not re.search(rf"\b{name}\b", text))
     elif words[0] in ("truthgym", "inspect") and len(words) > 1:
         known = options(words)
         yield from (f"there is no {word}" for word in words if word.startswith("--") and word not in known)
@@ -139,7 +163,7 @@ def train_files() -> Iterator[Path]:
 def main(folder: Path) -> list[str]:
     """All faults of the page."""
     page = PAGE.read_text(encoding="utf-8")
-    faulty = missing_replacements(page)
+    faulty = missing_replacements(page) + wrong_features(FEATURES.read_text(encoding="utf-8"))
     for prefix, title in SECTIONS.items():
         for text in folder.glob(f"{prefix}_*.txt"):
             names = missing_names(page, prefix, text.read_text(encoding="utf-8"))

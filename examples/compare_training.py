@@ -1,6 +1,10 @@
 """Compare ways to train a policy at the same budget, over seeds, and write a page of what each one did.
 
     python examples/compare_training.py trained/compared --seeds 0 1 2 3 4 --page docs/training_compared.md
+    python examples/compare_training.py trained/buffers --arms 'dpo, current' 'dpo, rolling(2)' 'dpo, full'
+    python examples/compare_training.py trained/lambda --penalties 0 0.5 1     # of an ensemble
+    python examples/compare_training.py trained/mine --model MODEL --task truthgym/questions \
+        --task-args '{source: mine.jsonl}' --dataset data/pairs --share 0.2 --page mine.md
 
 For each seed: a tiny model, the same one in all seeds, answers questions, its answers become pairs by their Brier
 scores, and a reward model is trained on the pairs. Then each arm trains the tiny model on other questions of the train
@@ -8,50 +12,50 @@ split, with the reward model as its only reward: in as many gradient steps, from
 which are trained on. The Brier score and the reward model compare all of them on the same held-out questions.
 
 Complete steps are skipped, so the same command resumes an interrupted study. `--size smollm2` runs the same arms on
-SmolLM2 with fewer questions; `--arms` and `--share` make a study smaller. The arms that end in ", rubric" are paid by a
-regression on the same answers' scores, and run only if `--arms` names them.
+SmolLM2 with fewer questions, `--model` on your own models (several: sizes compared), `--task` on a task that `brier`
+scores, `--dataset` with a reward model of your own pairs; `--arms` and `--share` make a study smaller. The arms that
+end in ", rubric" are paid by a regression on the same answers' scores, and run only if `--arms` names them.
 """
 
 import argparse
 import csv
 import json
 import math
-import multiprocessing
 import os
-import resource
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import stdev
 from typing import Any
 
 from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
+from inspect_ai.util import registry_create
 from scipy.stats import spearmanr
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
-from truthgym.datasets.urns import UrnQuestion
-from truthgym.scorers.graders.builtin import opens_hollow
 from truthgym.scorers.statistics.direction import numbers
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import mean
+from truthgym.solvers.roles import models_named
 from truthgym.tasks import urns
 from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
+from truthgym.training.trainers.options import mapping_option
 
 ROUNDS = 3
 EPOCHS = 4
 SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"questions": 64, "held_out": 200, "max_tokens": 12, "steps": 48, "batch": 32},
-    "smollm2": {"questions": 6, "held_out": 72, "max_tokens": 64, "steps": 18, "batch": 8},
+    "tiny": {"questions": 64, "held_out": 200, "max_tokens": 12, "steps": 48, "batch": 32, "rate": 5e-4},
+    "smollm2": {"questions": 6, "held_out": 72, "max_tokens": 64, "steps": 18, "batch": 8, "rate": 1e-4},
 }
-"""Training questions of a round, held-out ones, gradient steps of all rounds, and replies in each step."""
+"""Training questions of a round, held-out ones, gradient steps of all rounds, replies in each step, and the
+learning rate: those of billions of parameters would change nothing in half a million. A model of your
+own has those of smollm2."""
 PASSES = 2
 """How often a sampled reply is trained on, on average: steps times batch, divided by the answers of all rounds."""
-RATES = {"tiny": 5e-4, "smollm2": 1e-4}
-"""Learning rates. Those of billions of parameters would change nothing in half a million."""
 ARMS: dict[str, dict[str, Any]] = {
     "sft": {"method": "sft", "rounds": 1},
     "dpo": {"method": "dpo", "rounds": 1},
@@ -69,11 +73,14 @@ ARMS: dict[str, dict[str, Any]] = {
 """sft trains on the reply to each question that the reward model likes best; dpo on one pair of a question; the others
 on all rollouts. Those with one round ask all questions at once. Those with a rubric differ from the arm of the same
 name without it in the reward model only."""
-RUBRIC = ", rubric"
+RUBRIC, PENALTY = ", rubric", ", penalty "
+MEMBERS = 3
+"""Reward models of the ensemble in arms with a penalty."""
 LORA_RATE = 10
 """Factor of the learning rate with LoRA, as is usual: at one rate for all, an adapter would hardly move."""
 BETA = 0.04
 """Weight of the KL term in grpo and rloo; that of dpo is TRL's 0.1."""
+CPU = {"use_cpu": True, "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False}
 REWARD, GOLD = "reward_model/reward", "brier/brier_score"
 CRITERIA = ("brier/spherical_score",)
 """What the rubric's regression learns. It orders the answers to a question as the Brier score, which made the pairs."""
@@ -85,32 +92,62 @@ Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
 
 
-def prepare(size: str, seed: int, folder: Path, share: float, rubric: bool = False) -> tuple[Path, Path]:
-    """Make the model that all arms start from, and the reward model. Returns their folders.
+def arm_of(name: str) -> dict[str, Any]:
+    """The arm of a name, which may end in the penalty of an ensemble of reward models."""
+    arm, found, penalty = name.partition(PENALTY)
+    return ARMS[arm] | ({"penalty": float(penalty)} if found else {})
 
-    Args:
-        size: One of `SIZES`.
-        seed: Draws questions, replies and the order of training.
-        folder: Of this size and seed.
-        share: Share of the questions and steps.
-        rubric: Whether the reward model is a regression on the scores of the answers, instead of a model of pairs. Both
-            are trained on the same answers, in as many steps, from as many replies in each.
+
+def kind(name: str) -> str:
+    """Which reward models pay an arm: "pairs", "rubric" or "ensemble"."""
+    arm = arm_of(name)
+    return "rubric" if arm.get("rubric") else "ensemble" if "penalty" in arm else "pairs"
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all arms have in common."""
+
+    share: float = 1.0
+    """Of the questions and steps."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The model of each size that is not of `SIZES`."""
+    task: str = "truthgym/urns"
+    task_args: Mapping[str, Any] = field(default_factory=dict)
+    dataset: str = ""
+    """Pairs for the reward model, in place of the start's answers."""
+
+    def numbers(self, size: str) -> dict[str, Any]:
+        """The numbers of a size."""
+        given = SIZES.get(size, SIZES["smollm2"])
+        return {name: number if name in ("max_tokens", "batch", "rate") else max(1, round(number * self.share))
+                for name, number in given.items()}  # fmt: skip
+
+
+def prepare(size: str, seed: int, folder: Path, study: Study, paid: str = "pairs") -> tuple[str, list[str]]:
+    """Make the model that all arms start from, and the reward models. Returns their folders.
+
+    A regression on the scores of the answers ("rubric") is trained on the same answers as a model of pairs, in as many
+    steps, from as many replies in each. `folder` is of this size and seed.
     """
     from truthgym.training.tiny import tiny
     from truthgym.training.train import reward
 
     base = folder.parent / size
-    if not base.is_dir():
+    if size not in study.models and not base.is_dir():
         tiny(base) if size == "tiny" else make_smollm2(base)
-    numbers = SIZES[size]
+    model, numbers, rubric = study.models.get(size, str(base)), study.numbers(size), paid == "rubric"
     asked, rows = folder / "reward-logs", folder / ("reward-rows" if rubric else "reward-pairs")
-    if not asked.is_dir():
+    if study.dataset and not rubric:
+        rows = Path(study.dataset)
+    if not rows.is_dir() and not asked.is_dir():
         temporary = asked.with_name("reward-logs-unfinished")
         shutil.rmtree(temporary, ignore_errors=True)
-        eval(
-            # Other questions than those of the arms, whose seeds are 1000 * seed + 0, 1, 2.
-            urns(n=scaled(2 * numbers["questions"], share), seed=1000 * seed + 500, split="train", paradigms="brier"),
-            model=f"hf/{base}",
+        # Other questions than those of the arms, whose seeds are 1000 * seed + 0, 1, 2.
+        drawn = {"n": 2 * numbers["questions"], "seed": 1000 * seed + 500, "split": "train", "paradigms": "brier"}
+        (log,) = eval(
+            registry_create("task", study.task, **study.task_args, **drawn),
+            model=f"hf/{model}",
             model_args={"device": "cpu"},
             epochs=EPOCHS,
             max_tokens=numbers["max_tokens"],
@@ -121,25 +158,25 @@ def prepare(size: str, seed: int, folder: Path, share: float, rubric: bool = Fal
             log_realtime=False,
             display="none",
         )
+        if log.status != "success":
+            raise SystemExit(f"{log.location}: {log.error.message if log.error else log.status}")
         temporary.rename(asked)
     if not rows.is_dir():
         selection = Selection(everything=True) if rubric else Selection(score=GOLD)
         convert([asked], "sft" if rubric else "preference", rows, selection)
     options = {
-        "model_name_or_path": str(base),
+        "model_name_or_path": model,
         "dataset_name": str(rows),
         "output_dir": str(folder / "reward"),
-        "learning_rate": RATES[size],
+        "learning_rate": numbers["rate"],
         "per_device_train_batch_size": numbers["batch"] // (1 if rubric else 2),  # a pair is two replies
-        "max_steps": scaled(2 * numbers["steps"], share),
-        "seed": seed,
+        "max_steps": 2 * numbers["steps"],
         **({"criteria": list(CRITERIA)} if rubric else {}),
+        **({"bootstrap": True} if paid == "ensemble" else {}),
         **CPU,
     }
-    return base, reward(options)
-
-
-CPU = {"use_cpu": True, "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False}
+    members = MEMBERS if paid == "ensemble" else 1
+    return model, [str(reward(options | {"seed": seed * members + member})) for member in range(members)]
 
 
 def make_smollm2(base: Path) -> None:
@@ -155,23 +192,19 @@ def make_smollm2(base: Path) -> None:
         eval(task, model="reference/bayesian", model_args={"noise": 0.2}, log_dir=str(logs), display="none")
         convert([logs], "sft", rows, Selection(everything=True))
     given = {"model_name_or_path": str(raw), "dataset_name": str(rows), "output_dir": str(base.parent / "form"),
-             "learning_rate": RATES["smollm2"], "per_device_train_batch_size": 4, "max_steps": 6}  # fmt: skip
+             "learning_rate": SIZES["smollm2"]["rate"], "per_device_train_batch_size": 4, "max_steps": 6}  # fmt: skip
     sft(given | CPU).rename(base)
 
 
-def scaled(number: int, share: float) -> int:
-    """A share of a number, at least 1."""
-    return max(1, round(number * share))
-
-
-def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path, share: float) -> dict[str, Any]:
+def options(
+    name: str, size: str, seed: int, base: str, judges: Sequence[str], out: Path, study: Study
+) -> dict[str, Any]:
     """The options of an arm's loop: as many gradient steps, replies sampled and replies trained on in each."""
-    arm, numbers = ARMS[name], SIZES[size]
+    arm, numbers = arm_of(name), study.numbers(size)
     by_rollouts = arm["method"] in ("grpo", "rloo")
     rounds = 1 if by_rollouts else arm.get("rounds", ROUNDS)
-    questions = scaled(numbers["questions"], share) * ROUNDS // rounds
-    steps, batch = scaled(numbers["steps"], share / rounds), numbers["batch"]
-    train: dict[str, Any] = {"learning_rate": RATES[size], "max_steps": steps, **CPU}
+    steps, batch = max(1, round(numbers["steps"] / rounds)), numbers["batch"]
+    train: dict[str, Any] = {"learning_rate": numbers["rate"], "max_steps": steps, **CPU}
     train["per_device_train_batch_size"] = batch // (2 if arm["method"] == "dpo" else 1)  # a pair is two replies
     if by_rollouts:
         train |= {"gradient_accumulation_steps": 1, "num_generations": arm["group"], "num_iterations": PASSES,
@@ -182,12 +215,13 @@ def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path,
     convert: dict[str, Any] = {} if by_rollouts else {"score": REWARD}
     if arm["method"] == "sft":
         convert |= {"best_per_question": True}
+    paying = {"folder": list(judges)} | ({"penalty": arm["penalty"]} if "penalty" in arm else {})
     return {
-        "model_name_or_path": str(base),
-        "task": ["truthgym/urns"],
-        "task_args": {"paradigms": {"brier": {}, "reward_model": {"folder": str(judge)}}, "seed": 1000 * seed},
-        "train_args": {"n": questions},
-        "held_out_args": {"n": scaled(numbers["held_out"], share)},
+        "model_name_or_path": base,
+        "task": [study.task],
+        "task_args": {**study.task_args, "paradigms": {"brier": {}, "reward_model": paying}, "seed": 1000 * seed},
+        "train_args": {"n": numbers["questions"] * ROUNDS // rounds},
+        "held_out_args": {"n": numbers["held_out"]},
         "method": arm["method"],
         "rounds": rounds,
         "fresh": not by_rollouts and rounds > 1,
@@ -204,40 +238,24 @@ def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path,
     }
 
 
-def run(name: str, size: str, seed: int, folder: Path, share: float) -> None:
-    """Run one arm of one seed in this process, and write its peak memory. `prepare` must have run before."""
+def run(name: str, size: str, seed: int, folder: Path, study: Study) -> None:
+    """Run one arm of one seed."""
     from truthgym.training.closed_loop.options import open_folder, parse_config
     from truthgym.training.loop import loop
 
-    base, judge = prepare(size, seed, folder, share, ARMS[name].get("rubric", False))
+    base, judges = prepare(size, seed, folder, study, kind(name))
     out = place(folder, name)
-    given = options(name, size, seed, base, judge, out, share)
+    given = options(name, size, seed, base, judges, out, study)
     open_folder(parse_config(given))
-    for peak in folder.glob("*-peak.json"):  # what the start answered in a finished arm
-        other = peak.with_name(peak.name.removesuffix("-peak.json"))
+    for other in {file.parent for file in folder.glob("*/report.json")} - {out}:  # what the start answered there
         mine, its = (json.loads((one / "loop.json").read_text(encoding="utf-8")) for one in (out, other))
         if mine["task_args"] != its["task_args"]:  # another reward model
             continue
         same = all(mine[key] == its[key] for key in ("train_args", "epochs", "fresh"))
-        for name in (START, *(["1a-asked"] if same else [])):
-            if not (out / name).exists():
-                shutil.copytree(other / name, out / name)
+        for stage in (START, *(["1a-asked"] if same else [])):
+            if (other / stage).is_dir() and not (out / stage).exists():
+                shutil.copytree(other / stage, out / stage)
     loop(given)
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    kept = out.parent / f"{out.name}-peak.json"
-    earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else 0  # a resumed arm has done less
-    kept.write_text(json.dumps(max(used, earlier)), encoding="utf-8")
-
-
-def alone(function: Any, *given: object) -> None:  # noqa: ANN401
-    """Call a function in a process of its own, whose peak memory is its own. What all import is loaded once."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["inspect_ai", "trl", "peft", "truthgym.training.loop", "truthgym.tasks"])
-    process = context.Process(target=function, args=given)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise SystemExit(f"{function.__name__}{given}: ended with {process.exitcode}; the same command resumes it")
 
 
 def place(folder: Path, name: str) -> Path:
@@ -248,69 +266,52 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
     """The figures of all arms of a seed, from their logs."""
     from truthgym.training.closed_loop.measures import KL, PARSE_RATE, REPLY_NLL, TaskMetrics, measure_log
 
-    def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, float, str, str]:
+    def last(name: str, start: bool = False) -> tuple[TaskMetrics, list[float], str, str]:
         out = place(folder, name)
         held_out = out / START if start else sorted(out.glob("*d-held-out"))[-1]
         (log,) = (read_eval_log(info, header_only=True) for info in list_eval_logs(str(held_out)))
-        return measure_log(log, held_out), *answers(log.location), log.eval.eval_id, log.location
+        return measure_log(log, held_out), distances(log.location), log.eval.eval_id, log.location
 
     found = {BASE: last(names[0], start=True)} | {name: last(name) for name in names}
-    sft = found.get("sft", found[BASE])[1]
     rows: list[Row] = []
-    for name, (metrics, beliefs, hollow, log, _) in found.items():
-        wins = win_rate(beliefs, sft)
-        far = [one for _, some in beliefs.values() for one in some]
+    for name, (metrics, far, log, _) in found.items():
         means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL)}
         value = {key: None if math.isnan(mean.estimate) else mean.estimate for key, mean in means.items()}
         gold = [mean(scores) for scores in metrics.unread_as_wrong().values()]
-        reward, kl = value[REWARD], means[KL]
-        paid_otherwise = ARMS.get(name, {}).get("rubric", False)
+        reward = value[REWARD]
+        paid_otherwise = name != BASE and kind(name) != "pairs"
         start = last(name, start=True)[0] if paid_otherwise else found[BASE][0]
         before = start.mean(REWARD).estimate
         gain = None if math.isnan(before) or reward is None else reward - before
-        per_nat = None  # unless the policy has moved: else the quotient may be of any size and sign
-        if kl.sign > 0 and gain is not None:
-            per_nat = gain / kl.estimate
-        spread, rank = judged(last(name, start=True)[4]) if (place(folder, name) / START).is_dir() else (None, None)
-        peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
+        spread, rank = judged(last(name, start=True)[3]) if (place(folder, name) / START).is_dir() else (None, None)
         shown = {
             "reward": (None if paid_otherwise else reward, 4),
             "gain": (gain, 4),
             "gold": (mean(gold), 4),
             "gold_read": (value[GOLD], 4),
             "distance": (mean(far), 3),
-            **{f"win_{key}": (one, 3) for key, one in zip(("rate", "lower", "upper"), wins, strict=True)},
             "kl": (value[KL], 3),
-            "reward_per_nat": (per_nat, 3),
             "entropy": (value[REPLY_NLL], 3),
             "form_rate": (value[PARSE_RATE], 3),
-            "hollow": (hollow, 3),
-            "sd_between": (metrics.sd_between, 3),
             "judge_sd": (spread, 4),
             "judge_rank": (rank, 3),
-            "peak_gb": (json.loads(peak.read_text(encoding="utf-8")) / 1e9 if peak.is_file() else None, 2),
         }
-        cells = {key: "" if number is None else f"{number:.{places}f}" for key, (number, places) in shown.items()}
+        cells = {
+            key: "" if number is None or math.isnan(number) else f"{number:.{places}f}"
+            for key, (number, places) in shown.items()
+        }
         rows.append({"size": size, "seed": str(seed), "arm": name, **cells, "log": log})
     return rows
 
 
-Distances = Mapping[str, tuple[str, Sequence[float]]]
-"""By question: its event, and the distance of each answer."""
-
-
-def answers(log: str) -> tuple[Distances, float]:
-    """How far beliefs are from the exact posteriors, 0 to 1 (1 if unread); share of answers empty or opening hollow."""
-    found: dict[str, tuple[str, list[float]]] = {}
-    hollow: list[bool] = []
+def distances(log: str) -> list[float]:
+    """How far beliefs are from the exact posteriors, 0 to 1 (1 if unread), where the questions have them."""
+    found = []
     for sample in read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"}):
-        question = sample.metadata_as(UrnQuestion)
-        belief = ((sample.scores or {})["brier"].metadata or {}).get("belief")
-        far = 1.0 if belief is None or belief != belief else abs(float(belief) - question.posterior[-1])
-        found.setdefault(str(sample.id), (str(question.event), []))[1].append(far)
-        text = sample.output.completion
-        hollow.append(not text.strip() or opens_hollow(text))
-    return found, sum(hollow) / len(hollow)
+        if posterior := (sample.metadata or {}).get("posterior"):
+            belief = ((sample.scores or {})["brier"].metadata or {}).get("belief")
+            found.append(1.0 if belief is None or belief != belief else abs(float(belief) - posterior[-1]))
+    return found
 
 
 def judged(log: str) -> tuple[float | None, float | None]:
@@ -332,21 +333,6 @@ def judged(log: str) -> tuple[float | None, float | None]:
     return stdev(rewards), -float(spearmanr(rewards, golds).statistic)
 
 
-def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
-    """Share of questions that a model answers closer to the exact posterior, with its 95 % interval over events.
-
-    Not by the Brier score of a single outcome: by that, whoever says 0 or 1 wins more often than whoever says the exact
-    probability. Of a question with several answers each is compared with each; a tie is half a win.
-    """
-    rates, events = [], []
-    for question in one.keys() & other.keys():
-        mine, theirs = one[question][1], other[question][1]
-        rates.append(sum((a < b) + (a == b) / 2 for a in mine for b in theirs) / len(mine) / len(theirs))
-        events.append(one[question][0])
-    found = mean_estimate(rates, events)
-    return found.estimate, found.lower, found.upper
-
-
 HEADER = {"gain": "gain in its own reward", "kl": "KL", "form_rate": "form rate"}
 """Figures of an arm: the first where reward models are compared, with `TWINS` for the others."""
 PAIRED = {"reward": "reward", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
@@ -364,7 +350,7 @@ def tables(rows: Sequence[Row]) -> str:
         for row in rows:
             if row["size"] == size:
                 arms.setdefault(row["arm"], []).append(row)
-        by_own = any(row.get("gain") and row["arm"].endswith(RUBRIC) for row in rows)
+        by_own = any(row.get("gain") and (RUBRIC in row["arm"] or PENALTY in row["arm"]) for row in rows)
         shown = ["gain"] if by_own else ["kl", "form_rate"]
         pairs = [(BASE, key) for key in (["gold"] if by_own else PAIRED)]
         pairs += [("sft", "reward")] if "sft" in arms and not by_own else []
@@ -408,24 +394,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="folder for models and loops")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--size", choices=SIZES, nargs="+", default=["tiny"], help="both compare two sizes")
-    parser.add_argument("--arms", choices=ARMS, nargs="+", default=[name for name in ARMS if not name.endswith(RUBRIC)],
-                        metavar="ARM", help=", ".join(ARMS))  # fmt: skip
+    parser.add_argument(
+        "--model", nargs="+", default=[], help="folders or names of models, or a .yaml file, in place of --size"
+    )
+    parser.add_argument("--task", default=Study.task, help="a task that brier scores")
+    parser.add_argument("--task-args", default="", help="its arguments, as YAML: '{likelihood_ratio: 3.0}'")
+    parser.add_argument("--dataset", default="", help="folder of preference pairs for the reward model")
+    parser.add_argument("--arms", choices=ARMS, nargs="+", metavar="ARM", help=", ".join(ARMS))
+    parser.add_argument("--penalties", type=float, nargs="+", help="each arm with each penalty of an ensemble")
     parser.add_argument("--share", type=float, default=1.0, help="share of the questions and steps")
     parser.add_argument("--page", type=Path, default=Path("docs/training_compared.md"))
     parser.add_argument("--table", type=Path, help="the figures of each seed; by default a .csv file beside the page")
     parser.add_argument("--only-page", action="store_true", help="write the page of arms that have run")
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower with more threads
+    models = {Path(model).name: model for model in models_named(args.model)}
+    study = Study(args.share, models, args.task, mapping_option("--task-args", args.task_args), args.dataset)
+    arms = args.arms or (["grpo, groups of 4"] if args.penalties else [name for name in ARMS if RUBRIC not in name])
+    if args.penalties:
+        arms = [f"{name}{PENALTY}{penalty:g}" for name in arms for penalty in args.penalties]
     rows: list[Row] = []
-    for size in args.size:
+    for size in models or args.size:
         for seed in args.seeds:
             folder = args.folder / f"{size}-{seed}"
-            if not args.only_page:
-                for rubric in sorted({ARMS[name].get("rubric", False) for name in args.arms}):
-                    alone(prepare, size, seed, folder, args.share, rubric)
-            for name in args.arms if not args.only_page else ():
-                alone(run, name, size, seed, folder, args.share)
-            rows += figures(folder, size, seed, args.arms)
+            for name in arms if not args.only_page else ():
+                run(name, size, seed, folder, study)
+            rows += figures(folder, size, seed, arms)
     table = args.table or args.page.with_suffix(".csv")
     args.page.parent.mkdir(parents=True, exist_ok=True)
     with table.open("w", newline="", encoding="utf-8") as file:

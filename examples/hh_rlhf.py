@@ -3,10 +3,13 @@
     python examples/hh_rlhf.py data/hh --part helpful-base
     truthgym train reward --model_name_or_path MODEL --dataset_name data/hh
     python examples/hh_rlhf.py data/chosen --file pairs.jsonl --to sft       # the preferred replies
+    python examples/hh_rlhf.py data/asked --to prompts                       # what was asked
+    truthgym train grpo --model MODEL --task truthgym/wildchat --reward reward_model --task_args \
+        '{source: data/asked/train.jsonl, paradigms: {reward_model: {folder: trained/REWARD_MODEL}}}'
 
 A file (.jsonl, .jsonl.gz, .csv, .parquet) has the columns `chosen` and `rejected`, with or without `prompt`: texts,
 lists of messages, or whole conversations as hh-rlhf writes them. `--to preference` is for dpo and reward, `--to sft`
-has the preferred reply alone, `--to prompts` the conversation before it.
+has the preferred reply alone, `--to prompts` the conversation before it, as a source of `truthgym/wildchat`.
 
 hh-rlhf has about 170,000 pairs of conversations, of which people preferred one (Bai et al. 2022, arXiv:2204.05862; MIT
 licence). It is downloaded at a pinned revision when this runs, into the Hub's own cache.
@@ -66,12 +69,14 @@ def preference(row: dict[str, Any], source: str) -> tuple[dict[str, Any] | None,
     return made, ""
 
 
-def of_kind(row: dict[str, Any], kind: str) -> dict[str, Any]:
+def of_kind(row: dict[str, Any], kind: str, number: int) -> dict[str, Any]:
     """The columns of a preference row that a trainer of this kind reads."""
     if kind == "preference":
         return row
-    rest = {name: row[name] for name in ("prompt", "event", "split")}
-    return rest | ({"completion": row["chosen"]} if kind == "sft" else {})
+    if kind == "sft":
+        return {name: row[name] for name in ("prompt", "event", "split")} | {"completion": row["chosen"]}
+    *earlier, message = (said["content"] for said in row["prompt"])
+    return {"id": f"prompt-{number}", "earlier": earlier, "message": message, "event": row["event"]}
 
 
 def pairs(file: Path) -> Iterator[dict[str, Any]]:
@@ -109,12 +114,12 @@ def convert(out: str, part: str, file: Path | None, overwrite: bool, to: str = K
     source = str(file) if own else f"{REPOSITORY} at {REVISION}, {part}/train.jsonl.gz, MIT licence"
     left_out: Counter[str] = Counter()
     with DatasetFolder(out, overwrite=overwrite) as folder:
-        for row in pairs(path):
+        for number, row in enumerate(pairs(path), start=1):
             made, reason = preference(row, "pairs" if own else "hh-rlhf")
             if made is None:
                 left_out[reason] += 1
             else:
-                folder.write(made["split"], of_kind(made, to))
+                folder.write(made["split"], of_kind(made, to, number))
         if not folder.counts["train"]:
             raise bad_input(f"{path}: no pair is left ({dict(left_out)}); give a file with `chosen` and `rejected`")
         facts = {"kind": to, "rows": dict(folder.counts), "left_out": dict(left_out), "source": source}

@@ -6,10 +6,11 @@
     python examples/sweep.py logs/sweep --config sweep.yaml
     truthgym report logs/sweep --out report
 
-The options may stand in a YAML file of the same names, where `modes` may be a mapping that adds modes of your own:
-`{long debate: {solver: self_debate, turns: 4}}`, `then` a mapping of tasks to their arguments and their `model`:
-`{mutual_prediction: {model: openai/gpt-5.4, trials: 5}}`, and `model_roles` gives the roles' models. What the command
-line says replaces what the file says. A mode NAME without arguments is the solver `truthgym/NAME`.
+`--models models.yaml` reads a list, `models: [...]`. The options may stand in a YAML file of the same names, where
+`modes` may be a mapping that adds modes of your own: `{long debate: {solver: self_debate, turns: 4}}`, `then` a mapping
+of tasks to their arguments and their `model`: `{mutual_prediction: {model: openai/gpt-5.4, trials: 5}}`, and
+`model_roles` gives the roles' models. What the command line says replaces what the file says. A mode NAME without
+arguments is the solver `truthgym/NAME`.
 
 The size of the sweep and its model calls are printed first; `--cost` then stops. The same command resumes an
 interrupted sweep: finished samples are read from their logs, and the calls of unfinished samples from Inspect's cache,
@@ -36,6 +37,7 @@ from inspect_ai.util import DisplayType, registry_create
 
 from truthgym import tasks
 from truthgym.analysis.tables.cost_estimate import estimate
+from truthgym.solvers.roles import models_named
 
 DEFAULTS: dict[str, Any] = {
     "domains": ["forecasting", "urns"],
@@ -155,6 +157,7 @@ def choose(given: dict[str, Any]) -> dict[str, Any]:
     for name in LISTS:
         if isinstance(options[name], str):
             options[name] = options[name].split(",")
+    options["models"] = models_named(options["models"])
     for name in ("modes", "then"):
         if not isinstance(options[name], dict):
             options[name] = {key: DEFAULTS[name].get(key, {}) for key in options[name]}

@@ -1,10 +1,13 @@
 """What a run must provide: a server that answers, models in roles, and a sandbox that isolates."""
 
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from socket import create_connection
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import yaml
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.util import SandboxEnvironment, sandbox
 
@@ -108,3 +111,24 @@ def required_sandbox(who: str = "A grader of this task", remedy: str = TRUSTED) 
         with suppress(TypeError):
             if kind.__name__ == "LocalSandboxEnvironment" and place.as_type(kind):
                 raise BadInput(f"{who} runs an untrusted program, and the sandbox `local` isolates nothing; {remedy}")
+
+
+def models_named(names: Iterable[str]) -> list[str]:
+    """The models that an option names, divided by commas. A YAML file stands for its list, `models: [NAME, ...]`.
+
+    Raises:
+        BadInput: A file is not there or has no such list.
+    """
+    found: list[str] = []
+    for name in (part.strip() for text in names for part in text.split(",")):
+        if not name.endswith((".yaml", ".yml")):
+            found.append(name)
+            continue
+        try:
+            listed = yaml.safe_load(Path(name).read_text(encoding="utf-8"))["models"]
+        except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+            listed = None
+        if not listed or not isinstance(listed, list):
+            raise BadInput(f"{name} has no list of models; write `models: [NAME, ...]` in that file")
+        found += map(str, listed)
+    return found

@@ -12,6 +12,8 @@ from tests.fixtures import Run, Says
 from truthgym.analysis import worlds
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.domains import GENERATED
+from truthgym.datasets.errors import BadInput
+from truthgym.solvers.roles import models_named
 from truthgym.tasks.worlds import testimony, urns
 
 
@@ -43,3 +45,15 @@ def test_unread_answers_and_a_world_without_a_naive_reader(run: Run, says: Says)
 
 def test_every_generated_world_is_asked() -> None:
     assert {world.__name__ for world in worlds.WORLDS} == set(GENERATED)
+
+
+def test_a_file_lists_models(tmp_path: Path) -> None:
+    panel = tmp_path / "panel.yaml"
+    panel.write_text("models: [hf/one, reference/naive]")
+    assert models_named(["a,b", str(panel)]) == ["a", "b", "hf/one", "reference/naive"]
+    for text in ("models: []", "models: one", "[one]", "a: [", ""):
+        panel.write_text(text)
+        with pytest.raises(BadInput, match="write `models: "):
+            models_named([str(panel)])
+    with pytest.raises(BadInput, match="none.yaml"):
+        models_named([str(tmp_path / "none.yaml")])

@@ -1,4 +1,4 @@
-"""docs/migration.md names only what exists, and misses nothing that the four projects name."""
+"""docs/migration.md and studies/rows.md name only what exists, and no name of the four projects has no row."""
 
 import runpy
 from pathlib import Path
@@ -38,6 +38,26 @@ def test_wrong_replacement_is_found(check: dict[str, Any], page: str, cell: str,
     (found,) = check["missing_replacements"](changed)
     assert found.startswith(cell)
     assert fault in found
+
+
+def test_every_feature_has_a_command_that_exists(check: dict[str, Any], root: Path) -> None:
+    assert check["wrong_features"](check["FEATURES"].read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ("`truthgym ui` | broken", "state 'broken'"),
+        ("`truthgym ui` | weaker: ", "state 'weaker:'"),
+        ("`truthgym ui` | works: with luck", "state 'works: with luck'"),
+        (" | works", "has no command"),
+        ("`python examples/sweep.py logs --modells a` | works", "there is no --modells"),
+        ("`inspect eval truthgym/brierr` | works", "there is no truthgym/brierr"),
+    ],
+)
+def test_wrong_feature_is_found(check: dict[str, Any], cells: str, fault: str) -> None:
+    assert [text for text in check["wrong_features"](f"| 1 | x | y | {cells} |") if fault in text]
+    assert check["wrong_features"]("| 2 | x | y | `truthgym ui` | works |") == ["row 2: is row 1"]
 
 
 def test_unlisted_name_is_found(check: dict[str, Any], page: str) -> None:

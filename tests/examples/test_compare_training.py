@@ -21,7 +21,8 @@ ARMS = list(compare_training.ARMS)
 
 
 def options(name: str, share: float = 1.0) -> dict[str, Any]:
-    found: dict[str, Any] = compare_training.options(name, "tiny", 3, Path("base"), Path("judge"), Path("out"), share)
+    study = compare_training.Study(share)
+    found: dict[str, Any] = compare_training.options(name, "tiny", 3, "base", ["judge"], Path("out"), study)
     return found
 
 
@@ -53,18 +54,6 @@ def test_arms_differ_only_in_the_method() -> None:
     assert not {one.id for one in held_out} & {one.id for one in asked}
 
 
-def test_a_win_is_closer_to_the_posterior_and_a_tie_is_half_a_win() -> None:
-    def values(*some: list[float]) -> dict[str, Any]:
-        return {str(number): (f"event {number}", one) for number, one in enumerate(some)}
-
-    mine = values([0.1], [0.2], [0.3], [1.0], [0.1, 0.4])
-    theirs = values([0.2], [0.2], [0.2], [0.9], [0.2])
-    rate, lower, upper = compare_training.win_rate(mine, theirs)
-    assert rate == pytest.approx((1 + 0.5 + 0 + 0 + 0.5) / 5)
-    assert lower < rate < upper
-    assert compare_training.win_rate(theirs, mine)[0] == pytest.approx(1 - rate)
-
-
 def answered(folder: Path, n: int, noise: float) -> EvalLog:
     """What a simulated agent answered on held-out questions."""
     task, agent = urns(n=n, split="test", paradigms="brier"), {"noise": noise, "seed": 2}
@@ -84,13 +73,11 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
         (folder / "start_nll.json").write_text(json.dumps({uuid: [nll + 0.2 * (i % 2), 6]
                                                            for i, uuid in enumerate(samples)}))  # fmt: skip
     shutil.copytree(tmp_path / "tiny-0" / "sft" / "1d-held-out", tmp_path / "tiny-0" / "sft" / "0-held-out")
-    (tmp_path / "tiny-0" / "dpo-peak.json").write_text("2000000000")
     assert log.samples
-    for sample in log.samples[:6]:  # a quarter of what dpo says is praise that states nothing
+    for sample in log.samples[:6]:  # a quarter of what dpo says states nothing
         assert sample.scores
         sample.scores["brier"].value = {"brier_score": float("nan")}
         sample.scores["brier"].metadata = {"reason": "unread"}
-        sample.output.completion = "What a great question!"
     write_eval_log(log)
     kept = [float(one.scores["brier"].value["brier_score"]) for one in log.samples[6:]]  # type: ignore[index, call-overload, arg-type]
     out = tmp_path / "docs" / "compared.md"
@@ -99,13 +86,11 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["arm"] for row in rows] == ["the start", "sft", "dpo"]
     start, sft, dpo = rows
-    assert (sft["win_rate"], sft["hollow"], sft["form_rate"]) == ("0.500", "0.000", "1.000")
-    assert (dpo["win_rate"], dpo["distance"]) == ("0.750", "0.250"), "where it states one, the exact posterior"
+    assert sft["form_rate"] == "1.000"
+    assert dpo["distance"] == "0.250", "where it states one, the exact posterior"
     assert float(dpo["gold_read"]) == pytest.approx(sum(kept) / 18, abs=1e-4)
     assert float(dpo["gold"]) == pytest.approx((sum(kept) + 6) / 24, abs=1e-4)
-    assert (dpo["kl"], dpo["entropy"], dpo["form_rate"], dpo["peak_gb"]) == ("0.600", "2.000", "0.750", "2.00")
-    assert dpo["hollow"] == "0.250"
-    assert (start["reward"], start["reward_per_nat"], sft["peak_gb"]) == ("", "", "")
+    assert (dpo["kl"], dpo["entropy"], dpo["form_rate"], start["reward"]) == ("0.600", "2.000", "0.750", "")
     page = out.read_text()
     assert page.startswith(compare_training.WORDS.read_text(encoding="utf-8")[:50])
     assert "[compared.csv](compared.csv)" in page
@@ -174,15 +159,54 @@ def test_every_arm_begins_with_the_same_answers_of_the_start(tmp_path: Path, mon
 
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(loop, "loop", given.append)
-    monkeypatch.setattr(compare_training, "prepare", lambda *_: (tmp_path / "base", tmp_path / "judge"))
-    compare_training.run("sft", "tiny", 0, tmp_path, 1.0)
+    monkeypatch.setattr(compare_training, "prepare", lambda *_: ("base", ["judge"]))
+    compare_training.run("sft", "tiny", 0, tmp_path, compare_training.Study())
+    (tmp_path / "sft" / "report.json").touch()
     for stage in ("0-held-out", "1a-asked"):
         (tmp_path / "sft" / stage).mkdir()
         (tmp_path / "sft" / stage / "answers").write_text(stage)
     for name in ("dpo", "dpo, full"):
-        compare_training.run(name, "tiny", 0, tmp_path, 1.0)
+        compare_training.run(name, "tiny", 0, tmp_path, compare_training.Study())
         assert open_folder(parse_config(given[-1])) == compare_training.place(tmp_path, name)
         assert (compare_training.place(tmp_path, name) / "0-held-out" / "answers").read_text() == "0-held-out"
     assert (tmp_path / "dpo" / "1a-asked" / "answers").is_file()
     assert not (tmp_path / "dpo--full" / "1a-asked").exists(), "it asks other questions in its first round"
-    assert json.loads((tmp_path / "dpo-peak.json").read_text()) > 1e8
+
+
+@pytest.mark.parametrize("penalties", [[], ["--penalties", "0", "0.5"]])
+def test_own_models_questions_and_pairs_reach_every_arm(
+    penalties: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A penalty is an arm of its own, paid by an ensemble."""
+    from truthgym.training import loop, train
+
+    given: list[dict[str, Any]] = []
+    rewards: list[dict[str, Any]] = []
+
+    def reward(options: dict[str, Any]) -> str:
+        rewards.append(options)
+        return f"reward {options['seed']}"
+
+    monkeypatch.setattr(loop, "loop", given.append)
+    monkeypatch.setattr(train, "reward", reward)
+    monkeypatch.setattr(compare_training, "figures", lambda *_: [])
+    pairs = tmp_path / "pairs"
+    pairs.mkdir()
+    own = ["--model", "mine/large", "mine/small", "--task", "truthgym/questions", "--task-args", "{source: mine.jsonl}"]
+    own += ["--dataset", str(pairs), "--seeds", "0", "--arms", "dpo", "--page", str(tmp_path / "page.md"), *penalties]
+    with pytest.raises(IndexError):  # no row, since there are no figures
+        compare_training.main([str(tmp_path), *own])
+    assert [options["model_name_or_path"] for options in given[:: max(1, len(penalties) - 1)]] == [
+        "mine/large",
+        "mine/small",
+    ]
+    assert {(options["task"][0], options["task_args"]["source"]) for options in given} == {
+        ("truthgym/questions", "mine.jsonl")
+    }
+    assert {options["dataset_name"] for options in rewards} == {str(pairs)}
+    paying = [options["task_args"]["paradigms"]["reward_model"] for options in given[: len(given) // 2]]
+    three = ["reward 0", "reward 1", "reward 2"]
+    expected = (
+        [{"folder": three, "penalty": 0.0}, {"folder": three, "penalty": 0.5}] if penalties else [{"folder": three[:1]}]
+    )
+    assert paying == expected

@@ -2,6 +2,7 @@
 
 import json
 import math
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def test_a_mix_has_its_ratio_and_number_of_rows() -> None:
 
 @pytest.mark.parametrize("mode", ["revised", "react"])
 def test_a_source_teaches_the_answer_alone(tmp_path: Path, mode: str) -> None:
-    taught = [json.loads(row) for row in data_mixes.taught(tmp_path, mode, 0, 2, 1, "log")]
+    given = Namespace(out=tmp_path, task="truthgym/urns", task_args={}, n=2, epochs=1, display="log")
+    taught = [json.loads(row) for row in data_mixes.taught(given, mode, 0)]
     assert len(taught) == 2
     for row in taught:
         assert [message["role"] for message in row["prompt"]][-1] == "user"

@@ -11,6 +11,7 @@ from tests.fixtures import write_rows
 from tests.training.converted import rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.splits import split_of
+from truthgym.tasks import wildchat
 
 DIFFER = "pairs whose conversations differ before the reply, or have nothing before it"
 
@@ -74,7 +75,11 @@ def test_pairs_of_any_form_become_rows_for_each_trainer(prompt: str, tmp_path: P
     for kind in hh_rlhf.KINDS:
         hh_rlhf.convert(str(tmp_path / kind), "", file, False, kind)
         first = rows(tmp_path / kind)[0]
+        if kind == "prompts":  # a source of questions
+            (sample, *_) = wildchat(source=str(tmp_path / kind / "train.jsonl"), split="train").dataset
+            assert sample.input == first["message"] == first["event"].removeprefix("pairs ")
+            continue
         assert first["prompt"] == [{"role": "user", "content": first["event"].removeprefix("pairs ")}]
         columns[kind] = set(first) - {"prompt", "event", "split"}
-    assert columns == {"preference": {"chosen", "rejected"}, "sft": {"completion"}, "prompts": set()}
+    assert columns == {"preference": {"chosen", "rejected"}, "sft": {"completion"}}
     assert rows(tmp_path / "sft")[0]["completion"] == [{"role": "assistant", "content": "Yes."}]
