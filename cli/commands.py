@@ -263,7 +263,12 @@ def ui(folder: Path, host: str, port: int, token_file: Path | None, at_once: int
 @click.command("worlds", epilog="See docs/domains.md.")
 @click.argument("log_dir")
 @click.argument("named", nargs=-1, metavar="[MODEL]...")
-@click.option("--model", "models", multiple=True, help="A model, as for inspect eval, or a .yaml file: `models: [...]`; can be repeated.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="A model, as for inspect eval, or a .yaml file: `models: [...]`; can be repeated.",
+)
 @click.option("--model-path", default="", help="Folder of an hf/ model.")
 @click.option("--n", type=click.IntRange(1), default=200, show_default=True, help="Questions of each world.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives other questions.")
