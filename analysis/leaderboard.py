@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 import altair as alt
@@ -341,9 +342,13 @@ def _questions(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(
-    means: pd.DataFrame, best: Best, bounds: tuple[float, float] | None, shares: Mapping[Any, float]
+    means: pd.DataFrame,
+    best: Best,
+    bounds: tuple[float, float] | None = None,
+    shares: Mapping[Any, float] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
     """Each pair of models on the questions of both, not tested where they read too little or unevenly."""
+    shares = {name: shares.get(name, 1.0) for name in means}
     values = {
         str(name): {key: [value] for key, value in means[name].dropna().items()} for name in sorted(map(str, means))
     }

@@ -8,6 +8,7 @@ arrays.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -200,6 +201,13 @@ class Halves:
         return complete.estimate - every.estimate, error
 
 
+class Verdict(NamedTuple):
+    """What a run shows about updating: a key of `VERDICTS`; or NaN and a key of `CANNOT_TELL`."""
+
+    code: float
+    reason: str | None = None
+
+
 def halves(reports: Reports) -> Halves:
     """Split the martingale score into prior miscalibration and posterior inefficiency."""
     return Halves(
@@ -210,8 +218,8 @@ def halves(reports: Reports) -> Halves:
     )
 
 
-def verdict(score: Slope, reports: Reports, selected: bool = False) -> tuple[float, str | None]:
-    """Name a reasoner's fault, or say that it is rational: a key of `VERDICTS`; or NaN and a key of `CANNOT_TELL`.
+def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
+    """Name a reasoner's fault, say that it is rational, or say that the run cannot tell.
 
     A fault is named if the score and posterior inefficiency both have its sign, lie beyond `MARGIN`, and have 95 %
     intervals without 0, and posterior inefficiency
@@ -233,28 +241,28 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> tuple[flo
     known. `selected` is whether the outcomes influenced which questions were asked.
     """
     if np.isnan(score.estimate):
-        return np.nan, "unidentified"
+        return Verdict(np.nan, "unidentified")
     if selected:
-        return np.nan, "selected"
+        return Verdict(np.nan, "selected")
     inefficiency = reports.inefficiency
     if np.isnan(inefficiency.stderr):
-        return np.nan, "no_truth"
+        return Verdict(np.nan, "no_truth")
     for sign in (1, -1):
         if _fault(score, sign) and _fault(inefficiency, sign):
             doubt = _doubt(reports, sign)
-            return (np.nan, doubt) if doubt else (float(sign), None)
+            return Verdict(np.nan, doubt) if doubt else Verdict(float(sign))
     if not (_inside(score) and _inside(inefficiency)):
-        return np.nan, _open_half(score, reports.miscalibration_complete)
+        return Verdict(np.nan, _open_half(score, reports.miscalibration_complete))
     if not reports.gain.lower > 0:
-        return np.nan, "nothing_learned"
+        return Verdict(np.nan, "nothing_learned")
     for name, term in terms(reports).items():
         if not np.isnan(term.estimate) and not _inside(term, SHAPE_MARGIN):
-            return np.nan, "drift" if name.endswith("mean") else "curve"
+            return Verdict(np.nan, "drift" if name.endswith("mean") else "curve")
     if not _inside(reports.underreaction, WEIGHT_MARGIN):
-        return np.nan, "weight"
+        return Verdict(np.nan, "weight")
     if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
-        return np.nan, "posteriors"
-    return RATIONAL, None
+        return Verdict(np.nan, "posteriors")
+    return Verdict(RATIONAL)
 
 
 def _open_half(score: Slope, prior: Slope) -> str:
