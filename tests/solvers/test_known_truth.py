@@ -129,7 +129,7 @@ ALL = {"brier": None, "martingale": {"elicitor": "both"}}
 
 
 @every_mode
-@pytest.mark.parametrize(("domain", "agent"), [(urns, "overreacting"), (forecasting, "stuck")])
+@pytest.mark.parametrize(("domain", "agent"), [(forecasting, "overreacting"), (urns, "stuck")])
 def test_without_noise_every_mode_says_what_the_agent_believes(
     reason: Reason, domain: Callable[..., Task], agent: str, mode: str
 ) -> None:

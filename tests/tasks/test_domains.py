@@ -76,7 +76,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("domain", [*BUNDLED, "urns"])
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     model = get_model("reference/bayesian", noise=0.03, care=0.5)
-    n = 3 if "qualitative" in SCORERS[domain] else 12  # a judge is asked five times a sample
+    n = 3 if "qualitative" in SCORERS[domain] else 18  # a judge is asked five times a sample
     roles = {"judge": "reference/judge"}
     log = run(f"truthgym/{domain}", model, task_args={"n": n}, model_roles=roles, epochs=2)
     assert log.results
