@@ -99,7 +99,7 @@ class VLLM:
         return sum(float(line.split()[-1]) for line in lines if line.startswith("vllm:request_success_total"))
 
     def reload(self, model: Any) -> None:
-        """Serve the weights of a model in training. With vLLM's own `reload_weights` the ratios of the next step were off on a CPU."""
+        """Serve the weights of a model in training, by a restart: after `reload_weights`, ratios were off on a CPU."""
         file = self.folder / "model.safetensors"
         before = file.read_bytes()
         model.save_pretrained(self.folder)
