@@ -2,8 +2,9 @@
 
     python -m studies.speed.sweep cost      # CPU of a unit, a sample and merging, and from them of a million samples
     python -m studies.speed.sweep kills     # kills processes of units and the sweep at random, and counts the samples
+    python -m studies.speed.sweep tokens    # tokens a second from a server on this machine, beside Inspect alone
 
-All on a mock model whose replies sleep. `kills` exits with 1 if a sample is lost or doubled.
+The first two are on a mock model whose replies sleep. `kills` exits with 1 if a sample is lost or doubled.
 """
 
 import os
@@ -52,6 +53,47 @@ def waiting(number):
 eval_set([waiting(number) for number in range(tasks)], "logs", model="mockllm/model", display="none", max_samples=4)
 """
 
+SERVER = """
+import asyncio, json, sys
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+usage = {"prompt_tokens": 100, "completion_tokens": 2000, "total_tokens": 2100}
+message = {"role": "assistant", "content": "truth " * 2000}
+reply = json.dumps({"id": "1", "object": "chat.completion", "created": 0, "model": "m", "usage": usage,
+                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+async def answer(request):
+    await request.body()
+    await asyncio.sleep(0.2)
+    return Response(reply, media_type="application/json")
+
+app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
+"""
+"""A reply of 2,000 tokens after 0.2 s, to each request."""
+ASKING = """
+import sys
+from inspect_ai import Task, eval_set, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate
+
+tasks, samples = int(sys.argv[1]), int(sys.argv[2])
+
+@task
+def asking(number):
+    dataset = MemoryDataset([Sample(input=str(n), target="truth", id=n) for n in range(samples)])
+    return Task(dataset, solver=generate(), scorer=includes())
+
+eval_set([asking(number) for number in range(tasks)], "logs", model="openai-api/local/m", display="none",
+         model_base_url="http://127.0.0.1:" + sys.argv[3] + "/v1", max_connections=400, max_samples=400,
+         max_tasks=tasks)
+"""
+PORT = 18123
+
 INTERRUPTED = (4, 60, 2, "--workers", 2, "--shards", 3)
 """Tasks, samples of each and seconds of each sample, and options of the sweep in which processes are killed."""
 
@@ -92,6 +134,29 @@ def cost(samples: int = 1000) -> None:
     print("a million samples as 100 tasks in 1,000 shards on 50 workers, in CPU hours: "
           + ", ".join(f"{name} {seconds / 3600:.2f}" for name, seconds in parts.items())
           + f"; all but the samples / samples = {sum(parts.values()) / parts['samples'] - 1:.2f}")  # fmt: skip
+
+
+def tokens(tasks: int = 4, samples: int = 1000) -> None:
+    """Tokens a second of Inspect alone and of sweeps with two and four workers, one after the other."""
+    environment = {**os.environ, "LOCAL_API_KEY": "none"}
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(PORT)])
+    rates: dict[int, float] = {}
+    try:
+        time.sleep(5)
+        for workers in (0, 2, 4):
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "script.py").write_text(ASKING, encoding="utf-8")
+                script = ["script.py", str(tasks), str(samples), str(PORT)]
+                command = (
+                    ["-m", "truthgym.cli.main", "sweep", *script, "--workers", str(workers)] if workers else script
+                )
+                start = time.monotonic()
+                subprocess.run([sys.executable, *command], cwd=folder, env=environment, check=True)
+                rates[workers] = 2000 * tasks * samples / (time.monotonic() - start)
+            name = f"{workers} workers" if workers else "Inspect alone"
+            print(f"{name}: {rates[workers]:,.0f} tokens a second, / Inspect alone = {rates[workers] / rates[0]:.2f}")
+    finally:
+        server.kill()
 
 
 def kills(count: int = 20, seed: int = 0) -> None:
@@ -143,5 +208,5 @@ def kills(count: int = 20, seed: int = 0) -> None:
 
 if __name__ == "__main__":
     parser = arguments(__doc__)
-    parser.add_argument("measure", choices=["cost", "kills"])
-    cost() if parser.parse_args().measure == "cost" else kills()
+    parser.add_argument("measure", choices=["cost", "kills", "tokens"])
+    {"cost": cost, "kills": kills, "tokens": tokens}[parser.parse_args().measure]()
