@@ -3,10 +3,13 @@
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.interval import UNKNOWN, Estimate
 from truthgym.scorers.statistics.regression import linear_effects
+
+STEPS = 30
+"""Newton steps of `fit_bradley_terry` at most. Eight are usual."""
 
 
 def preference_of(forward: float, swapped: float) -> tuple[int, float]:
@@ -49,3 +52,24 @@ def label_biases(
     quality = [sign, sign * size] if np.ptp(size) else [sign]
     length, origin = linear_effects(s[used], [*quality, first[used], second[used]], names)[-2:]
     return {"length_bias": length, "self_preference": origin}
+
+
+def fit_bradley_terry(differences: ArrayLike, penalty: float = 1.0) -> NDArray[np.float64]:
+    r"""Weights of a reward that is linear in features, from pairs with a winner.
+
+    `differences` are pairs x features, winner minus loser:
+
+    $$\hat w=\arg\max_w\sum_i\log\sigma(w^\top(x_i^+-x_i^-))-\tfrac{\lambda}{2}\lVert w\rVert^2$$
+
+    Without the ridge `penalty` separable pairs have no solution. Bradley and Terry (1952). Biometrika 39.
+    """
+    x = np.asarray(differences, dtype=float)
+    weights = np.zeros(x.shape[1])
+    for _ in range(STEPS):
+        p = 1 / (1 + np.exp(-np.clip(x @ weights, -500, 500)))
+        gradient = x.T @ (1 - p) - penalty * weights
+        step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + penalty * np.eye(len(weights)), gradient)
+        weights = weights + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights

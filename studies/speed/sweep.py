@@ -209,4 +209,5 @@ def kills(count: int = 20, seed: int = 0) -> None:
 if __name__ == "__main__":
     parser = arguments(__doc__)
     parser.add_argument("measure", choices=["cost", "kills", "tokens"])
-    {"cost": cost, "kills": kills, "tokens": tokens}[parser.parse_args().measure]()
+    measure = parser.parse_args().measure
+    cost() if measure == "cost" else kills() if measure == "kills" else tokens()

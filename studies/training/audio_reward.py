@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.study import interval_cell
-from studies.training.bradley_terry import fit_bradley_terry
 from truthgym.datasets.audio import FAULTS, LOUDNESS, acoustics, quality, synthesise
 from truthgym.scorers.statistics.interval import mean_estimate
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.files import markdown_table
 
 LABELS = ("clean", "a fifth wrong", "the louder clip wins 40 %")

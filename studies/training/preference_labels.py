@@ -32,7 +32,6 @@ from examples.filter_preferences import (
     length_strata,
     preference_rows,
 )
-from studies.training.bradley_terry import fit_bradley_terry
 from truthgym.evallog.errors import bad_input
 from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
@@ -40,7 +39,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.scorers.statistics.paired import paired_difference
-from truthgym.scorers.statistics.preference import preference_of
+from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
 from truthgym.tasks.preferences import comparison_request
 from truthgym.training.files import markdown_table
 

@@ -34,7 +34,6 @@ from examples.distil_judge import Pair, Reply, write_pairs
 from examples.distil_judge import in_order as pairs_in_order
 from examples.filter_preferences import cross_fitted_margins, keep_random, keep_top, length_strata
 from studies.study import write_csv
-from studies.training.bradley_terry import fit_bradley_terry
 from studies.training.preference_labels import features
 from truthgym.datasets.question import Question
 from truthgym.models.agents.believer import BEFORE
@@ -44,6 +43,7 @@ from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reward_model import chat_messages, load, penalised
 from truthgym.scorers.graders.builtin import plain
 from truthgym.scorers.graders.grader import GraderInput
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.tiny import tiny
 from truthgym.training.train import reward

@@ -19,10 +19,10 @@ from examples.filter_preferences import (
     length_strata,
 )
 from studies.training import preference_labels
-from studies.training.bradley_terry import fit_bradley_terry
 from studies.training.preference_labels import flywheel
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.preference import fit_bradley_terry
 
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:

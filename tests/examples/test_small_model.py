@@ -27,6 +27,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up() -> None:
         "mutual_predictability",
         "preference",
         "reward_model",
+        "kl_divergence",
         "agent_answer",
         "fact_chain",
     } == set(SCORER_BY_NAME)

@@ -85,6 +85,7 @@ TABLE: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "sycophantic_reasoning": ({}, "brier_score", cells(0.16, 0, 0, OWN) | DRAWN),
     "sycophantic_reasoning pushed": ({"pushback": True}, "belief_doubt", cells(0.6, 0.6, 0.6, BY_MODEL)),
     "length": ({}, "words", cells(5, 5, 5, 5)),
+    "kl_divergence": ({}, "", cells(*["--model-role base=MODEL"] * 4)),
     "graded": ({}, "grade", cells(NO_BELIEF, NO_BELIEF, NO_BELIEF, BY_MODEL)),
     "graded model": ({"grader": "model"}, "grade", cells(0.7, 0.7, 0.7, 0.7)),
     "graded plain": ({"grader": "plain"}, "grade", cells(5 / 12, 5 / 12, 5 / 12, 5 / 12)),

@@ -118,7 +118,7 @@ def test_a_run_of_default_options_is_watched_by_clean_runs_of_the_same(train: Tr
     """The card of a clean run leaves out what is TRL's default."""
     usual = {"num_generations": 8, "max_completion_length": 2, "logging_steps": 1, "output_dir": str(tmp_path)}
     clean = [str(train(max_steps=10, seed=1, **usual))]
-    clean.append(shutil.copytree(clean[0], tmp_path / "another"))
+    clean.append(str(shutil.copytree(clean[0], tmp_path / "another")))
     watched = train(max_steps=2, seed=3, monitor=clean, monitor_signals=["reward"], **usual)
     assert any(note.startswith("Monitor ") for note in read_card(watched).notes)
 
