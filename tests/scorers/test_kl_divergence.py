@@ -25,7 +25,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Model]:
     folders: list[Path] = [
         tiny(tmp_path_factory.mktemp("kl") / f"seed{seed}", steps=0, hidden=32, layers=1, seed=seed) for seed in (0, 1)
     ]
-    return [get_model(f"hf/kl{i}", device="cpu", model_path=str(f), memoize=False) for i, f in enumerate(folders)]
+    return [get_model(f"hf/kl:{i}", device="cpu", model_path=str(f), memoize=False) for i, f in enumerate(folders)]
 
 
 def test_known_values() -> None:
