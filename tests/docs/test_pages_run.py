@@ -75,6 +75,7 @@ NAMED = {
 }
 """Names that a reader fills in, and which files they stand for here: the newest one."""
 SMALLER = {
+    "truthgym worlds logs/worlds": "--n 10",
     "truthgym tiny": "--steps 0 --hidden 32 --layers 1 --overwrite",
     "truthgym report": "--only performance --only training_effect",
     "truthgym rubric search": "--generations 1 --population 2 --mutations 2 --parents 1 --votes 1 --batch-size 2",
