@@ -43,9 +43,7 @@ def measures(file: Path) -> Floats:
         sound = (sound - 128 * (data.dtype == np.uint8)) / 2.0 ** (8 * data.dtype.itemsize - 1)
     size = int(rate * FRAME)
     if len(sound) < 4 * size or not np.abs(sound).max():
-        raise bad_input(
-            f"{file} has {len(sound) / rate:.3f} s and a peak of 0, or is too short; give 0.1 s of sound or more"
-        )
+        raise bad_input(f"{file} is silent or too short ({len(sound) / rate:.3f} s); give 0.1 s of sound or more")
     frames = sound[: len(sound) // size * size].reshape(-1, size)
     loud = 20 * np.log10(np.sqrt((frames**2).mean(axis=1)) + 1e-9)
     heard = loud > loud.max() - 40

@@ -1,7 +1,7 @@
 """KL divergence: how far has training moved a model from the one that it started from?
 
-inspect eval truthgym/urns -T paradigms=brier,kl_divergence --model hf/after -M model_path=trained/after \
-    --model-role 'base={model: hf/before, model_args: {model_path: trained/tiny}}'
+inspect eval truthgym/urns -T paradigms=brier,kl_divergence --model hf/policy:after -M model_path=trained/after \
+    --model-role 'base={model: hf/policy:before, model_args: {model_path: trained/tiny}}'
 inspect score LOG --scorer truthgym/kl_divergence --model-role base=vllm/Qwen/Qwen2.5-0.5B-Instruct --action append
 """
 
@@ -46,11 +46,12 @@ def kl_divergence(figures: Figures = "headline") -> Scorer:
     $$\widehat{\mathrm{KL}}=\frac1n\sum_i\log\pi(y_i\mid x_i)-\log\pi_0(y_i\mid x_i),\qquad y_i\sim\pi(\cdot\mid x_i)$$
 
     0 is the base model's distribution; larger is farther. It is neither good nor bad: it is the price of a gain, and
-    two checkpoints with the same gain differ by it. A single reply may be below 0; the mean is so by noise alone.
+    two checkpoints with the same gain differ by it. A single reply may be below 0; the mean is below 0 by chance alone.
 
-    It is unbiased for replies that the model itself sampled at temperature 1 without top-p or top-k: colder replies
-    make it differ. It is of the last reply, given the conversation before it, without its end token; a reply with a
-    provider's separate reasoning is not scored. The text is split into tokens anew.
+    It is unbiased for replies that the model itself sampled at temperature 1, without top-p or top-k. The scorer does
+    not check this: of replies at a lower temperature it is another number. It is of the last reply, given the
+    conversation before it, without its end token; a reply with a provider's separate reasoning is not scored. The text
+    is split into tokens anew.
 
     Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
     `kl` with its `stderr`; `mde`; `n` questions; `share_scored`; `kl_per_token` with bounds, the mean over replies of

@@ -39,7 +39,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the scorer from its scores, the estimate first."""
     values, cluster, share = figure_table(scores, KEYS)
     skill = skill_score(values["error"], values["start_error"], cluster)
-    over_items = np.isnan(skill.upper) and np.isfinite(skill.estimate)  # an interval without a lower end is one
+    over_items = np.isnan(skill.upper) and np.isfinite(skill.estimate)  # an upper bound alone is an interval
     if over_items:
         stderr, weight = values["item_stderr"], values["start_error"]
         kept = np.isfinite(stderr) & np.isfinite(weight)  # not in logs from before it was recorded
@@ -111,8 +111,8 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
 
     Metrics, estimate first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first; with fewer
     than three timelines, over the items of each dimension by a jackknife with 19 degrees of freedom, which does not
-    cover what another timeline would give, and the log says so. A lower bound of NaN beside an upper bound: no lower
-    end):
+    cover what another timeline would give, and the log says so. Beside an upper bound, a
+    lower bound of NaN means that there is no lower end):
 
     - `skill` with its `stderr` and bounds; `mde`, the smallest distance from a fixed skill that the run could have
       detected; `n` timelines; `share_scored`.
