@@ -50,6 +50,8 @@ def folder_of(request: Request) -> Path:
 async def form_fields(request: Request) -> dict[str, list[str]]:
     """The fields of a form, each with its values in order; without the empty ones."""
     body = (await request.body()).decode("utf-8", errors="replace")
+    if "\0" in body or "%00" in body:
+        raise BadInput("The form has a NUL character, which no file name has; remove %00")
     if max(body.count("&"), body.count("\n") + body.upper().count("%0A")) > MOST_LINES:
         raise BadInput(f"The form has more than {MOST_LINES:,} fields or lines; write long lists and texts to a file")
     return parse_qs(body, keep_blank_values=False)
