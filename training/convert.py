@@ -22,6 +22,7 @@ from truthgym.training.conversion.options import TOKEN_KINDS, ConversionConfig, 
 from truthgym.training.conversion.rows import (
     Row,
     SkipSample,
+    check_parts,
     example_row,
     is_broken_call,
     labelled_row,
@@ -30,13 +31,10 @@ from truthgym.training.conversion.rows import (
     prompt_row,
     sft_rows,
     step_row,
-    unpaired_rows,
-    unsupported_part,
     with_image_column,
 )
 from truthgym.training.conversion.selection import (
     Candidate,
-    Pair,
     SampleFilter,
     choose,
     good_candidates,
@@ -144,19 +142,17 @@ def convert(
         warnings += [BEST_BY_DEFAULT] * (selection.top is None and selection.share < 1)
         warning = ". Also, ".join(warnings) or None
         score = {"score": samples.score.full_name, "best": samples.score.best} if needs_score else {}
-        facts = (
-            {
-                "kind": config.to,
-                "rows": dict(folder.counts),
-                "samples": samples.read,
-                "left_out": dict(+samples.left_out),
-                "selection": selection.non_default() | score,
-                "settings": config.non_default(),
-                "logs": [log.card_entry() for log in log_files],
-            }
-            | ({"warning": warning} if warning else {})
-            | ({"unread_as_worst": samples.unread} if by_tokens else {})
-        )
+        facts = {
+            "kind": config.to,
+            "rows": dict(folder.counts),
+            "samples": samples.read,
+            "left_out": dict(+samples.left_out),
+            "selection": selection.non_default() | score,
+            "settings": config.non_default(),
+            "logs": [log.card_entry() for log in log_files],
+            **({"warning": warning} if warning else {}),
+            **({"unread_as_worst": samples.unread} if by_tokens else {}),
+        }
         if grader_json:
             folder.add("grader.json", grader_json)
         folder.finish(facts, folder.out.name, card_text(facts, str(out), folder.columns))
@@ -174,26 +170,23 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
         "--best-per-question": selection.best_per_question or None,
         "--all": selection.everything or None,
     }
-    conditions_set = {name for name, value in conditions.items() if value is not None}
-    if config.to in TOKEN_KINDS:
-        if conditions_set:
-            names = ", ".join(sorted(conditions_set))
-            raise bad_input(f"--to {config.to}: an advantage compares all trajectories of a question; omit {names}")
-        return replace(selection, top=1.0)
+    given = {name for name, value in conditions.items() if value is not None}
+    kind = "tokens" if config.to in TOKEN_KINDS else config.row_kind
     excluded, reason = {
+        "tokens": ({*conditions}, "an advantage compares all trajectories of a question"),
         "preference": ({*conditions}, "pairs are selected by --pairs and --margin"),
         "prompts": ({*conditions}, "every question is taken once, whatever its answers"),
         "unpaired": ({"--best-per-question", "--all"}, "--threshold, or --top and --count, separate good from bad"),
         "few_shot": ({"--all"}, "examples are selected by a score"),
-    }.get(config.row_kind, (set[str](), ""))
-    if config.row_kind == "unpaired" and "--threshold" in conditions_set:
+    }.get(kind, (set[str](), ""))
+    if kind == "unpaired" and "--threshold" in given:
         excluded |= {"--top", "--count"}
-    if conditions_set & excluded:
-        raise bad_input(f"--to {config.to}: {reason}; omit {', '.join(sorted(conditions_set & excluded))}")
-    takes_all = config.row_kind in ("unpaired", "preference", "steps", "prompts") and not selection.everything
+    if given & excluded:
+        raise bad_input(f"--to {config.to}: {reason}; omit {', '.join(sorted(given & excluded))}")
+    takes_all = kind in ("tokens", "unpaired", "preference", "steps", "prompts") and not selection.everything
     if takes_all and selection.top is None and selection.count is None:
         return replace(selection, top=1.0)
-    if config.row_kind == "few_shot":
+    if kind == "few_shot":
         return replace(selection, count=selection.count or FEW_SHOT_COUNT, top=selection.share)
     return selection
 
@@ -327,7 +320,7 @@ class Conversion:
         """The rows of one trajectory. One of which no row can be made is counted as left out."""
         self._place = self._name(candidate.log, candidate.member)
         try:
-            self._check_parts(sample)
+            check_parts(sample)
             rows = self._rows_of(candidate, sample, good)
         except SkipSample as reason:
             self.samples.left_out[str(reason)] += 1
@@ -344,7 +337,8 @@ class Conversion:
     def _rows_of(self, candidate: Candidate, sample: LoggedSample, good: bool) -> list[Row]:
         match self.config.row_kind:
             case "unpaired":
-                return list(unpaired_rows(sample, good, self.config.reasoning))
+                rows = sft_rows(sample, "prompt-completion", self.config.reasoning)
+                return [{**row, "label": good} for row in rows]
             case "prompts":
                 return [prompt_row(sample)]
             case "steps":
@@ -419,7 +413,9 @@ class Conversion:
                 continue
             self._count_broken_calls(*(s for c, s in ((pair.chosen, better), (pair.rejected, worse)) if c not in used))
             used |= {pair.chosen, pair.rejected}
-            columns = self._columns(pair.chosen, better) | self._rejected_columns(pair, worse)
+            rejected = {f"rejected_{name}": getattr(pair.rejected, name) for name in ("score", "model", "solver")}
+            columns = self._columns(pair.chosen, better) | {"margin": round(pair.margin, 6), **rejected}
+            columns["rejected_uuid"] = worse.uuid
             yield split, self._finish(row, columns, pair.chosen, better)
         # Samples are counted, not pairs: each is used, or left out for one reason.
         rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
@@ -448,20 +444,12 @@ class Conversion:
         return sample
 
     def _pair_row(self, better: LoggedSample, worse: LoggedSample) -> Row:
-        self._check_parts(better)
-        self._check_parts(worse)
+        check_parts(better)
+        check_parts(worse)
         row = preference_row(better, worse, self.config.reasoning)
         if self.config.to == "openai" and not (row["chosen"][0]["content"] and row["rejected"][0]["content"]):
             raise SkipSample("pairs that diverge at a tool call, which OpenAI does not compare")
         return row
-
-    def _rejected_columns(self, pair: Pair, worse: LoggedSample) -> Row:
-        rejected = {f"rejected_{name}": getattr(pair.rejected, name) for name in ("score", "model", "solver")}
-        return {"margin": round(pair.margin, 6), **rejected, "rejected_uuid": worse.uuid}
-
-    def _check_parts(self, sample: LoggedSample) -> None:
-        if kind := unsupported_part(sample):
-            raise SkipSample(f"trajectories with a {kind} in them")
 
     def _columns(self, candidate: Candidate, sample: LoggedSample) -> Row:
         """The columns that trace a row to its log, and the outcome if every trajectory is taken."""

@@ -15,9 +15,8 @@ from truthgym.training.files import folder_lock, write_atomically
 from truthgym.training.lineage import digest_of, record, record_failure, store_of
 from truthgym.training.search.candidates import Prompt, Prompts, check_labels, make_labels, read_prompts, split_prompts
 from truthgym.training.search.config import SearchConfig
-from truthgym.training.search.engine import GENERIC, Search, generic_rubric
+from truthgym.training.search.engine import GENERIC, Search, changed, generic_rubric, initial_rubric
 from truthgym.training.search.objective import objective, rounded
-from truthgym.training.search.proposer import changed, initial_rubric
 from truthgym.training.search.result import RESULT, Arm, run_manifest, verdict, write_result
 from truthgym.training.search.rubric_scores import Scores, candidate_scores, write_base_log
 

@@ -12,21 +12,25 @@ import asyncio
 import json
 import math
 import os
+import random
 import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 BATCH, BATCH_BYTES = 64, 1_500_000
 """Items and bytes of a request; the server takes 64 and 2,000,000."""
 TOGETHER = 4
 """Requests at the same time."""
 TRIES = 8
+"""Of items that the server could not score yet."""
+SHORT_WAITS, LONGEST_WAIT = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4), 10.0
+"""Most seconds before each further request; half of them in the mean."""
 PATIENCE = 900.0
 """Seconds for which a server that is overloaded, or has not started, is asked again."""
 TOLD_EVERY = 30.0
@@ -38,11 +42,7 @@ NO_SERVER = "this is no reward server; give the address that `truthgym serve` pr
 NOT_SENT = ("task", "scores", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 
 
-class TryAgain(Exception):
-    """An item could not be scored yet."""
-
-
-class Overloaded(TryAgain):
+class Overloaded(Exception):
     """The server is overloaded or cannot be reached."""
 
 
@@ -93,9 +93,7 @@ class RewardClient:
                 status, content = await _ask(http, "GET", "/healthz")
                 readiness, why = await _ask(http, "GET", "/readyz")
             except Overloaded as error:
-                raise RuntimeError(
-                    f"The reward server at {self.place} cannot be reached: {_without_user(str(error))}"
-                ) from None
+                raise RuntimeError(f"The reward server at {self.place} cannot be reached: {error}") from None
         health = _parsed(content)
         made = health.get("made_of", {}) if isinstance(health, dict) else None
         whole = isinstance(made, dict) and all(
@@ -119,51 +117,36 @@ class RewardClient:
 
     async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Ask for a batch until no item fails for a reason that may pass; the server keeps what it has scored."""
-        results: list[dict[str, Any]] = []
-        tries = 0
-
-        async def ask() -> None:
-            nonlocal results, tries
-            status, content = await _ask(http, "POST", "/batch_score", {"items": list(items)})
-            if status >= 500:
-                raise Overloaded(f"status {status}")
-            if status != 200:
-                raise RuntimeError(f"The reward server refused the request ({status}): {content[:300]!r}")
-            results = _results(answer := _parsed(content), len(items))
-            self._check(answer)
-            if any(result["error"] and result["error"]["retryable"] for result in results):
+        began, tries, results = time.monotonic(), 0, list[dict[str, Any]]()
+        for longest in chain(SHORT_WAITS, repeat(LONGEST_WAIT)):
+            try:
+                status, content = await _ask(http, "POST", "/batch_score", {"items": list(items)})
+                if status >= 500:
+                    raise Overloaded(f"status {status}")
+            except Overloaded as error:
+                waited = time.monotonic() - began
+                if waited > PATIENCE and not results:
+                    raise RuntimeError(f"The reward server at {self.place} gave no rewards: {error}") from None
+                if waited > PATIENCE:
+                    break
+                self._tell(waited, error)
+            else:
+                if status != 200:
+                    raise RuntimeError(f"The reward server refused the request ({status}): {content[:300]!r}")
+                results = _results(answer := _parsed(content), len(items))
+                self._check(answer)
                 tries += 1
-                raise TryAgain("an item could not be scored yet")
-
-        def stop(state: RetryCallState) -> bool:
-            waits = state.outcome is not None and isinstance(state.outcome.exception(), Overloaded)
-            return (state.seconds_since_start or 0) > PATIENCE if waits else tries >= TRIES
-
-        def tell(state: RetryCallState) -> None:
-            """Say now and then what is waited for: a trainer that waits in silence looks as if it hung."""
-            waited, error = state.seconds_since_start or 0, state.outcome.exception() if state.outcome else None
-            if isinstance(error, Overloaded) and time.monotonic() >= self.told_at + TOLD_EVERY:
-                self.told_at = time.monotonic()
-                print(
-                    f"Waiting for the reward server at {self.place} since {waited:.0f} s, at most {PATIENCE:.0f} s: "
-                    f"{_without_user(str(error))}",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
-        attempts = AsyncRetrying(
-            retry=retry_if_exception_type(TryAgain),
-            before_sleep=tell,
-            stop=stop,
-            wait=wait_random_exponential(multiplier=0.2, max=10),
-            reraise=True,
-        )
-        try:
-            await attempts(ask)
-        except TryAgain as error:
-            if not results:
-                raise RuntimeError(f"The reward server at {self.place} gave no rewards: {error}") from None
+                if tries == TRIES or not any(result["error"] and result["error"]["retryable"] for result in results):
+                    break
+            await asyncio.sleep(random.uniform(0, longest))
         return results
+
+    def _tell(self, waited: float, error: Overloaded) -> None:
+        """Say now and then what is waited for: a trainer that waits in silence looks as if it hung."""
+        if time.monotonic() >= self.told_at + TOLD_EVERY:
+            self.told_at = time.monotonic()
+            about = f"the reward server at {self.place} since {waited:.0f} s, at most {PATIENCE:.0f} s: {error}"
+            print(f"Waiting for {about}", file=sys.stderr, flush=True)
 
 
 def served(url: str, digest: str = "") -> Callable[..., Coroutine[Any, Any, list[float | None]]]:
@@ -209,15 +192,8 @@ async def rewards_of(
     for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
         metadata = {name: values[i] for name, values in rows.items() if values[i] is not None and _is_json(values[i])}
         target, identity, epoch = (metadata.pop(name, None) for name in ("target", "sample_id", "epoch"))
-        text = (
-            completion if isinstance(completion, str) else _text(completion[-1]) if isinstance(completion, list) else ""
-        )
-        item: dict[str, Any] = {
-            "prompt": _prompt(prompt),
-            "response": text,
-            "target": "" if target is None else str(target),
-            "metadata": metadata,
-        }
+        text = _text(completion[-1]) if isinstance(completion, list) else completion
+        item = _item(prompt, text if isinstance(text, str) else "", target, metadata)
         item |= {"id": str(identity)} if identity is not None else {}
         items.append(item | ({"epoch": epoch} if isinstance(epoch, int) else {}))
     return [result["reward"] for result in await client.score(items)]
@@ -247,22 +223,23 @@ def compute_score(
     """
     extra = {name: value for name, value in dict(extra_info or {}).items() if _is_json(value)}
     prompt = extra.pop("prompt", None) or extra.pop("question", "")
-    item = {
-        "prompt": _prompt(prompt),
-        "response": solution_str,
-        "target": "" if ground_truth is None else str(ground_truth),
-        "metadata": {**extra, "data_source": data_source},
-    }
+    item = _item(prompt, solution_str, ground_truth, {**extra, "data_source": data_source})
     (result,) = asyncio.run(RewardClient(server, digest).score([item]))
     if result["reward"] is None:
         raise RuntimeError(f"The reply could not be scored: {result['error']}")
     return {"score": float(result["reward"])}
 
 
-def _prompt(prompt: object) -> object:
-    if not isinstance(prompt, list):
-        return str(prompt)
-    return [{"role": message["role"], "content": _text(message)} for message in prompt]
+def _item(prompt: object, response: str, target: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """An item as the server takes it."""
+    turns = prompt if isinstance(prompt, list) else []
+    messages = [{"role": message["role"], "content": _text(message)} for message in turns]
+    return {
+        "prompt": messages if isinstance(prompt, list) else str(prompt),
+        "response": response,
+        "target": "" if target is None else str(target),
+        "metadata": metadata,
+    }
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -316,7 +293,7 @@ async def _ask(http: httpx.AsyncClient, method: str, path: str, body: object = N
                     raise RuntimeError(f"The answer is longer than {ANSWER_BYTES} bytes: {NO_SERVER}")
             return response.status_code, content
     except httpx.TransportError as error:
-        raise Overloaded(repr(error)) from None
+        raise Overloaded(_without_user(repr(error))) from None
     except httpx.DecodingError as error:
         raise RuntimeError(f"The answer cannot be decoded ({error}): {NO_SERVER}") from None
 

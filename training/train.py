@@ -70,6 +70,17 @@ def _empty_thoughts(run: Run) -> list[str]:
     return [EMPTY_THOUGHTS]
 
 
+def _on_replies(method: str, options: RawOptions) -> Path:
+    """Train with TRL's trainer of a method that learns from replies alone."""
+    with prepare(method, options) as run:
+        if run.finished:
+            return run.folder
+        import trl
+
+        notes = _empty_thoughts(run)
+        return run.train(run.trainer(getattr(trl, f"{method.upper()}Trainer")), lambda: notes)
+
+
 def dpo(options: RawOptions) -> Path:
     """Train on preference pairs by direct preference optimisation, with the base model as the reference.
 
@@ -78,13 +89,7 @@ def dpo(options: RawOptions) -> Path:
     model, pair accuracy was 0.98 without the term and 0 % of the answers could be parsed; with it, 0.96 and 88 to 98 %.
     Takes, returns and raises what `sft` does.
     """
-    with prepare("dpo", options) as run:
-        if run.finished:
-            return run.folder
-        from trl import DPOTrainer
-
-        notes = _empty_thoughts(run)
-        return run.train(run.trainer(DPOTrainer), lambda: notes)
+    return _on_replies("dpo", options)
 
 
 def kto(options: RawOptions) -> Path:
@@ -94,13 +99,7 @@ def kto(options: RawOptions) -> Path:
     (arXiv:2402.01306) keeps the ratio of weight times count, desirable to undesirable, between 1 and 4/3. Takes,
     returns and raises what `sft` does; data with one label only are refused.
     """
-    with prepare("kto", options) as run:
-        if run.finished:
-            return run.folder
-        from trl import KTOTrainer
-
-        notes = _empty_thoughts(run)
-        return run.train(run.trainer(KTOTrainer), lambda: notes)
+    return _on_replies("kto", options)
 
 
 def reward(options: RawOptions) -> Path:

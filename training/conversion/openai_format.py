@@ -70,9 +70,7 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
 def reinforcement(row: Row, where: str = "the row") -> dict[str, Any]:
     """Make a line for reinforcement fine-tuning: the prompt, and the fields that a grader finds under `item`.
 
-    The fields are those of this project's graders (`truthgym.scorers.graders.grader.item_fields`): `target` and
-    `reference_answer` if the truth is known, `question` and `input` (the last user message, unless a column of that
-    name exists), `id`, and the question's own fields. The model does not see them.
+    They are those of `truthgym.scorers.graders.grader.item_fields`. The model does not see them.
     """
     prompt = conversation(_list(row, "prompt", where), where, _images(row))
     # Reinforcement fine-tuning is for reasoning models, which have developer messages instead of system messages.
@@ -96,11 +94,7 @@ def reinforcement(row: Row, where: str = "the row") -> dict[str, Any]:
 def conversation(
     messages: Iterable[Row], where: str = "the row", images: Iterator[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Convert messages from TRL's format to that of OpenAI's chat API.
-
-    Arguments of tool calls become JSON text. Each call gets an id, which the tool message after it refers to. Images
-    replace their placeholders.
-    """
+    """Convert messages from TRL's format to that of OpenAI's chat API."""
     converted: list[dict[str, Any]] = []
     unanswered: list[str] = []  # ids of tool calls
     for place, message in enumerate(messages, start=1):

@@ -153,28 +153,14 @@ def text_of(message: TrlMessage) -> str:
     return str(content)
 
 
-def separate_images(messages: Sequence[TrlMessage]) -> tuple[list[TrlMessage], list[str]]:
-    """Messages with placeholders for images, and the images in their order, as data URIs."""
-    images: list[str] = []
-    with_placeholders: list[TrlMessage] = []
-    for message in messages:
-        if isinstance(message["content"], list):
-            images += [block["image"] for block in message["content"] if "image" in block]
-            blocks = [{k: v for k, v in block.items() if k != "image"} for block in message["content"]]
-            message = message | {"content": blocks}
-        with_placeholders.append(message)
-    return with_placeholders, images
-
-
-def unsupported_part(sample: LoggedSample) -> str | None:
-    """The first part of a sample's messages that no row can hold, such as "video". None if there is none."""
+def check_parts(sample: LoggedSample) -> None:
+    """Skip a sample with a part in its messages that no row can hold, such as a video."""
     for message in () if sample.plain else sample.messages:
         for part in message.parts:
             if part.type not in SUPPORTED_PARTS:
-                return part.type
+                raise SkipSample(f"trajectories with a {part.type} in them")
             if part.type in ("image", "audio") and not str(getattr(part, part.type)).startswith("data:"):
-                return f"{part.type} outside the log"
-    return None
+                raise SkipSample(f"trajectories with a {part.type} outside the log in them")
 
 
 def _content(message: Message) -> object:
@@ -244,12 +230,6 @@ def _conversation(sample: LoggedSample, turns: Sequence[Turn], reasoning: Reason
     return messages
 
 
-def unpaired_rows(sample: LoggedSample, label: bool, reasoning: Reasoning) -> Iterator[Row]:
-    """Rows for `KTOTrainer`: one for each reply, labelled by whether its trajectory is good."""
-    for row in sft_rows(sample, "prompt-completion", reasoning):
-        yield {**row, "label": label}
-
-
 def prompt_row(sample: LoggedSample) -> Row:
     """A row for reinforcement learning: the messages before the model's first reply, and the question's metadata."""
     turns = turns_of(sample)
@@ -269,9 +249,8 @@ def prompt_row(sample: LoggedSample) -> Row:
 def step_row(sample: LoggedSample) -> Row:
     """A row for process rewards: the steps of the reasoning, and whether each moved the belief towards the outcome.
 
-    `labels` holds for each step whether the belief after it is at least as close to the outcome as the belief before
-    it, `step_scores` by how much its Brier score fell (above 0 is better). The beliefs are those that `martingale`
-    with `per=step` elicited from the model itself. Messages between two steps are prepended to the second.
+    The beliefs are those that `martingale` with `per=step` elicited from the model itself. Messages between two steps
+    are prepended to the second.
     """
     turns = turns_of(sample)
     steps = [i for i, turn in enumerate(turns) if turn.message["role"] == "assistant" and turn.kind != "auxiliary"]
@@ -370,19 +349,15 @@ def _divergence(first: Sequence[Turn], second: Sequence[Turn], reasoning: Reason
 
 def _same(message: TrlMessage | None, other: TrlMessage | None) -> bool:
     """Whether two messages differ in nothing but the ids of their tool calls, which are random."""
-    return message == other or (
-        message is not None and other is not None and _without_ids(message) == _without_ids(other)
-    )
 
+    def without_ids(message: TrlMessage) -> TrlMessage:
+        content = message["content"] if isinstance(message["content"], list) else text_of(message)
+        calls = [call["function"] for call in message.get("tool_calls", ())]
+        return message | {"content": content, "tool_calls": calls, "tool_call_id": None}
 
-def _without_ids(message: TrlMessage) -> TrlMessage:
-    content = message["content"]
-    calls = [call["function"] for call in message.get("tool_calls", ())]
-    return message | {
-        "content": content if isinstance(content, list) else text_of(message),
-        "tool_calls": calls,
-        "tool_call_id": None,
-    }
+    if message is None or other is None:
+        return message is other
+    return message == other or without_ids(message) == without_ids(other)
 
 
 def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
@@ -426,12 +401,14 @@ def outcome_columns(sample: LoggedSample) -> Row:
 def with_image_column(row: Mapping[str, Any]) -> Row:
     """A row as TRL reads images: placeholders in the messages, and a column `images`."""
     images: list[str] = []
-    columns: Row = {}
-    for column, value in row.items():
-        if column in MESSAGES:
-            value, of_column = separate_images(value)
-            images += of_column
-        columns[column] = value
+
+    def without_images(message: TrlMessage) -> TrlMessage:
+        if not isinstance(message["content"], list):
+            return message
+        images.extend(block["image"] for block in message["content"] if "image" in block)
+        return message | {"content": [{k: v for k, v in block.items() if k != "image"} for block in message["content"]]}
+
+    columns = {name: [*map(without_images, value)] if name in MESSAGES else value for name, value in row.items()}
     return columns | ({"images": images} if images else {})
 
 

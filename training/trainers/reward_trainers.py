@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from truthgym.models.reward_models.encoding import STEP, encode_steps, note_for_scoring
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-    from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer
+    from transformers import EvalPrediction, PreTrainedTokenizerBase
 
     from truthgym.training.trainers.training_run import Run
 
 UNLABELLED = -100
 """The label that torch's cross entropy ignores."""
-PLACES = {"validation": "the validation split", "train": "the training rows"}
+Figures = Mapping[str, str]
+"""Metrics by name, as the card shows them."""
 
 
 def process_reward(run: "Run") -> Path:
@@ -30,25 +30,20 @@ def process_reward(run: "Run") -> Path:
 
     TRL removed its trainer in 1.14. A special token ends every step and carries the step's label; all other tokens are
     unlabelled. The card reports step accuracy, the recall of wrong steps and the accuracy of always predicting the
-    majority label, on the validation split or, without one, on the training rows. It says which.
+    majority label.
     """
     from datasets import Features, Value
     from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
 
-    tokenizer = run.tokenizer
+    tokenizer, names = run.tokenizer, {0: "wrong", 1: "right"}
     tokenizer.add_special_tokens({"additional_special_tokens": [STEP]})
-    names = {0: "wrong", 1: "right"}
-    model = _classifier(
-        run, AutoModelForTokenClassification, num_labels=2, id2label=names, label2id={names[i]: i for i in names}
-    )
+    labels = {"num_labels": 2, "id2label": names, "label2id": {name: i for i, name in names.items()}}
+    model = _classifier(run, AutoModelForTokenClassification, **labels)
     note_for_scoring(model.config, tokenizer, conversational=run.data.conversational)
-    if run.lora:
-        from peft import get_peft_model
-
-        lora: Any = run.lora
+    lora: Any = run.lora
+    if lora:
         lora.task_type = "TOKEN_CLS"
         lora.trainable_token_indices = [tokenizer.convert_tokens_to_ids(STEP)]
-        model = get_peft_model(model, lora)
 
     def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
         return label_steps(row, tokenizer, run.arguments.training.max_length)
@@ -56,32 +51,25 @@ def process_reward(run: "Run") -> Path:
     def compute_metrics(predicted: "EvalPrediction") -> dict[str, float]:
         return step_metrics(np.asarray(predicted.predictions).argmax(-1), np.asarray(predicted.label_ids))
 
-    columns = Features({name: [Value("int64")] for name in ("input_ids", "labels", "attention_mask")})
-    collator = DataCollatorForTokenClassification(tokenizer)
-    trainer, rows = _trainer(run, model, encode, collator, compute_metrics, columns)
-
-    def notes() -> list[str]:
-        split = "validation" if "validation" in rows else "train"
-        prefix = "eval" if split == "validation" else "fit"  # the loss on training rows is not a validation loss
-        metrics = trainer.evaluate(rows[split], metric_key_prefix=prefix)
-        accuracy, majority, recall = (
-            f"{metrics[f'{prefix}_{name}']:.3f}" for name in ("step_accuracy", "majority_accuracy", "wrong_recall")
+    def note(where: str, figures: Figures) -> str:
+        return (
+            f"On {where}: step accuracy {figures['step_accuracy']} (always predicting the majority label: "
+            f"{figures['majority_accuracy']}), recall of wrong steps {figures['wrong_recall']}."
         )
-        return [
-            f"On {PLACES[split]}: step accuracy {accuracy} (always predicting the majority label: {majority}), recall "
-            f"of wrong steps {recall}."
-        ]
 
-    return run.train(trainer, notes)
+    columns = Features({name: [Value("int64")] for name in ("input_ids", "labels", "attention_mask")})
+    return _train(
+        run, model, lora, encode, DataCollatorForTokenClassification(tokenizer), compute_metrics, note, columns
+    )
 
 
 def rubric_regression(run: "Run") -> Path:
     """Train a sequence classifier with one output for each criterion of a rubric, by mean squared error.
 
     Unlike a model of preferences it keeps the criteria apart, and its numbers have the scale of the rubric. The card
-    reports for each criterion the share of variance explained, on the validation split or, without one, on the training
-    rows. It says which. 0 is no better than always predicting the mean. Rows without a number for a criterion, such as
-    replies that the judge could not read, are left out and counted: the model never learns that they are bad.
+    reports for each criterion the share of variance explained: 0 is no better than always predicting the mean. Rows
+    without a number for a criterion, such as replies that the judge could not read, are left out and counted: the model
+    never learns that they are bad.
     """
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding
 
@@ -90,10 +78,6 @@ def rubric_regression(run: "Run") -> Path:
     arguments = run.data.train[0].get("chat_template_kwargs") or {}
     note_for_scoring(model.config, tokenizer, criteria=list(criteria), conversational=run.data.conversational,
                      chat_template_kwargs=arguments)  # fmt: skip
-    if run.lora:
-        from peft import get_peft_model
-
-        model = get_peft_model(model, run.lora)
 
     def encode(row: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(row["prompt"], str):
@@ -109,18 +93,12 @@ def rubric_regression(run: "Run") -> Path:
         shares = explained(np.asarray(predicted.predictions), np.asarray(predicted.label_ids))
         return {f"explained_{name}": share for name, share in zip(criteria, shares, strict=True)}
 
-    trainer, rows = _trainer(run, model, encode, DataCollatorWithPadding(tokenizer), compute_metrics)
-
-    def notes() -> list[str]:
-        split = "validation" if "validation" in rows else "train"
-        history = list(trainer.state.log_history)
-        metrics = trainer.evaluate(rows[split], metric_key_prefix="fit")
-        trainer.state.log_history = history
-        shares = ", ".join(f"{name} {metrics[f'fit_explained_{name}']:.3f}" for name in criteria)
+    def note(where: str, figures: Figures) -> str:
+        shares = ", ".join(f"{name} {figures[f'explained_{name}']}" for name in criteria)
         missing = f" {run.data.unrated} rows without a number for a criterion were left out." * bool(run.data.unrated)
-        return [f"Share of variance explained on {PLACES[split]} (0 is the mean of all replies): {shares}.{missing}"]
+        return f"Share of variance explained on {where} (0 is the mean of all replies): {shares}.{missing}"
 
-    return run.train(trainer, notes)
+    return _train(run, model, run.lora, encode, DataCollatorWithPadding(tokenizer), compute_metrics, note)
 
 
 def label_steps(
@@ -176,17 +154,23 @@ def _classifier(run: "Run", kind: Any, **labels: Any) -> Any:  # noqa: ANN401
     return model
 
 
-def _trainer(
+def _train(
     run: "Run",
     model: Any,  # noqa: ANN401
+    lora: Any,  # noqa: ANN401
     encode: Callable[[Mapping[str, Any]], dict[str, Any]],
     collator: Any,  # noqa: ANN401
     compute_metrics: "Callable[[EvalPrediction], dict[str, float]]",
+    note: Callable[[str, Figures], str],
     columns: Any = None,  # noqa: ANN401
-) -> "tuple[Trainer, dict[str, Dataset]]":
-    """A trainer of a classifier, and the encoded rows of each split."""
+) -> Path:
+    """Train a classifier, and note its metrics on the validation split or, without one, on the training rows."""
     from transformers import Trainer
 
+    if lora:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, lora)
     rows = {
         name: split.map(encode, remove_columns=split.column_names, features=columns, desc=f"Tokenizing {name} dataset")
         for name, split in (("train", run.data.train), ("validation", run.data.validation))
@@ -203,4 +187,12 @@ def _trainer(
             compute_metrics=compute_metrics,
             callbacks=run.callbacks,
         )
-    return trainer, rows
+
+    def notes() -> list[str]:
+        held_out = rows.get("validation")
+        prefix = "fit" if held_out is None else "eval"  # the loss on training rows is not a validation loss
+        metrics = trainer.evaluate(rows["train"] if held_out is None else held_out, metric_key_prefix=prefix)
+        figures = {key.removeprefix(f"{prefix}_"): f"{value:.3f}" for key, value in metrics.items()}
+        return [note("the training rows" if held_out is None else "the validation split", figures)]
+
+    return run.train(trainer, notes)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from truthgym.training.search.candidates import by_rank
-from truthgym.training.search.engine import Credit, choose_mode, mode_weights, select
+from truthgym.training.search.engine import MODES, Credit, choose_mode, mode_weights, select
 from truthgym.training.search.objective import (
     PromptScores,
     Weights,
@@ -18,7 +18,6 @@ from truthgym.training.search.objective import (
     true_tail,
     win_shares,
 )
-from truthgym.training.search.proposer import MODES
 
 PLAIN = Weights(lambda_var=0, mu_diverse=0, prior=0)
 
