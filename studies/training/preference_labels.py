@@ -37,7 +37,7 @@ from truthgym.models.agents.judge import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
-from truthgym.scorers.statistics.interval import Estimate, mean_estimate
+from truthgym.scorers.statistics.interval import Estimate
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import fit_bradley_terry, preference_of
 from truthgym.tasks.preferences import comparison_request
@@ -52,7 +52,6 @@ NOISES: dict[Noise, str] = {
     "longer": "half of the labels go to the longer reply, whatever it says",
 }
 CONTROL = "random half"
-FIGURES = ("wrong", "accuracy", f"accuracy minus {CONTROL}")
 
 
 class Pairs(NamedTuple):
@@ -97,9 +96,8 @@ def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
 
 def labelled(texts: Sequence[Sequence[str]], first: Mask, better: Mask) -> Pairs:
     """The pairs with a label each: whether the first reply is chosen."""
-    chosen = [pair[0] if first_is_chosen else pair[1] for pair, first_is_chosen in zip(texts, first, strict=True)]
-    rejected = [pair[1] if first_is_chosen else pair[0] for pair, first_is_chosen in zip(texts, first, strict=True)]
-    return Pairs(chosen, rejected, first != better)
+    ordered = [pair if first_is_chosen else pair[::-1] for pair, first_is_chosen in zip(texts, first, strict=True)]
+    return Pairs([chosen for chosen, _ in ordered], [rejected for _, rejected in ordered], first != better)
 
 
 def made(n: int, noise: Noise, rng: np.random.Generator) -> Pairs:
@@ -176,12 +174,16 @@ def curve(
     found: dict[int, list[list[float]]] = {size: [] for size in sizes}
     for seed in seeds:
         by_judge, wrong, held = draw(seed, max(sizes))
-        by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
         for size in sizes:
-            right = [(held @ fit_bradley_terry(x[:size]) > 0).mean() for x in (by_judge, by_gold)]
+            right = [ordered.mean() for ordered in _in_order(by_judge[:size], wrong[:size], held)]
             found[size].append([float(share) for share in (wrong[:size].mean(), *right)])
-    means = {size: np.array(values).T for size, values in found.items()}
-    return [_row(size, wrong, of_judge, of_gold) for size, (wrong, of_judge, of_gold) in means.items()]
+    return [_row(size, *np.array(values).T) for size, values in found.items()]
+
+
+def _in_order(by_judge: Features, wrong: Mask, held: Features) -> list[Mask]:
+    """Which held-out pairs the reward models on the judge's labels and on gold have in the right order."""
+    gold = by_judge * np.where(wrong, -1, 1)[:, None]
+    return [held @ fit_bradley_terry(x) > 0 for x in (by_judge, gold)]
 
 
 def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[str]]:
@@ -190,78 +192,59 @@ def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[s
     Several splits of one dataset share most of their rows: an interval over them would shrink with every further one.
     """
     by_judge, wrong, held, events = recorded(dataset, seed, max(sizes))
-    by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
-    rows = []
-    for size in sizes:
-        right = [(held @ fit_bradley_terry(x[:size]) > 0).astype(float) for x in (by_judge, by_gold)]
-        rows.append(_row(size, wrong[:size].astype(float), right[0], right[1], events))
-    return rows
+    return [_row(n, wrong[:n], *_in_order(by_judge[:n], wrong[:n], held), events) for n in sizes]
 
 
 def _row(
-    size: int, wrong: Margins, of_judge: Margins, of_gold: Margins, cluster: Sequence[str] | None = None
+    size: int,
+    wrong: Margins | Mask,
+    of_judge: Margins | Mask,
+    of_gold: Margins | Mask,
+    cluster: Sequence[str] | None = None,
 ) -> list[str]:
     # Of pairs, each value is 0 or 1. Of seeds it is a share, and no pair can end otherwise.
-    gap = paired_difference(of_judge, of_gold, cluster, (-1.0, 1.0) if cluster else None)
+    values = of_judge.astype(float), of_gold.astype(float)
+    gap = paired_difference(*values, cluster, (-1.0, 1.0) if cluster else None)
     means = (f"{values.mean():.3f}" for values in (wrong, of_judge, of_gold))
     return [f"{size:,}", *means, _signed(gap)]
 
 
 def flywheel(
-    events: Sequence[Hashable],
-    fit: Fit,
-    share: float,
-    strata: Sequence[Hashable],
-    cycles: int = 2,
-    folds: int = 5,
-    seed: int = 0,
-    control: bool = False,
-) -> list[Mask]:
-    """Filter, train on what is kept, and filter all pairs again by those models."""
-    kept: list[Mask] = []
-    for cycle in range(cycles):
-        if control:
-            kept.append(keep_random(len(events), share, strata, np.random.default_rng([seed, cycle])))
-        else:
-            every = np.arange(len(events))
-            kept.append(keep_top(_nested_margins(every, events, fit, share, strata, cycle, folds, seed), share, strata))
-    return kept
+    events: Sequence[Hashable], fit: Fit, share: float, strata: Sequence[Hashable], folds: int = 5, seed: int = 0
+) -> tuple[Mask, Mask]:
+    """What a filter keeps of all pairs, and what it keeps by models that are trained on what a first filter kept.
 
+    The second filters anew without each of its folds, so that no pair has a part in its own score.
+    """
 
-def _nested_margins(
-    pairs: Indices, events: Sequence[Hashable], fit: Fit, share: float, strata: Sequence[Hashable], cycle: int,
-    folds: int, seed: int,
-) -> Margins:  # fmt: skip
-    """The margins of pairs in a cycle, by models that are trained on what the cycle before keeps of the other folds."""
+    def fit_again(train: Indices) -> Score:
+        def fit_some(some: Indices) -> Score:
+            score = fit(train[some])
+            return lambda scored: score(train[scored])
 
-    def fit_cycle(train: Indices) -> Score:
-        own = pairs[train]
-        if cycle:
-            before = _nested_margins(own, events, fit, share, strata, cycle - 1, folds, seed)
-            own = own[keep_top(before, share, [strata[i] for i in own])]
-        score = fit(own)
-        return lambda scored: score(pairs[scored])
+        before = cross_fitted_margins([events[i] for i in train], fit_some, folds, seed)
+        return fit(train[keep_top(before, share, [strata[i] for i in train])])
 
-    return cross_fitted_margins([events[i] for i in pairs], fit_cycle, folds, seed + cycle)
+    first = keep_top(cross_fitted_margins(events, fit, folds, seed), share, strata)
+    return first, keep_top(cross_fitted_margins(events, fit_again, folds, seed + 1), share, strata)
 
 
 def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[str, Mask]:
     """The pairs that each arm keeps. Every pair is an event of its own here."""
     n = len(margins)
-    events, rng = list(range(n)), np.random.default_rng([seed, n])
-    *_, controlled = flywheel(events, fit, 0.5, strata, seed=seed, control=True)
-    *_, turned = flywheel(events, fit, 0.5, strata, seed=seed)
+    first, second = flywheel(range(n), fit, 0.5, strata, seed=seed)
     return {
         "full": np.ones(n, dtype=bool),
-        CONTROL: keep_random(n, 0.5, strata, rng),
-        "top half": keep_top(margins, 0.5, strata),
+        CONTROL: keep_random(n, 0.5, strata, np.random.default_rng([seed, n])),
+        "top half": first,
         "top half, no sign": keep_top(np.abs(margins), 0.5, strata),
-        "random half, cycle 2": controlled,
-        "top half, cycle 2": turned,
+        "random half, cycle 2": keep_random(n, 0.5, strata, np.random.default_rng([seed, 1])),
+        "top half, cycle 2": second,
     }
 
 
-def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[str, float]]:
+def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, float]:
+    """The accuracy on held-out pairs of models trained on what each arm keeps."""
     rng = np.random.default_rng([seed, list(NOISES).index(noise)])
     pairs, held = made(n, noise, rng), made(held_out, "none", rng).differences
     x = pairs.differences
@@ -271,13 +254,8 @@ def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[s
         return lambda scored: x[scored] @ weights
 
     margins = cross_fitted_margins(range(n), fit, seed=seed)
-    found = {}
-    for name, kept in arms(margins, length_strata(pairs.chosen, pairs.rejected), fit, seed).items():
-        found[name] = {
-            "wrong": float(pairs.wrong[kept].mean()),
-            "accuracy": float((held @ fit_bradley_terry(x[kept]) > 0).mean()),
-        }
-    return found
+    kept = arms(margins, length_strata(pairs.chosen, pairs.rejected), fit, seed)
+    return {arm: float((held @ fit_bradley_terry(x[mask]) > 0).mean()) for arm, mask in kept.items()}
 
 
 def _signed(gain: Estimate) -> str:
@@ -286,30 +264,16 @@ def _signed(gain: Estimate) -> str:
     return f"{gain.estimate:+.3f}{interval}"
 
 
-def study(
-    seeds: Sequence[int], n: int, held_out: int, noises: Sequence[Noise] = tuple(NOISES)
-) -> dict[Noise, dict[str, list[str]]]:
-    """The table of each kind of noise: for each arm the mean of its figures over seeds, and the paired difference."""
-    tables: dict[Noise, dict[str, list[str]]] = {}
-    for noise in noises:
+def study(seeds: Sequence[int], n: int, held_out: int) -> str:
+    """For each arm and kind of noise the accuracy minus that of the random half of the same cycle, paired by seed."""
+    rows: dict[str, list[str]] = {}
+    for noise in NOISES:
         by_seed = [one_seed(seed, n, noise, held_out) for seed in seeds]
-        tables[noise] = {}
-        for arm in by_seed[0]:
-            control = "random half, cycle 2" if "cycle" in arm else CONTROL
-            values = {name: [figures[arm][name] for figures in by_seed] for name in FIGURES[:-1]}
-            gain = paired_difference(values["accuracy"], [figures[control]["accuracy"] for figures in by_seed])
-            tables[noise][arm] = [
-                *(f"{mean_estimate(value).estimate:.3f}".replace("nan", "") for value in values.values()),
-                "" if arm == control else _signed(gain),
-            ]
-    return tables
-
-
-def gains(tables: dict[Noise, dict[str, list[str]]]) -> str:
-    """For each arm and kind of noise the accuracy minus that of the random half of the same cycle."""
-    arms = [arm for arm in next(iter(tables.values())) if not arm.startswith(CONTROL)]
-    rows = [[arm, *(table[arm][-1] for table in tables.values())] for arm in arms]
-    return markdown_table((FIGURES[-1], *(NOISES[noise] for noise in tables)), rows)
+        for arm in (arm for arm in by_seed[0] if not arm.startswith(CONTROL)):
+            control = f"{CONTROL}, cycle 2" if "cycle" in arm else CONTROL
+            ends = ([accuracy[name] for accuracy in by_seed] for name in (arm, control))
+            rows.setdefault(arm, [arm]).append(_signed(paired_difference(*ends)))
+    return markdown_table((f"accuracy minus {CONTROL}", *NOISES.values()), list(rows.values()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -335,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         of_dataset = recorded_curve(args.dataset, args.seeds[0], args.sizes) if args.dataset else None
         print(markdown_table(head, of_dataset or curve(args.seeds, args.sizes, draw)))
     else:
-        print(gains(study(args.seeds, args.n, args.held_out)))
+        print(study(args.seeds, args.n, args.held_out))
 
 
 if __name__ == "__main__":
