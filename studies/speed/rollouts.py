@@ -19,9 +19,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from studies.speed.timing import arguments, ratio, resident_memory
+from studies.speed.timing import arguments, cpu_seconds, ratio, resident_memory
 from truthgym.analysis.tables.markdown import markdown
 
 if TYPE_CHECKING:
@@ -39,17 +39,6 @@ RUNS = {"direct": {64: 7, 256: 5, 1024: 2}, "chain_of_thought": {64: 5, 256: 3, 
 """Rollouts, and how often each number of them is run."""
 
 
-class Spent(NamedTuple):
-    seconds: float
-    """Of CPU time."""
-    tokens: int
-    """Written by the model."""
-
-
-def seconds_of(runs: Sequence[Spent]) -> list[float]:
-    return [run.seconds for run in runs]
-
-
 class RecordingEngine:
     """An engine that also records its requests."""
 
@@ -59,13 +48,10 @@ class RecordingEngine:
         self.engine = engine
         self.end_ids = engine.end_ids
         self.requests: list[list[Request]] = []
-        self.tokens = 0
 
     def __call__(self, requests: "Sequence[Request]") -> "list[Generated]":
-        replies = self.engine(requests)
         self.requests.append(list(requests))
-        self.tokens += sum(len(reply.ids) for reply in replies)
-        return replies
+        return self.engine(requests)
 
 
 class Bench:
@@ -99,29 +85,23 @@ class Bench:
         self.number = 0
         self.prompts: dict[int, list[list[Request]]] = {}
 
-    def spent(self, way: str, count: int) -> Spent:
+    def seconds(self, way: str, count: int) -> float:
         self.number += 1
         gc.collect()
-        return {"ours": self.ours, "bare": self.bare, "plain": self.plain}[way](count)
+        return cpu_seconds(lambda: {"ours": self.ours, "bare": self.bare, "plain": self.plain}[way](count))
 
     def names(self, count: int) -> list[str]:
         return list(self.questions.samples)[: count // GROUP]
 
-    def ours(self, count: int) -> Spent:
+    def ours(self, count: int) -> None:
         engine = RecordingEngine(self.engine)
         keys = [(0, name) for name in self.names(count) for _ in range(GROUP)]
-        began = time.process_time()
-        rollouts = self.rollouts.run(keys, engine, self.number)
-        cpu = time.process_time() - began
-        assert len(rollouts) == count
+        assert len(self.rollouts.run(keys, engine, self.number)) == count
         self.prompts.setdefault(count, engine.requests)
-        return Spent(cpu, engine.tokens)
 
-    def bare(self, count: int) -> Spent:
+    def bare(self, count: int) -> None:
         from inspect_ai import Epochs, eval
-        from inspect_ai.log import read_eval_log
 
-        began = time.process_time()
         log = eval(
             self.questions.subset(self.names(count)),
             model=self.bare_model,
@@ -136,19 +116,12 @@ class Bench:
             log_header_only=True,
             display="log",
         )[0]
-        cpu = time.process_time() - began
         assert log.status == "success", log.error
-        samples = read_eval_log(log.location).samples or []
-        replies = [m.text for sample in samples for m in sample.messages if m.role == "assistant"]
-        # Its own count is that of the padded batch. Each reply but one that was cut off ends with a token more.
-        lengths = [len(ids) for ids in self.tokenizer(replies, add_special_tokens=False)["input_ids"]]
-        return Spent(cpu, sum(min(length + 1, TOKENS) for length in lengths))
 
-    def plain(self, count: int) -> Spent:
+    def plain(self, count: int) -> None:
         import torch
 
-        pad, tokens = int(self.tokenizer.pad_token_id), 0
-        began = time.process_time()
+        pad = int(self.tokenizer.pad_token_id)
         for batch in self.prompts[count]:
             prompts = sorted((list(request.prompt_ids) for request in batch), key=len)
             for start in range(0, len(prompts), self.chunk):
@@ -159,8 +132,6 @@ class Bench:
                 with torch.inference_mode():
                     out = self.model.generate(ids, attention_mask=mask, do_sample=True, max_new_tokens=TOKENS)
                 self.tokenizer.batch_decode(out[:, longest:], skip_special_tokens=True)
-                tokens += int((out[:, longest:] != pad).sum())
-        return Spent(time.process_time() - began, tokens)
 
 
 def main(folder: Path, most: int) -> None:
@@ -171,21 +142,21 @@ def main(folder: Path, most: int) -> None:
         runs = {count: times for count, times in planned.items() if count <= most}
         with tempfile.TemporaryDirectory() as place:
             bench = Bench(folder, solver, Path(place))
-            spent: dict[int, dict[str, list[Spent]]] = {count: {way: [] for way in WAYS} for count in runs}
+            spent: dict[int, dict[str, list[float]]] = {count: {way: [] for way in WAYS} for count in runs}
             for way in WAYS:
-                bench.spent(way, min(runs))
+                bench.seconds(way, min(runs))
             for turn in range(max(runs.values())):
                 for count in (count for count, times in runs.items() if turn < times):
                     for way in WAYS:
-                        spent[count][way].append(bench.spent(way, count))
+                        spent[count][way].append(bench.seconds(way, count))
                         print(solver, count, way, spent[count][way][-1], file=sys.stderr, flush=True)
             print(f"{solver}\n\n{table(spent)}", flush=True)
 
 
-def table(spent: dict[int, dict[str, list[Spent]]]) -> str:
+def table(spent: dict[int, dict[str, list[float]]]) -> str:
     rows = []
     for count, ways in spent.items():
-        ratios = (ratio(seconds_of(ways["ours"]), seconds_of(ways[way])) for way in ("bare", "plain"))
+        ratios = (ratio(ways["ours"], ways[way]) for way in ("bare", "plain"))
         rows.append([f"{count:,}", str(len(ways["ours"])), *ratios])
     header = ["rollouts", "runs", "over a bare eval", "over `generate` alone"]
     return markdown(header, rows)

@@ -40,8 +40,7 @@ def change(after: pd.Series, before: pd.Series) -> str:
 def ensemble(frame: pd.DataFrame) -> str:
     """Spread and order of the members' mean, and what one member, a penalty and a ceiling change, paired by seed."""
     rows = []
-    bootstraps = frame[frame["members"] == "bootstraps"]
-    for (model, members, form), some in bootstraps.groupby(["model", "members", "replies"], sort=False):
+    for (model, members, form), some in frame.groupby(["model", "members", "replies"], sort=False):
         by = {
             key: part.set_index("seed") for key, part in some.groupby(["penalty", some["ceiling"].notna()], sort=False)
         }
@@ -61,8 +60,8 @@ def rubric(frame: pd.DataFrame) -> str:
     rows = []
     for model, some in frame.groupby("model", sort=False):
         by = {str(name): part.set_index("seed") for name, part in some.groupby("proxy", sort=False)}
-        rows += [[f"`{model!s}`: {name}", *(mean(by[name][key], share="sd" not in key) for key in RUBRIC)]
-                 for name in ("preferences", "rubric")]  # fmt: skip
+        rows += [[f"`{model!s}`: {name}", *(mean(part[key], share="sd" not in key) for key in RUBRIC)]
+                 for name, part in by.items()]  # fmt: skip
         gap = (change(by["rubric"][key], by["preferences"][key]) for key in RUBRIC)
         rows.append([f"`{model!s}`: rubric minus preferences", *gap])
     return markdown(["proxy", *RUBRIC.values()], rows)
@@ -79,9 +78,9 @@ RUBRIC = {
 def filtered(frame: pd.DataFrame) -> str:
     """Each arm, paired with the random half, where labels are wrong."""
     rows = []
-    for model, some in frame[frame["wrong labels"] != "none"].groupby("model", sort=False):
+    for model, some in frame.groupby("model", sort=False):
         by = {name: part.set_index("seed") for name, part in some.groupby("arm", sort=False)}
-        for name, part in ((name, part) for name, part in by.items() if name != "top quarter"):
+        for name, part in by.items():
             control = "" if name == "random half" else change(part["in order"], by["random half"]["in order"])
             figures = (mean(part[key], share=True) for key in ("wrong kept", "in order"))
             rows.append([f"`{model}`", str(name), f"{part['pairs'].mean():.0f}", *figures, control])

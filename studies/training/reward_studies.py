@@ -10,15 +10,14 @@ length, and with sentences said twice, which adds no quality. There are two kind
 counts of words (seconds), and `tiny`, trained from a tiny model with random weights (minutes a seed).
 
 - `ensemble`: members trained on bootstraps of pairs; each penalty of their spread, with and without a ceiling.
-- `rubric`: a regression on the criteria, a model of preferences (Bradley and Terry) from the same scores, and rules.
-- `filter`: what each arm of the confidence filter leaves, where a planted quarter of the labels is wrong, or none.
+- `rubric`: a regression on the criteria, and a model of preferences (Bradley and Terry) from the same scores.
+- `filter`: what each arm of the confidence filter leaves, where a planted quarter of the labels is wrong.
 
 Each study writes NAME.csv with a row for each seed and arm. Complete seeds are skipped, so the same command resumes.
 """
 
 import argparse
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,21 +27,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from examples.distil_judge import Pair, Reply, write_pairs
 from examples.distil_judge import in_order as pairs_in_order
 from examples.filter_preferences import cross_fitted_margins, keep_random, keep_top, length_strata
 from studies.study import write_csv
 from studies.training.preference_labels import features
-from truthgym.datasets.question import Question
 from truthgym.models.agents.believer import BEFORE
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reward_model import chat_messages, load, penalised
-from truthgym.scorers.graders.builtin import plain
-from truthgym.scorers.graders.grader import GraderInput
 from truthgym.scorers.statistics.preference import fit_bradley_terry
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.tiny import tiny
@@ -65,7 +60,7 @@ PENALTIES = (0.0, 0.1, 0.3, 0.5, 1.0)
 CEILINGS = (None, 2.0)
 MEMBERS = 3
 FOLDS = 3
-WRONG = {"none": 0.0, "a quarter": 0.25}
+WRONG = 0.25
 """Share of wrong labels in the study of the filter."""
 HOLLOW = "What a great question!"
 FILLER = " ".join(MORE[:2])
@@ -177,20 +172,6 @@ def in_order(groups: Sequence[Sequence[Reply]], scores: Scores) -> float:
     return float(pairs_in_order(groups, scores)[0].mean())
 
 
-def calibration_error(groups: Sequence[Sequence[Reply]], scores: Scores, bins: int = 10) -> float:
-    """Expected calibration error of the margins of pairs, read as log-odds that the order is right. 0 to 1."""
-    margins, right = [], []
-    for group, mine in by_prompt(groups, scores):
-        for i, j in combinations(range(len(group)), 2):
-            if group[i].quality != group[j].quality:
-                gap = float(mine[i] - mine[j])
-                margins.append(abs(gap))
-                right.append((np.sign(gap) * np.sign(group[i].quality - group[j].quality) + 1) / 2)
-    claimed, true = 1 / (1 + np.exp(-np.array(margins))), np.array(right)
-    parts = np.array_split(np.argsort(claimed), bins)
-    return float(sum(len(part) * abs(claimed[part].mean() - true[part].mean()) for part in parts) / len(true))
-
-
 def best_of(groups: Sequence[Sequence[Reply]], scores: Scores) -> float:
     """Mean quality of each prompt's reply with the highest reward; the mean of them where several have it."""
     means = [
@@ -213,25 +194,19 @@ Model = Words | Language
 
 
 def ensemble(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
-    """A row for each form of replies, way to draw members, penalty and ceiling."""
+    """A row for each form of replies, penalty and ceiling."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
     pairs = pairs_of(groups, judged(flat(groups), seed).mean(axis=1))
-    kinds = {"bootstraps": True} if isinstance(model, Words) else {"seeds": False, "bootstraps": True}
-    members = {
-        kind: [model.prefer(pairs, work / "pairs", 10 * seed + k, drawn) for k in range(MEMBERS)]
-        for kind, drawn in kinds.items()
-    }
-    for (kind, proxies), (form, test) in product(members.items(), held_out(seed, HELD_OUT, 8).items()):
-        rewards = np.array([proxy(flat(test)) for proxy in proxies])
+    members = [model.prefer(pairs, work / "pairs", 10 * seed + k, bootstrap=True) for k in range(MEMBERS)]
+    for form, test in held_out(seed, HELD_OUT, 8).items():
+        rewards = np.array([proxy(flat(test)) for proxy in members])
         spread = float(penalised(rewards)[1].mean())
-        yield {"members": kind, "replies": form, "penalty": "one member", "ceiling": "", "in order":
-               in_order(test, rewards[0]), "best": best_of(test, rewards[0]), "error":
-               calibration_error(test, rewards[0]), "spread": ""}  # fmt: skip
+        combined: dict[tuple[str | float, str | float], Scores] = {("one member", ""): rewards[0]}
         for penalty, ceiling in product(PENALTIES, CEILINGS):
-            mine = penalised(rewards, penalty, ceiling)[0]
-            yield {"members": kind, "replies": form, "penalty": penalty, "ceiling": ceiling or "", "in order":
-                   in_order(test, mine), "best": best_of(test, mine), "error": calibration_error(test, mine),
-                   "spread": spread}  # fmt: skip
+            combined[penalty, ceiling or ""] = penalised(rewards, penalty, ceiling)[0]
+        for (penalty, ceiling), mine in combined.items():
+            yield {"members": "bootstraps", "replies": form, "penalty": penalty, "ceiling": ceiling, "in order":
+                   in_order(test, mine), "best": best_of(test, mine), "spread": spread}  # fmt: skip
 
 
 def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
@@ -241,78 +216,49 @@ def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
     proxies: dict[str, Proxy] = {
         "preferences": model.prefer(pairs_of(groups, scores.mean(axis=1)), work / "pairs", seed),
         "rubric": model.rate(flat(groups), scores, work / "rated", seed),
-        "plain rule": plain_grades,
-        "length": lambda replies: np.array([float(len(reply.text.split())) for reply in replies]),
     }
     tests = held_out(seed, HELD_OUT, 8)
+    some = flat(tests["known"])
+    changed = {"filler": [f"{reply.text} {FILLER}" for reply in some],
+               "hollow opening": [f"{HOLLOW} {reply.text}" for reply in some]}  # fmt: skip
     for name, proxy in proxies.items():
-        row: Row = {"proxy": name}
-        scale = proxy(flat([*tests["known"], *tests["shifted"]])).std()
-        for form, test in tests.items():
-            mine = proxy(flat(test))
-            row |= {f"in order, {form}": in_order(test, mine), f"best, {form}": best_of(test, mine)}
-            row[f"rank correlation, {form}"] = rank_correlation(mine, test)
-        some = flat(tests["known"])
-        before = proxy(some)
-        changed = {"filler": [f"{reply.text} {FILLER}" for reply in some],
-                   "hollow opening": [f"{HOLLOW} {reply.text}" for reply in some]}  # fmt: skip
+        row: Row = {"proxy": name} | {f"in order, {form}": in_order(test, proxy(flat(test)))
+                                      for form, test in tests.items()}  # fmt: skip
+        before, scale = proxy(some), proxy(flat([*tests["known"], *tests["shifted"]])).std()
         for probe, texts in changed.items():
             gain = proxy([Reply(reply.prompt, text) for reply, text in zip(some, texts, strict=True)]) - before
             row |= {f"{probe}, in sd": float(gain.mean() / scale), f"{probe}, share up": float((gain > 0).mean())}
         yield row
 
 
-def rank_correlation(scores: Scores, groups: Sequence[Sequence[Reply]]) -> float:
-    """Spearman's, of the scores with the quality; NaN if all scores are equal."""
-    if np.ptp(scores) == 0:
-        return math.nan
-    return float(spearmanr(scores, [reply.quality for reply in flat(groups)]).statistic)
-
-
-def plain_grades(replies: Sequence[Reply]) -> Scores:
-    """What the rule `plain` gives for each reply."""
-    question = Question(domain="replies", event="none", split="train", proposition="The statement is true.")
-    given = (GraderInput(question, reply.prompt, "", reply.text, "", "", 1, {}) for reply in replies)
-    rule = plain().function
-    assert rule
-    grades: list[Any] = [rule(answer) for answer in given]
-    return np.array([float(grade.value) for grade in grades])
-
-
 def filtered(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
-    """A row for each share of planted errors and arm: what it keeps, and how a model trained on it orders replies."""
+    """A row for each arm: what it keeps, and how a model trained on it orders replies."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
     truth = np.array([[reply.quality] for reply in flat(groups)])
     test = held_out(seed, HELD_OUT, 8)["known"]
-    for name, share in WRONG.items():
-        rng = np.random.default_rng([seed, round(100 * share)])
-        right = [pair for pair in pairs_of(groups, truth.mean(axis=1)) if pair.margin]
-        wrong = rng.random(len(right)) < share
-        pairs = [Pair(pair.rejected, pair.chosen, 0.0) if bad else pair for pair, bad in zip(right, wrong, strict=True)]
+    rng = np.random.default_rng([seed, round(100 * WRONG)])
+    right = [pair for pair in pairs_of(groups, truth.mean(axis=1)) if pair.margin]
+    wrong = rng.random(len(right)) < WRONG
+    pairs = [Pair(pair.rejected, pair.chosen, 0.0) if bad else pair for pair, bad in zip(right, wrong, strict=True)]
 
-        def fit(kept: NDArray[np.intp], pairs: Any = pairs) -> Proxy:  # noqa: ANN401
-            return model.prefer([pairs[i] for i in kept], work / "pairs", seed)
+    def fit(kept: NDArray[np.intp]) -> Proxy:
+        return model.prefer([pairs[i] for i in kept], work / "pairs", seed)
 
-        def score(kept: NDArray[np.intp], fit: Any = fit, pairs: Any = pairs) -> Callable[..., Scores]:  # noqa: ANN401
-            proxy = fit(kept)
-            return lambda some: proxy([pairs[i].chosen for i in some]) - proxy([pairs[i].rejected for i in some])
+    def score(kept: NDArray[np.intp]) -> Callable[..., Scores]:
+        proxy = fit(kept)
+        return lambda some: proxy([pairs[i].chosen for i in some]) - proxy([pairs[i].rejected for i in some])
 
-        margins = cross_fitted_margins([pair.chosen.prompt for pair in pairs], score, FOLDS, seed)
-        strata = length_strata([pair.chosen.text for pair in pairs], [pair.rejected.text for pair in pairs])
-        arms = {
-            "full": np.ones(len(pairs), dtype=bool),
-            "random half": keep_random(len(pairs), 0.5, strata, rng),
-            "top half": keep_top(margins, 0.5, strata),
-            "top quarter": keep_top(margins, 0.25, strata),
-        }
-        sure = wrong & (np.abs(margins) >= np.median(np.abs(margins)))
-        for arm, kept in arms.items():
-            rewards = fit(np.flatnonzero(kept))(flat(test))
-            yield {
-                "wrong labels": name, "arm": arm, "pairs": int(kept.sum()), "wrong kept": float(wrong[kept].mean()),
-                "surely wrong kept": float(kept[sure].mean()) if sure.any() else "",
-                "in order": in_order(test, rewards),
-            }  # fmt: skip
+    margins = cross_fitted_margins([pair.chosen.prompt for pair in pairs], score, FOLDS, seed)
+    strata = length_strata([pair.chosen.text for pair in pairs], [pair.rejected.text for pair in pairs])
+    arms = {
+        "full": np.ones(len(pairs), dtype=bool),
+        "random half": keep_random(len(pairs), 0.5, strata, rng),
+        "top half": keep_top(margins, 0.5, strata),
+    }
+    for arm, kept in arms.items():
+        rewards = fit(np.flatnonzero(kept))(flat(test))
+        yield {"arm": arm, "pairs": int(kept.sum()), "wrong kept": float(wrong[kept].mean()),
+               "in order": in_order(test, rewards)}  # fmt: skip
 
 
 STUDIES: dict[str, Callable[[Path, Model, int, int], Iterator[Row]]] = {

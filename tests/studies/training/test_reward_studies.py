@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.distil_judge import Reply
 from studies.training import reward_studies
 from studies.training.reward_studies import flat, make_replies
 
@@ -41,19 +40,6 @@ def test_best_of_takes_the_highest_and_shares_ties() -> None:
     assert reward_studies.best_of(GROUPS, np.zeros(len(QUALITY))) == pytest.approx(QUALITY.mean())
 
 
-def test_the_calibration_error_is_what_margins_claim_too_much() -> None:
-    error = reward_studies.calibration_error
-    assert error(GROUPS, 100 * QUALITY) == pytest.approx(0, abs=0.01), "sure, and right"
-    assert error(GROUPS, -100 * QUALITY) == pytest.approx(1, abs=0.01), "sure, and wrong"
-    assert error(GROUPS, 1e-9 * QUALITY) == pytest.approx(0.5), "always right, and claims to be a coin"
-
-
-def test_the_rule_reads_hollow_openings() -> None:
-    text = REPLIES[0].text
-    plain, hollow = reward_studies.plain_grades([Reply("q", text), Reply("q", f"{reward_studies.HOLLOW} {text}")])
-    assert hollow == plain / 2 > 0
-
-
 def test_each_study_has_a_row_for_each_arm(tmp_path: Path) -> None:
     reward_studies.main(["all", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--models", "words"])
     found = {}
@@ -61,12 +47,10 @@ def test_each_study_has_a_row_for_each_arm(tmp_path: Path) -> None:
         with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
             found[name] = list(csv.DictReader(file))
     proxies = {row["proxy"]: row for row in found["rubric"]}
-    assert list(proxies) == ["preferences", "rubric", "plain rule", "length"]
-    assert float(proxies["rubric"]["in order, known"]) > float(proxies["length"]["in order, known"])
-    assert float(proxies["length"]["filler, share up"]) == 1
-    assert float(proxies["plain rule"]["hollow opening, share up"]) == 0
-    spread = {row["replies"]: float(row["spread"]) for row in found["ensemble"] if row["spread"]}
+    assert list(proxies) == ["preferences", "rubric"]
+    assert float(proxies["rubric"]["in order, known"]) > 0.9
+    assert float(proxies["preferences"]["filler, share up"]) > 0.5
+    spread = {row["replies"]: float(row["spread"]) for row in found["ensemble"]}
     assert spread["shifted"] > spread["known"], "members disagree about what they were not trained on"
-    arms = {(row["wrong labels"], row["arm"]): row for row in found["filter"]}
-    assert float(arms["a quarter", "top half"]["wrong kept"]) < float(arms["a quarter", "random half"]["wrong kept"])
-    assert float(arms["none", "full"]["in order"]) == 1
+    arms = {row["arm"]: row for row in found["filter"]}
+    assert float(arms["top half"]["wrong kept"]) < float(arms["random half"]["wrong kept"])
