@@ -3,10 +3,9 @@
     python -m studies.training.sampling_agreement MODEL [--out FILE.json]
 
 The model answers questions of `urns` as a rollout does: in one padded batch, token by token with a cache. The replies
-are then read again as the trainer reads them: whole, in padded batches. And alone, without padding; and alone in
-float32, the most exact. All differences are of the log-probabilities of the tokens that were drawn, at temperature 1,
-in nats. With LoRA the adapter is random and moves each weight matrix by 2 %; `merged` is what a server samples from,
-while the trainer keeps the adapter apart.
+are then read again as the trainer reads them: whole, in padded batches. The differences are of the log-probabilities of
+the tokens that were drawn, at temperature 1, in nats. With LoRA the adapter is random and moves each weight matrix by
+2 %.
 """
 
 import json
@@ -25,17 +24,14 @@ MICRO = 8
 MOVED = 0.02
 """Norm of an adapter's change of a matrix, over that of the matrix."""
 VARIANTS = (
-    ("float32", "float32", False, ""),
-    ("float32, LoRA", "float32", False, "apart"),
-    ("float32, LoRA merged", "float32", False, "merged"),
-    ("autocast to bfloat16", "float32", True, ""),
-    ("autocast to bfloat16, LoRA", "float32", True, "apart"),
-    ("autocast to bfloat16, LoRA merged", "float32", True, "merged"),
-    ("bfloat16", "bfloat16", False, ""),
-    ("bfloat16, LoRA", "bfloat16", False, "apart"),
-    ("bfloat16, LoRA merged", "bfloat16", False, "merged"),
+    ("float32", "float32", False, False),
+    ("float32, LoRA", "float32", False, True),
+    ("autocast to bfloat16", "float32", True, False),
+    ("autocast to bfloat16, LoRA", "float32", True, True),
+    ("bfloat16", "bfloat16", False, False),
+    ("bfloat16, LoRA", "bfloat16", False, True),
 )
-"""Name, type of the weights, autocast or not, LoRA."""
+"""Name, type of the weights, autocast or not, LoRA or not."""
 Rows = Sequence[tuple[list[int], list[int]]]
 """Token ids of prompt and reply."""
 
@@ -72,19 +68,19 @@ def load(folder: str, dtype: str, lora: bool, device: str, attention: str) -> An
     return model.eval()
 
 
-def read(model: Any, rows: Rows, size: int, context: AbstractContextManager[Any]) -> list[list[float]]:  # noqa: ANN401
-    """Log-probabilities of the replies' tokens in batches of so many rows, padded as TRL pads them."""
+def read(model: Any, rows: Rows) -> list[list[float]]:  # noqa: ANN401
+    """Log-probabilities of the replies' tokens in batches of `MICRO` rows, padded as TRL pads them."""
     import torch
     from trl.trainer.utils import pad, selective_log_softmax
 
     read_rows: list[list[float]] = []
-    for start in range(0, len(rows), size):
-        batch = rows[start : start + size]
+    for start in range(0, len(rows), MICRO):
+        batch = rows[start : start + MICRO]
         sides = [("left", 0), ("right", 1)]
         ids = [pad([torch.tensor(row[part]) for row in batch], 0, side) for side, part in sides]
         masks = [pad([torch.ones(len(row[part])) for row in batch], 0, side).long() for side, part in sides]
         replies = ids[1].to(model.device)
-        with torch.no_grad(), context:
+        with torch.no_grad():
             logits = model(
                 input_ids=torch.cat(ids, 1).to(model.device),
                 attention_mask=torch.cat(masks, 1).to(model.device),
@@ -98,14 +94,13 @@ def read(model: Any, rows: Rows, size: int, context: AbstractContextManager[Any]
 def difference(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> dict[str, float]:
     import numpy as np
 
-    pairs = [np.array(a) - np.array(b) for a, b in zip(one, other, strict=True)]
-    gaps, sums = np.concatenate(pairs), np.array([pair.sum() for pair in pairs])
-    return {"mean": float(np.abs(gaps).mean()), "most": float(np.abs(gaps).max()), "bias": float(gaps.mean()),
+    gaps = np.concatenate([np.array(a) - np.array(b) for a, b in zip(one, other, strict=True)])
+    return {"mean": float(np.abs(gaps).mean()), "most": float(np.abs(gaps).max()),
             "least ratio": float(np.exp(gaps.min())), "most ratio": float(np.exp(gaps.max())),
-            "mean ratio": float(np.exp(gaps).mean()), "mean of replies": float(np.abs(sums).mean())}  # fmt: skip
+            "mean ratio": float(np.exp(gaps).mean())}  # fmt: skip
 
 
-def measure(folder: str, variant: tuple[str, str, bool, str], attention: str, questions: int) -> dict[str, Any]:
+def measure(folder: str, variant: tuple[str, str, bool, bool], attention: str, questions: int) -> dict[str, Any]:
     import torch
     from transformers import AutoTokenizer
 
@@ -114,49 +109,27 @@ def measure(folder: str, variant: tuple[str, str, bool, str], attention: str, qu
     name, dtype, autocast, lora = variant
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    model = load(folder, dtype, bool(lora), device, attention)
+    model = load(folder, dtype, lora, device, attention)
 
     def context() -> AbstractContextManager[Any]:
         return torch.autocast(device, torch.bfloat16) if autocast else nullcontext()
 
     asked = prompts(tokenizer, questions)
-    if lora == "merged":
-        model.merge_adapter()
     engine = LocalEngine(model, tokenizer, [tokenizer.eos_token_id], autocast=context)
     drawn = engine([Request((0, place), ids, TOKENS, seed=(0,)) for place, ids in enumerate(asked)])
-    if lora == "merged":
-        model.unmerge_adapter()
-    rows = [(ids, reply.ids) for ids, reply in zip(asked, drawn, strict=True)]
+    with context():
+        trained = read(model, [(ids, reply.ids) for ids, reply in zip(asked, drawn, strict=True)])
     sampled = [reply.logprobs for reply in drawn]
-    trained, alone = (read(model, rows, size, context()) for size in (MICRO, 1))
-    exact = read(model.float(), rows, 1, nullcontext())
-    pairs = {"trainer - sampler": (trained, sampled), "trainer - alone": (trained, alone),
-             "sampler - float32": (sampled, exact), "trainer - float32": (trained, exact)}  # fmt: skip
-    found = {pair: difference(*values) for pair, values in pairs.items()}
-    return {"variant": name, "attention": attention, "tokens": sum(map(len, sampled)), **found}
+    about = {"variant": name, "attention": attention, "tokens": sum(map(len, sampled))}
+    return about | difference(trained, sampled)
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    header = ["weights", "mean", "largest", "ratios", "mean ratio", "a reply", "sampler - float32", "trainer - float32"]
-    rows = []
-    for row in found:
-        own = row["trainer - sampler"]
-        rows.append([row["variant"], f"{own['mean']:.1g}", f"{own['most']:.1g}",
-                     f"{own['least ratio']:.3f} to {own['most ratio']:.3f}", f"{own['mean ratio']:.4f}",
-                     f"{own['mean of replies']:.1g}", f"{row['sampler - float32']['mean']:.1g}",
-                     f"{row['trainer - float32']['mean']:.1g}"])  # fmt: skip
+    header = ["weights", "mean", "largest", "ratios", "mean ratio"]
+    rows = [[row["variant"], f"{row['mean']:.1g}", f"{row['most']:.1g}",
+             f"{row['least ratio']:.3f} to {row['most ratio']:.3f}", f"{row['mean ratio']:.4f}"]
+            for row in found]  # fmt: skip
     return markdown(header, rows)
-
-
-def main(folder: str, out: Path | None, attention: str, questions: int, only: str) -> None:
-    found = []
-    for variant in VARIANTS:
-        if only in variant[0]:
-            found.append(measure(folder, variant, attention, questions))
-            print(json.dumps(found[-1]), flush=True)
-            if out:
-                out.write_text(json.dumps(found, indent=1))
-    print(table(found))
 
 
 if __name__ == "__main__":
@@ -167,4 +140,11 @@ if __name__ == "__main__":
     parser.add_argument("--questions", type=int, default=QUESTIONS)
     parser.add_argument("--only", default="", help="variants whose name has this in it")
     args = parser.parse_args()
-    main(args.model, args.out, args.attention, args.questions, args.only)
+    found = []
+    for variant in VARIANTS:
+        if args.only in variant[0]:
+            found.append(measure(args.model, variant, args.attention, args.questions))
+            print(json.dumps(found[-1]), flush=True)
+            if args.out:
+                args.out.write_text(json.dumps(found, indent=1))
+    print(table(found))
