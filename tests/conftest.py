@@ -18,7 +18,7 @@ from inspect_ai.scorer import Scorer
 from inspect_ai.solver import Solver
 
 from tests import fixtures
-from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import QUIET, Fails, Run, Solve
 
 ROOT = Path(__file__).parent.parent
 settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
@@ -95,34 +95,9 @@ def fails(tmp_path: Path) -> Fails:
 
 
 @pytest.fixture
-def says() -> Says:
-    return fixtures.says
-
-
-@pytest.fixture
-def plain() -> Plain:
-    return fixtures.plain
-
-
-@pytest.fixture
-def listens() -> Listens:
-    return fixtures.listens
-
-
-@pytest.fixture
-def thinks() -> Thinks:
-    return fixtures.thinks
-
-
-@pytest.fixture
 def environment() -> dict[str, str]:
     """The environment for a subprocess: the user's, without PYTHONPATH."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "INSPECT_LOG_DIR")}
-
-
-@pytest.fixture
-def rain() -> Rain:
-    return fixtures.rain
 
 
 @pytest.fixture
@@ -142,13 +117,3 @@ def solve(run: Run) -> Solve:
         return fixtures.samples(run(task, model, **arguments))[-1]
 
     return run_solver
-
-
-@pytest.fixture
-def number() -> Number:
-    return fixtures.number
-
-
-@pytest.fixture
-def reason() -> Reason:
-    return fixtures.reason

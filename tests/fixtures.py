@@ -40,14 +40,7 @@ Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
 Heard = list[list[ChatMessage]]
 """The conversations that a mock model was sent, one per call."""
 
-Plain = Callable[[list[ChatMessage]], str]
-Says = Callable[[Reply], Model]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Listens = Callable[..., tuple[Model, Heard]]
 Solve = Callable[..., EvalSample]
-Number = Callable[[EvalSample, str, str], float]
-Reason = Callable[[EvalSample, str], str]
 
 
 class Run(Protocol):

@@ -16,7 +16,7 @@ from inspect_ai.scorer import Score, Scorer, Target, match, scorer
 from inspect_ai.solver import TaskState, generate
 
 from studies.validity.true_values import true_values
-from tests.fixtures import Run, Says, evaluate, rain, task_of
+from tests.fixtures import Run, evaluate, rain, says, task_of
 from tests.fixtures import metrics as metrics_of
 from truthgym.analysis.compare import NO_DIFFERENCE, NOT_COMPARED, compare, findings, regressions, report
 from truthgym.cli.commands import compare as command
@@ -124,7 +124,7 @@ def test_silence_does_not_win(run: Run, tmp_path: Path, unread: int, repaired: i
     assert "no interval for" in report(compare([first.location, path]))
 
 
-def test_other_questions_behind_an_id_are_left_out_and_named(run: Run, tmp_path: Path, says: Says) -> None:
+def test_other_questions_behind_an_id_are_left_out_and_named(run: Run, tmp_path: Path) -> None:
     def numbered(start: int, words: str = "Is {} odd?") -> EvalLog:
         samples = [
             Sample(id=i, input=words.format(i if i < start else i + 1000), choices=["yes", "no"], target="A")
@@ -159,7 +159,7 @@ def test_other_task_arguments_are_said(run: Run) -> None:
     assert any("draws is 9" in note for note in notes)
 
 
-def test_a_scorer_with_other_options_is_said(run: Run, says: Says) -> None:
+def test_a_scorer_with_other_options_is_said(run: Run) -> None:
     samples = [Sample(id=str(i), input=f"{i}?", target="yes") for i in range(12)]
     logs = [
         run(Task(samples, scorer=match(location=where)), says("yes"), epochs=1).location for where in ("end", "any")
@@ -178,7 +178,7 @@ def test_a_run_does_not_differ_from_itself(run: Run) -> None:
     assert "20 questions in both logs" in text
 
 
-def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
+def test_graders_and_scorers_of_other_projects(run: Run) -> None:
     samples = [Sample(id=str(i), input=f"{i}?", target="yes" if i % 3 else "no") for i in range(12)]
 
     def log(reply: str) -> EvalLog:
@@ -316,7 +316,7 @@ def test_logs_folders_and_patterns_in_any_mix(base: tuple[EvalLog, EvalLog], run
         compare([f"{tmp_path}/*.json"])
 
 
-def test_each_task_has_its_table(base: tuple[EvalLog, EvalLog], run: Run, says: Says, tmp_path: Path) -> None:
+def test_each_task_has_its_table(base: tuple[EvalLog, EvalLog], run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     folder.mkdir()
     altered(base, folder, [{"model": "openai/a"}, {"model": "openai/b"}])
@@ -427,7 +427,7 @@ def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
             compare(pair)
 
 
-def test_scores_that_are_texts_are_refused(run: Run, says: Says) -> None:
+def test_scores_that_are_texts_are_refused(run: Run) -> None:
     @scorer(metrics=[])
     def kind() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:

@@ -12,7 +12,7 @@ from inspect_ai.scorer import match
 
 from tests.analysis.answer_tables import Values, rows_of
 from tests.analysis.conftest import Tables
-from tests.fixtures import Run, Says, evaluate
+from tests.fixtures import Run, evaluate, says
 from truthgym.analysis import agreement, attribution, leaderboard
 from truthgym.analysis.leaderboard import differences
 from truthgym.analysis.tables.models import ACROSS
@@ -117,7 +117,7 @@ def test_uneven_silence_is_not_tested() -> None:
     assert "93.3 % and 100 % of their answers" in " ".join(frame.attrs["notes"])
 
 
-def test_reworded_questions_are_other_questions(run: Run, says: Says, tmp_path: Path) -> None:
+def test_reworded_questions_are_other_questions(run: Run, tmp_path: Path) -> None:
     for name, words in (("one", "Is {} odd?"), ("two", "Is the number {} odd?")):
         samples = [Sample(id=i, input=words.format(i) if i < 5 else f"Is {i} odd?", target="A") for i in range(20)]
         log = run(Task(dataset=samples, scorer=match(), name="numbers"), says("A"), epochs=1)

@@ -10,7 +10,7 @@ from inspect_ai.log import EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 from scipy import stats
 
-from tests.fixtures import Run, Says, evaluate
+from tests.fixtures import Run, evaluate, says
 from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
@@ -142,7 +142,7 @@ def test_logs_of_earlier_versions_are_read_by_the_names_and_codes_of_today(run: 
         assert ("reason_not_tested" in read.metrics) is not tested
 
 
-def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, says: Says, tmp_path: Path) -> None:
+def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, tmp_path: Path) -> None:
     """Who always says 90 % has a Brier score of 0.01 where the answer is yes, and of 0.81 where it is no."""
     run(urns(n=60, paradigms="brier"), says("50%"), epochs=1)
     log = run(urns(n=60, paradigms="brier"), says("90%"), epochs=1)
@@ -153,7 +153,7 @@ def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, says: Sa
     assert planted["lower"] < 0.41 < planted["upper"]  # urns are as often yes as no
 
 
-def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says, tmp_path: Path) -> None:
+def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, tmp_path: Path) -> None:
     run(urns(n=12, paradigms="brier"), epochs=1)
     run(urns(n=12), says("I would rather not say."), epochs=1)
     frame = load(tmp_path / "logs")
@@ -183,7 +183,7 @@ def test_the_chart_shows_direction_reference_and_hollow_points(run: Run, tmp_pat
     assert point["encoding"]["fill"]["condition"]["test"] == "datum.share_read >= 0.9"
 
 
-def test_what_scores_do_not_show_is_in_the_notes(run: Run, says: Says, tmp_path: Path) -> None:
+def test_what_scores_do_not_show_is_in_the_notes(run: Run, tmp_path: Path) -> None:
     run(urns(n=12, paradigms="brier"), epochs=1)
     path = run(urns(n=10), says("I would rather not say."), epochs=2).location
     log = read_eval_log(path)

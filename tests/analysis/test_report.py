@@ -13,7 +13,7 @@ from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import ChatMessage, ModelUsage
 from markupsafe import escape
 
-from tests.fixtures import Run, Says, number, score_of
+from tests.fixtures import Run, number, says, score_of
 from truthgym.analysis import catalog, categories, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
@@ -84,7 +84,7 @@ def confident(messages: list[ChatMessage]) -> str:
     return f"<b>I know\u202e</b> it. {'x' * 400}\n\\finalBeliefProb{{{0.5 + len(messages[-1].text) % 50 / 100:.2f}}}"
 
 
-def test_a_domain_has_a_sentence_a_plot_and_three_conversations(run: Run, says: Says, tmp_path: Path) -> None:
+def test_a_domain_has_a_sentence_a_plot_and_three_conversations(run: Run, tmp_path: Path) -> None:
     for model in ("reference/random", says(confident)):
         run(urns(n=40, paradigms="brier"), model, epochs=1)
     run(urns(n=40, paradigms="brier"), solver=chain_of_thought(steps=1), epochs=1)

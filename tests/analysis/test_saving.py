@@ -1,4 +1,3 @@
-import json
 import sys
 from pathlib import Path
 
@@ -66,9 +65,3 @@ def test_the_command_explains_bad_input_in_one_line(
     with pytest.raises(SystemExit, match="1"):
         saving.main(performance.load, performance.chart, performance.__doc__, performance.report)
     assert capsys.readouterr().err.startswith("There are no logs in")
-
-
-def test_text_in_a_script_element_holds_no_tag() -> None:
-    hostile = {"name": "<!--<script></script>"}
-    assert "<" not in saving.for_script(json.dumps(hostile))
-    assert json.loads(saving.for_script(json.dumps(hostile))) == hostile

@@ -181,20 +181,6 @@ def test_every_number_of_another_projects_scorer_is_a_row(write: Write) -> None:
         ["critique/harmless", 0.7], ["critique/helpful", 0.2], ["match", 0.4]]  # fmt: skip
 
 
-def test_naming_runs_compares_each_group_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[int] = []
-    original = setups._differing
-
-    def counting(records: Any) -> set[str]:
-        compared.append(len(records))
-        return original(records)
-
-    monkeypatch.setattr(setups, "_differing", counting)
-    paths = [write(f"n{i}", task_args={"draws": i}) for i in range(6)]
-    assert names_of(paths, "task") == [f"draws={i}" for i in range(6)]
-    assert len(compared) == 4  # settings and arguments of the model, arguments and roles of the task
-
-
 def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path, size, read = write("m"), 100, []
 

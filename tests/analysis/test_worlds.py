@@ -8,7 +8,7 @@ import pytest
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from truthgym.analysis import worlds
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.domains import GENERATED
@@ -35,7 +35,7 @@ def test_a_row_of_each_reader(run: Run, tmp_path: Path) -> None:
     assert "weight in the answers" in (tmp_path / "chart.html").read_text()
 
 
-def test_unread_answers_and_a_world_without_a_naive_reader(run: Run, says: Says) -> None:
+def test_unread_answers_and_a_world_without_a_naive_reader(run: Run) -> None:
     silent = worlds.cells(worlds.row(run(urns(n=12, paradigms="brier"), says("I would rather not say."), epochs=1)))
     assert (silent[2], silent[3], silent[8]) == ("0", "0%", "-")
     exact = worlds.row(run(urns(n=12, paradigms="brier"), get_model("reference/bayesian"), epochs=1))

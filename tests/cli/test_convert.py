@@ -13,7 +13,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.scorer import match
 
 from tests import commands as processes
-from tests.fixtures import Says, evaluate
+from tests.fixtures import evaluate, says
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
@@ -138,7 +138,7 @@ def test_folders_without_a_usable_log(logs: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
 
 
-def test_other_projects_logs_need_any_task(tmp_path: Path, says: Says) -> None:
+def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
     items = [Sample(id=i, input=f"2 + 2 + 0 * {i}?", target="4") for i in range(20)]
     reserved = [Sample(id=i, input=f"{i} is for tests.", target="4", metadata={"split": "test"}) for i in range(20, 40)]
     task = Task(items + reserved, scorer=match(), name="sums")
@@ -154,7 +154,7 @@ def test_other_projects_logs_need_any_task(tmp_path: Path, says: Says) -> None:
     assert "is for tests" not in rows
 
 
-def test_a_log_of_another_project_becomes_examples_unless_all_is_for_tests(tmp_path: Path, says: Says) -> None:
+def test_a_log_of_another_project_becomes_examples_unless_all_is_for_tests(tmp_path: Path) -> None:
     asked = [Sample(id=i, input=f"{i}?", target="4", metadata={"split": "dev"}) for i in range(30)]
     evaluate(Task(asked, scorer=match(), name="sums"), says("4"), tmp_path / "logs")
     words = ("--any-task", "--score", "match", "--top", "1", "--out")

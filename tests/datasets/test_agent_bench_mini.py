@@ -120,13 +120,6 @@ def test_the_text_has_neither_the_answer_nor_what_is_missing(
         assert not set(hidden) & set(words)
 
 
-def test_as_many_have_an_answer_as_the_questions_say(questions: list[AgentQuestion]) -> None:
-    rates = np.array([question.base_rate for question in questions], dtype=float)
-    there = np.array([not question.missing for question in questions])
-    error = np.sqrt((rates * (1 - rates)).sum())
-    assert abs(there.sum() - rates.sum()) < 3 * error
-
-
 def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: list[AgentQuestion]) -> None:
     paths, outcomes = [], np.array([not question.missing for question in questions], dtype=float)
     for question in questions:

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
-from numpy.typing import NDArray
 
 from tests.datasets.reading_back import samples_of
 from truthgym.datasets.almanac import KINDS, AlmanacQuestion, almanac
 from truthgym.datasets.loading.generated import logit
 
-Floats = NDArray[np.float64]
 State = tuple[Any, ...]
 Chances = dict[State, Fraction]
 """Chance of each state."""
@@ -147,12 +145,6 @@ def test_the_posterior_is_exact_after_every_piece(kind: Any) -> None:
     world = ByHand(kind, known.numbers)
     owed = [float(world.posterior(known.readings[:k], 5)) for k in (0, 2, 3)]
     assert [known.base_rate, *known.posterior] == pytest.approx(owed, abs=1e-12)
-
-
-def expected(stated: Floats, truth: Floats) -> Floats:
-    """Expected Brier score of what is stated where the exact probability is `truth`."""
-    score: Floats = (stated - truth) ** 2 + truth * (1 - truth)
-    return score
 
 
 def test_the_naive_reader_takes_the_last_figure_for_the_truth() -> None:

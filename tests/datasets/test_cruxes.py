@@ -2,14 +2,10 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
-from numpy.typing import NDArray
 
 from truthgym.datasets.cruxes import CruxesQuestion, cruxes
-
-Floats = NDArray[np.float64]
 
 
 def of(item: Sample) -> CruxesQuestion:
@@ -74,8 +70,3 @@ def test_the_naive_reader_gives_all_reasons_the_mean_weight() -> None:
         no = (1 - success) * (1 - p["kept"] - p["doubted"], p["doubted"], p["kept"])[reply]
         owed = [moved * (p["study"] + p["story"]) / 2, moved * success, moved * yes / (yes + no)]
         assert q.naive == pytest.approx(owed)
-
-
-def expected(stated: Floats, truth: Floats) -> float:
-    """Expected Brier score of what is stated where the exact probability is `truth`."""
-    return float(np.mean((stated - truth) ** 2 + truth * (1 - truth)))

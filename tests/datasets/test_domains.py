@@ -116,7 +116,7 @@ def test_an_unknown_domain_is_refused() -> None:
         other_questions("urn", about(), 1)
 
 
-def test_the_bundled_sequence_is_as_its_card_says(root: Path) -> None:
+def test_the_bundled_sequence_is_as_its_card_says_and_on_no_question_of_a_domain(root: Path) -> None:
     rows = [json.loads(line) for line in TRUTH_SEEKING.read_text(encoding="utf-8").splitlines()]
     assert [row["id"] for row in rows] == [f"truth-seeking-{k:02}" for k in range(1, 13)]
     assert truth_seeking_questions() == [row["question"] for row in rows]
@@ -125,8 +125,5 @@ def test_the_bundled_sequence_is_as_its_card_says(root: Path) -> None:
     card = (root / "datasets" / "truth_seeking.md").read_text(encoding="utf-8")
     assert f"{len(rows)} questions" in card
     assert rows[0]["question"] in " ".join(card.split())
-
-
-def test_the_bundled_sequence_is_on_no_question_of_a_domain() -> None:
     asked = {str(item.input).split("\n")[0] for item in [*bundled(), *urns(n=50)]}
     assert asked.isdisjoint(truth_seeking_questions())

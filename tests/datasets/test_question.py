@@ -21,11 +21,6 @@ from truthgym.datasets.question import (
 from truthgym.solvers.direct import direct
 
 
-def make(identity: str, **fields: Any) -> Sample:
-    known = question(Question, identity, **{"domain": "test", "event": identity, "proposition": "It is so."} | fields)
-    return sample(identity, "Is it so?", "yes", known, identity)
-
-
 def test_split_depends_on_the_event_alone() -> None:
     # sha256 of "a" begins with 0xca, of "b" with 0x3e, of "abc" with 0xba: places 0.79, 0.24 and 0.73
     assert [split_of(event) for event in ("a", "b", "abc")] == ["validation", "train", "validation"]

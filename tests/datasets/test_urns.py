@@ -24,14 +24,11 @@ def test_the_posterior_is_exact_after_every_piece() -> None:
         assert known.posterior == pytest.approx([float(p) for p in owed], abs=1e-12)
 
 
-def test_bayes_rule_known_value() -> None:
+def test_bayes_rule_at_known_values_and_with_much_evidence() -> None:
     assert (probability(800), probability(-800), probability(0)) == (1, 0, 0.5)
     # a prior of 1/2 and a likelihood ratio of 3 give 3/4
     assert probability(logit(0.5) + log_likelihood_ratio(75, 25, marked=True)) == pytest.approx(0.75)
     assert probability(logit(0.5) + log_likelihood_ratio(75, 25, marked=False)) == pytest.approx(0.25)
-
-
-def test_much_evidence_stays_within_0_and_1() -> None:
     made = list(urns(n=200, draws=100, likelihood_ratio=15))
     assert all(0 <= p <= 1 for item in made for p in item.metadata_as(UrnQuestion).posterior)
 

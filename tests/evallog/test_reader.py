@@ -31,7 +31,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, tool
 
 from tests.evallog.agreement import as_inspect_says, log_of, ours
-from tests.fixtures import Run, Says, evaluate
+from tests.fixtures import Run, evaluate, says
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.discovery import UNREADABLE, find_logs
@@ -210,7 +210,7 @@ def breaks() -> Solver:
     return solve
 
 
-def test_tools_images_reasoning_limits_and_errors(run: Run, says: Says) -> None:
+def test_tools_images_reasoning_limits_and_errors(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         if messages[-1].role == "tool":
             text: list[Content] = [ContentReasoning(reasoning="They are five."), ContentText(text="It is 5.")]

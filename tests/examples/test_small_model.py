@@ -1,7 +1,7 @@
 import inspect
 
 from examples import small_model
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from truthgym import tasks
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.tasks.worlds import urns
@@ -33,7 +33,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up() -> None:
     } == set(SCORER_BY_NAME)
 
 
-def test_the_report_names_the_share_scored_and_the_commonest_reason(run: Run, says: Says) -> None:
+def test_the_report_names_the_share_scored_and_the_commonest_reason(run: Run) -> None:
     log = run(urns(n=2, paradigms="brier"), says("Hm."), epochs=2)
     assert small_model.report([log]).splitlines()[-1] == (
         "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason stop), which begins |"

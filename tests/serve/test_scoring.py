@@ -13,7 +13,7 @@ from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, StopDetails, get_model
 
-from tests.fixtures import Says, evaluate
+from tests.fixtures import evaluate, says
 from tests.serve.asking import JUDGE, MODEL_GRADER, artifact, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.redaction import redact
@@ -114,7 +114,7 @@ def test_an_answer_that_cannot_be_read_has_the_lowest_reward_and_no_score() -> N
     assert read["reward"] == -read["score"]
 
 
-def test_a_failing_judge_is_no_score(says: Says) -> None:
+def test_a_failing_judge_is_no_score() -> None:
     prompts: list[str] = []
 
     def reply(messages: list[Any]) -> str:
@@ -160,7 +160,7 @@ NO_VALUE = {
         ("qualitative", {}, "judge_reply"),
     ],
 )
-def test_no_failure_is_a_reward(says: Says, scorer: str, options: dict[str, Any], code: str) -> None:
+def test_no_failure_is_a_reward(scorer: str, options: dict[str, Any], code: str) -> None:
     judge: Any = says(refused)
     served = Server(Source(RewardSpec(scorer=scorer, options=options, roles=dict.fromkeys(JUDGES, "mockllm/model"))))
     served.source.roles = dict.fromkeys(JUDGES, judge)
@@ -170,7 +170,7 @@ def test_no_failure_is_a_reward(says: Says, scorer: str, options: dict[str, Any]
     assert native.status_code == slime.status_code == (422 if code in ("not_applicable", "unknown_prompt") else 503)
 
 
-def test_a_vote_that_could_not_be_had_fails_the_item(says: Says) -> None:
+def test_a_vote_that_could_not_be_had_fails_the_item() -> None:
     replies = iter(['{"reasons": "So.", "a": 1}', None, "hm"] + ['{"reasons": "So.", "a": 0}'] * 3)
 
     def reply(_: object) -> str:
@@ -191,13 +191,6 @@ def test_a_truth_may_be_written_otherwise_and_another_is_named() -> None:
     *known, other = ask(server(), *asked)
     assert {response.json()["score"] for response in known} == {known[0].json()["score"]}
     assert "target 'maybe' is neither yes nor no" in other.json()["error"]["reason"]
-
-
-def test_a_question_without_a_truth_has_no_reward() -> None:
-    (response,) = ask(server(), ("/score", item(r"\finalBeliefProb{0.8}", target="")))
-    assert response.status_code == 422
-    assert response.json()["error"]["code"] == "not_applicable"
-    assert response.json()["reward"] is None
 
 
 @pytest.mark.parametrize(

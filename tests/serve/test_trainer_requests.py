@@ -90,11 +90,6 @@ def test_trl_reads_its_rewards_after_a_failure() -> None:
     assert trl(served, prompts, completions, {"target": ["yes"] * 3, **others}) == [1, 2, 3]
 
 
-def test_trl_gets_none_for_what_cannot_be_scored() -> None:
-    answers = [r"\finalBeliefProb{0.5}"] * 2
-    assert trl(server(), ["Rain?", "Snow?"], answers, {"target": ["yes", ""]}) == [-0.25, None]
-
-
 @pytest.mark.parametrize(
     ("label", "reward"), [(0, -0.49), (False, -0.49), (1, -0.09), (True, -0.09), ("", None), (None, None)]
 )

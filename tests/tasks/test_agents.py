@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.util import Store
 
-from tests.fixtures import Fails, Listens, Run, Says, details, evaluate, metrics, number, samples, score_of, values
+from tests.fixtures import Fails, Run, details, evaluate, listens, metrics, number, samples, says, score_of, values
 from tests.sandboxes import Folder
 from truthgym.datasets.agent_worlds import AgentQuestion, Call
 from truthgym.scorers.agent_answer import is_right, process_score
@@ -116,7 +116,7 @@ def test_process_by_hand(logs: dict[str, EvalLog]) -> None:
     ],
 )
 def test_the_answer_line_is_read_or_a_reason_given(
-    run: Run, says: Says, reply: str, answer: str | None, unread: str | None
+    run: Run, reply: str, answer: str | None, unread: str | None
 ) -> None:
     log = run(agent_bench_mini(n=1), says(reply))
     (sample,) = samples(log)
@@ -127,7 +127,7 @@ def test_the_answer_line_is_read_or_a_reason_given(
         assert score_of(sample, "agent_answer").answer == answer
 
 
-def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run, says: Says) -> None:
+def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         said = [message for message in messages if message.role == "tool"]
         if not said:
@@ -140,7 +140,7 @@ def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run, says: Says) -
 
 
 @pytest.mark.parametrize("task", [agent_bench_mini, gaia_mini])
-def test_a_python_without_a_sandbox_is_refused_before_the_first_call(fails: Fails, listens: Listens, task: Any) -> None:
+def test_a_python_without_a_sandbox_is_refused_before_the_first_call(fails: Fails, task: Any) -> None:
     model, heard = listens()
     message = fails(task(n=1, python=True), model)
     assert all(part in message for part in ("The tool python", "--sandbox docker"))
@@ -175,7 +175,7 @@ def test_beliefs_along_the_way_are_the_exact_ones(run: Run) -> None:
         assert beliefs["exact"] == pytest.approx(path[-1], abs=1e-6)
 
 
-def test_python_runs_in_the_sandbox_of_the_eval(run: Run, says: Says) -> None:
+def test_python_runs_in_the_sandbox_of_the_eval(run: Run) -> None:
     """In a stand-in that passes the same calls through Inspect's interface, since no container engine runs here."""
 
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
@@ -218,9 +218,7 @@ def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> N
     assert scores["refusing"] > 0.9
 
 
-def test_half_a_character_in_a_tools_argument_does_not_end_a_run(
-    run: Run, says: Says, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest's workers cannot send such a record
 
     def reply(messages: list[ChatMessage]) -> ModelOutput | str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, eval, eval_retry, eval_set
-from inspect_ai.model import ChatMessage, Model, get_model
+from inspect_ai.model import ChatMessage, get_model
 from inspect_ai.util import registry_create
 
-from tests.fixtures import QUIET, Fails, Listens, Run, samples
+from tests.fixtures import QUIET, Fails, Run, listens, samples, says
 from truthgym import tasks
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
@@ -135,7 +135,7 @@ def test_arguments_from_the_command_line_stand_in_the_log(run: Run) -> None:
     assert log.eval.scorers[0].options == {"elicitor": "both"}
 
 
-def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model]) -> None:
+def test_an_unbound_judge_ends_the_run_before_any_call() -> None:
     heard: list[object] = []
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -151,9 +151,7 @@ def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model
     assert not heard
 
 
-def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(
-    run: Run, says: Callable[..., Model], tmp_path: Path
-) -> None:
+def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(run: Run, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="--model-role grader=MODEL"):
         eval_set(
             "truthgym/urns", str(tmp_path / "none"), task_args={"n": 1, "paradigms": {"graded": {"grader": "model"}}},
@@ -222,9 +220,7 @@ def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, mo
         ("world_uplift", True, "cannot give the log-probability of a given reply"),
     ],
 )
-def test_a_role_that_cannot_be_used_is_one_error_before_the_task(
-    says: Callable[..., Model], paradigms: str, forecaster: bool, reason: str
-) -> None:
+def test_a_role_that_cannot_be_used_is_one_error_before_the_task(paradigms: str, forecaster: bool, reason: str) -> None:
     arguments: dict[str, Any] = {"model_roles": {"forecaster": says("Yes")}} if forecaster else {}
     with pytest.raises(BadInput, match=reason):
         eval("truthgym/urns", task_args={"paradigms": paradigms, "n": 1}, model=says("50%"), **arguments, **QUIET)
@@ -238,7 +234,7 @@ def test_a_role_that_cannot_be_used_is_one_error_before_the_task(
     ],
 )
 def test_a_task_made_outside_of_an_eval_refuses_before_its_first_call(
-    listens: Listens, fails: Fails, roles: dict[str, str], reason: str
+    fails: Fails, roles: dict[str, str], reason: str
 ) -> None:
     model, heard = listens()
     assert reason in fails(urns(n=1, paradigms="world_uplift"), model, model_roles=roles)

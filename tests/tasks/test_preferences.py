@@ -12,7 +12,7 @@ from inspect_ai.scorer import SampleScore
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from tests.fixtures import Run, Says, evaluate, metrics, write_rows
+from tests.fixtures import Run, evaluate, metrics, says, write_rows
 from tests.training.converted import edit_log, rows
 from truthgym.datasets.constitution import constitution
 from truthgym.datasets.errors import BadInput
@@ -262,15 +262,13 @@ def test_bad_input_before_any_model_call(answers: Path, tmp_path: Path, argument
         preferences(str(answers), **arguments)
 
 
-def test_one_reply_a_question_makes_no_pair(run: Run, says: Says) -> None:
+def test_one_reply_a_question_makes_no_pair(run: Run) -> None:
     log = run(urns(n=2, paradigms="brier"), says(r"So. \finalBeliefProb{0.3}"), epochs=1)
     with pytest.raises(BadInput, match="no two replies to one prompt"):
         preferences(log.location)
 
 
-def test_a_draft_and_its_revision_are_a_pair_and_only_the_revision_is_learned(
-    run: Run, says: Says, tmp_path: Path
-) -> None:
+def test_a_draft_and_its_revision_are_a_pair_and_only_the_revision_is_learned(run: Run, tmp_path: Path) -> None:
     def reply(messages: Any) -> str:
         last = messages[-1].text
         if "Criticise your answer" in last:

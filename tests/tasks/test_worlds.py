@@ -6,7 +6,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from numpy.typing import NDArray
 
-from tests.fixtures import Reason, Run, Says
+from tests.fixtures import Run, reason, says
 from tests.fixtures import metrics as metrics_of
 from truthgym import tasks
 from truthgym.datasets.almanac import AlmanacQuestion
@@ -63,7 +63,7 @@ def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptur
     assert "brier_imputed" in warning
 
 
-def test_one_answer_in_ten_may_be_unread(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_answer_in_ten_may_be_unread(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     replies = iter(["Hm.", *[r"\finalBeliefProb{0.4}"] * 9])
     with caplog.at_level("INFO"):
         paradigms = {"brier": {"repair": 0}}
@@ -109,7 +109,7 @@ def test_arguments_of_almanac_and_cruxes_reach_the_questions() -> None:
         assert (asked.words, len(asked.evidence)) == ([None] * 5, 4)
 
 
-def test_pairs_stay_out_of_the_martingale_score(run: Run, reason: Reason) -> None:
+def test_pairs_stay_out_of_the_martingale_score(run: Run) -> None:
     log = run(disclosure(n=4, trials=4, shown=1, pairs=True), "reference/bayesian", epochs=2)
     assert log.samples
     for item in log.samples:

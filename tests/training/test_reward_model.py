@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 
-from tests.fixtures import Run, Says, metrics, samples, values, write_rows
+from tests.fixtures import Run, metrics, samples, says, values, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.models.reward_model import load, penalised, pool
 from truthgym.models.reward_models.encoding import steps_of
@@ -116,7 +116,7 @@ def test_a_process_model_reads_each_step(trained: list[Path]) -> None:
 
 
 def test_the_scorer_serves_eval_reward_and_convert(
-    trained: list[Path], run: Run, says: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: list[Path], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from truthgym.models import reward_model as module
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from inspect_ai.model import ChatMessage
 
-from tests.fixtures import Says
+from tests.fixtures import says
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput
 from truthgym.training import trl_rewards as rewards
@@ -150,7 +150,7 @@ def test_models_grade(grader: Any) -> None:
     assert values == [pytest.approx(-0.09)] if grader == "model_brier" else values[0] is not None
 
 
-def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Says) -> None:
+def test_a_failed_part_of_a_grader_is_no_bad_answer() -> None:
     def reply(messages: list[ChatMessage]) -> str:
         if "lost" in messages[-1].text:
             raise ConnectionError("no route")

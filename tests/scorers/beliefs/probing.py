@@ -7,7 +7,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput, StopDetails
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
@@ -16,7 +16,7 @@ from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 class Heard:
     """A model that notes every conversation it gets, and answers probes by how long the conversation is."""
 
-    def __init__(self, says: Says) -> None:
+    def __init__(self) -> None:
         self.conversations: list[list[ChatMessage]] = []
         self.model = says(self.reply)
 

@@ -18,7 +18,7 @@ from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import Tool, tool
 
 from tests.commands import call
-from tests.fixtures import Rain, Run, Says
+from tests.fixtures import Run, rain, says
 from tests.scorers.beliefs.probing import REFUSED, Heard, ask, first_score
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, VIEW
@@ -33,8 +33,8 @@ from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 
 
-def test_prior_without_evidence_and_posterior_with_one_probe(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_prior_without_evidence_and_posterior_with_one_probe(run: Run) -> None:
+    heard = Heard()
     done, result = first_score(ask(run, heard, rain(), direct()))
     prior, posterior = heard.probes()
     probe = PROBE.format(proposition="It rains.")
@@ -46,8 +46,8 @@ def test_prior_without_evidence_and_posterior_with_one_probe(run: Run, says: Say
     assert result.value == {"prior": 0.21, "posterior": 0.23, "change": 0.02}
 
 
-def test_a_second_wording_asks_for_the_prior_once_more(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_a_second_wording_asks_for_the_prior_once_more(run: Run) -> None:
+    heard = Heard()
     _, result = first_score(ask(run, heard, rain(), chain_of_thought(1), per="step", paraphrases=2))
     first, second, *others = heard.probes()
     assert second == [f"Will it rain?\n\n{PROBE_2.format(proposition='It rains.')}"]
@@ -64,9 +64,9 @@ def test_a_second_wording_asks_for_the_prior_once_more(run: Run, says: Says, rai
     assert rows[2:6] == ["| prior", "| prior 2", "| step 1", "| posterior"]
 
 
-def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
-    judge = Heard(says)
+def test_the_trajectory_is_left_as_it_was(run: Run) -> None:
+    heard = Heard()
+    judge = Heard()
     log = ask(run, heard, rain(), chain_of_thought(2), judge.model, elicitor="both", per="step", joint=True)
     done, _ = first_score(log)
     assert len(done.messages) == 1 + 6
@@ -75,8 +75,8 @@ def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> N
     assert set(done.store) <= {"Trajectory:steps"}
 
 
-def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_every_step_is_asked_after_where_asked_for(run: Run) -> None:
+    heard = Heard()
     _, result = first_score(ask(run, heard, rain(), chain_of_thought(3), per="step", system_prompt_in_probe=True))
     beliefs = result.metadata["beliefs"]
     assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "step 3", "posterior"]
@@ -86,8 +86,8 @@ def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: R
     assert {probe[0] for probe in heard.probes()} == {"You are terse."}
 
 
-def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run, says: Says, rain: Rain) -> None:
-    heard, judge = Heard(says), Heard(says)
+def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run) -> None:
+    heard, judge = Heard(), Heard()
     _, result = first_score(ask(run, heard, rain(), direct(), judge.model, elicitor="judge"))
     assert not heard.probes(), "the model itself is asked for no number"
     assert heard.conversations[-1][-1].text == f"Will it rain?\n\n{VIEW.format(proposition='It rains.')}"
@@ -105,11 +105,9 @@ def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run, says: S
     ]
 
 
-def test_a_joint_reading_is_one_call_and_marked(run: Run, says: Says, rain: Rain) -> None:
-    judge = Heard(says)
-    _, result = first_score(
-        ask(run, Heard(says), rain(), chain_of_thought(2), judge.model, joint=True, standpoint="judge")
-    )
+def test_a_joint_reading_is_one_call_and_marked(run: Run) -> None:
+    judge = Heard()
+    _, result = first_score(ask(run, Heard(), rain(), chain_of_thought(2), judge.model, joint=True, standpoint="judge"))
     assert len(judge.conversations) == 1
     assert "Give your own belief" in judge.conversations[0][0].text
     read = [b for b in result.metadata["beliefs"] if b["elicitor"] == "joint"]
@@ -123,7 +121,7 @@ def test_a_joint_reading_is_one_call_and_marked(run: Run, says: Says, rain: Rain
     assert result.value["joint_prior"] == 0.1
 
 
-def test_shown_reasoning_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rain) -> None:
+def test_shown_reasoning_is_a_turn_for_the_judge(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         if "whole number" in messages[-1].text:
             return "30%"
@@ -136,7 +134,7 @@ def test_shown_reasoning_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rai
         output.completion = output.choices[0].message.text
         return output
 
-    judge = Heard(says)
+    judge = Heard()
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(elicitor="both", per="step"))
     _, result = first_score(run(task, says(reply), model_roles={"judge": judge.model}, epochs=1))
     stages = {
@@ -150,15 +148,15 @@ def test_shown_reasoning_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rai
     assert "umbrella" in text
 
 
-def test_every_belief_stands_in_a_span_that_names_its_step(run: Run, says: Says, rain: Rain) -> None:
-    done, _ = first_score(ask(run, Heard(says), rain(), chain_of_thought(2), per="step"))
+def test_every_belief_stands_in_a_span_that_names_its_step(run: Run) -> None:
+    done, _ = first_score(ask(run, Heard(), rain(), chain_of_thought(2), per="step"))
     names = [e.name for e in done.events if isinstance(e, SpanBeginEvent) and e.type == "truthgym.belief"]
     assert names == [f"belief: {stage} (self)" for stage in ("prior", "step 1", "step 2", "posterior")]
     calls = [e.input[-1].metadata for e in done.events if isinstance(e, ModelEvent)][3:]
     assert calls == [{"epoch": 1, "belief": name.removeprefix("belief: ")} for name in names]
 
 
-def test_an_unreadable_reply_is_nan_with_its_reason(run: Run, says: Says, rain: Rain) -> None:
+def test_an_unreadable_reply_is_nan_with_its_reason(run: Run) -> None:
     log = run(
         Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), says("Hard to say.")
     )
@@ -170,9 +168,9 @@ def test_an_unreadable_reply_is_nan_with_its_reason(run: Run, says: Says, rain: 
     assert log.results.scores[0].metrics["n"].value == 0
 
 
-def test_a_judge_is_never_the_model_itself_by_default(run: Run, says: Says, rain: Rain) -> None:
+def test_a_judge_is_never_the_model_itself_by_default(run: Run) -> None:
     with pytest.raises(AssertionError, match="add --model-role judge=MODEL"):
-        ask(run, Heard(says), rain(), direct(), elicitor="judge")
+        ask(run, Heard(), rain(), direct(), elicitor="judge")
 
 
 @pytest.mark.parametrize(
@@ -198,13 +196,13 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
         martingale(**arguments)
 
 
-def test_a_question_without_a_proposition_is_refused(run: Run, says: Says, rain: Rain) -> None:
+def test_a_question_without_a_proposition_is_refused(run: Run) -> None:
     free = rain(form="free", proposition=None)
     with pytest.raises(AssertionError, match="has no proposition"):
         run(Task(dataset=[free], setup=prepare(), solver=generate(), scorer=martingale()), says("Well."))
 
 
-def test_tool_calls_and_results_become_text(run: Run, says: Says, rain: Rain) -> None:
+def test_tool_calls_and_results_become_text(run: Run) -> None:
     @tool
     def look() -> Tool:
         async def execute() -> str:
@@ -236,8 +234,8 @@ def test_tool_calls_and_results_become_text(run: Run, says: Says, rain: Rain) ->
     assert cut, "a call that was never answered is told as one"
 
 
-def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_reasoning_that_was_cut_short_has_no_posterior(run: Run) -> None:
+    heard = Heard()
     task = Task(
         dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=martingale(per="step"), message_limit=4
     )
@@ -249,10 +247,8 @@ def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rai
 
 
 @pytest.mark.slow
-def test_bad_arguments_are_explained_on_the_command_line(
-    run: Run, says: Says, rain: Rain, environment: dict[str, str]
-) -> None:
-    log = ask(run, Heard(says), rain(), direct())
+def test_bad_arguments_are_explained_on_the_command_line(run: Run, environment: dict[str, str]) -> None:
+    log = ask(run, Heard(), rain(), direct())
     options = ["--scorer", "truthgym/brier", "-S", "figrues=all", "--action", "append", "--overwrite"]
     done = call("inspect", "score", log.location, *options, environment=environment)
     assert done.returncode != 0
@@ -267,16 +263,14 @@ def test_bad_arguments_are_explained_on_the_command_line(
     ("solver", "calls"),
     [(direct(), 1), (chain_of_thought(2), 1), (self_debate(1), 1), (length_control(9), 1), (run_agent(), 1)],
 )
-def test_once_the_reasoning_has_ended_nobody_is_asked(
-    run: Run, says: Says, rain: Rain, solver: Solver, calls: int
-) -> None:
+def test_once_the_reasoning_has_ended_nobody_is_asked(run: Run, solver: Solver, calls: int) -> None:
     requests: list[str] = []
 
     def refuse(messages: list[ChatMessage]) -> ModelOutput:
         requests.append(messages[-1].text)
         return REFUSED.model_copy(deep=True)
 
-    judge = Heard(says)
+    judge = Heard()
     task = Task(
         dataset=[rain()],
         setup=prepare(),
@@ -291,14 +285,14 @@ def test_once_the_reasoning_has_ended_nobody_is_asked(
     assert all(value != value for value in result.value.values())
     reasons = {belief["reason"] for belief in result.metadata["beliefs"]}
     assert {reason.partition(" refused: ")[2] for reason in reasons} == {"The provider does not speak of rain."}
-    heard = Heard(says)
+    heard = Heard()
     again = score(log, martingale(beliefs="fresh"), model=heard.model, display="log")
     assert not heard.conversations, "nor in a later pass, of whatever model"
     assert first_score(again, "martingale1")[1].value["prior"] != first_score(again, "martingale1")[1].value["prior"]
 
 
-def test_a_refused_first_impression_leaves_no_prior(run: Run, says: Says, rain: Rain) -> None:
-    judge = Heard(says)
+def test_a_refused_first_impression_leaves_no_prior(run: Run) -> None:
+    judge = Heard()
     model = says(
         lambda m: REFUSED.model_copy(deep=True) if "first impression" in m[-1].text else "I think that it rains."
     )
@@ -312,11 +306,9 @@ def test_a_refused_first_impression_leaves_no_prior(run: Run, says: Says, rain: 
 
 @pytest.mark.parametrize("solver", [direct(), length_control(9, attempts=0), self_debate(1)])
 @pytest.mark.parametrize("listed", [False, True])
-def test_the_prior_is_asked_on_the_question_as_it_was_given(
-    run: Run, says: Says, rain: Rain, solver: Solver, listed: bool
-) -> None:
+def test_the_prior_is_asked_on_the_question_as_it_was_given(run: Run, solver: Solver, listed: bool) -> None:
     """Solvers write evidence, instructions and lengths into the message that asks the question."""
-    heard = Heard(says)
+    heard = Heard()
     item = rain()
     item.input = [ChatMessageUser(content="Will it rain?")] if listed else item.input
     done, _ = first_score(ask(run, heard, item, solver))
@@ -324,8 +316,8 @@ def test_the_prior_is_asked_on_the_question_as_it_was_given(
     assert "It thundered." in next(m.text for m in done.messages if m.role == "user")
 
 
-def test_what_is_said_before_the_question_is_no_step(run: Run, says: Says, rain: Rain) -> None:
-    heard, judge = Heard(says), Heard(says)
+def test_what_is_said_before_the_question_is_no_step(run: Run) -> None:
+    heard, judge = Heard(), Heard()
     log = ask(run, heard, rain(), bootstrap_interview(2, "fixed_sequence"), judge.model, elicitor="both", per="step")
     _, result = first_score(log)
     stages = [(b["elicitor"], b["stage"]) for b in result.metadata["beliefs"]]

@@ -7,7 +7,7 @@ from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageUser, ModelOutput, get_model
 
-from tests.fixtures import Rain, Run, Says
+from tests.fixtures import Run, rain, says
 from tests.scorers.beliefs.probing import OVERFLOWED, REFUSED, ROOM, Heard, ask, first_score
 from truthgym.scorers.beliefs.elicitation import JOINT, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT, _former
 from truthgym.scorers.beliefs.record import digest_of_request
@@ -18,8 +18,8 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 
 
-def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> None:
-    heard, judge = Heard(says), Heard(says)
+def test_nothing_measured_is_asked_again(run: Run) -> None:
+    heard, judge = Heard(), Heard()
     log = ask(run, heard, rain(), chain_of_thought(2))
     calls = len(heard.conversations)
 
@@ -70,8 +70,8 @@ def test_beliefs_of_older_logs_are_found(name: str) -> None:
     assert digest_of_request(_former([ChatMessageUser(content=text)]), 1) == FORMER[name]
 
 
-def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_overwritten_beliefs_are_reused(run: Run) -> None:
+    heard = Heard()
     log = ask(run, heard, rain(), direct())
     calls = len(heard.conversations)
     again = score(log, [brier(repair=0), martingale()], model=heard.model, action="overwrite", display="log")
@@ -79,15 +79,15 @@ def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> Non
     assert first_score(again)[1].value == first_score(log)[1].value
 
 
-def test_scorers_of_one_pass_share_beliefs_by_token(run: Run, rain: Rain) -> None:
+def test_scorers_of_one_pass_share_beliefs_by_token(run: Run) -> None:
     scorers = [martingale(elicitor="token", paraphrases=2), brier(read="token")]
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=scorers, epochs=1)
     [done] = run(task, "reference/bayesian").samples or []
     assert len([event for event in done.events if event.event == "model"]) == 1 + 6, "the answer and three beliefs"
 
 
-def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_recorded_asks_for_nothing(run: Run) -> None:
+    heard = Heard()
     log = ask(run, heard, rain(), chain_of_thought(2))
     calls = len(heard.conversations)
     again = score(log, martingale(per="step", beliefs="recorded"), model=heard.model, display="log")
@@ -97,8 +97,8 @@ def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
     assert "beliefs=recorded" in beliefs[1]["reason"]
 
 
-def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, rain: Rain) -> None:
-    heard = Heard(says)
+def test_another_model_or_another_wording_is_asked_anew(run: Run) -> None:
+    heard = Heard()
     log = ask(run, heard, rain(), direct())
     calls = len(heard.conversations)
     score(log, martingale(system_prompt_in_probe=True), model=heard.model, display="log")
@@ -108,8 +108,8 @@ def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, ra
     assert first_score(again, "martingale1")[1].value != first_score(log)[1].value
 
 
-def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
-    heard, judge = Heard(says), Heard(says)
+def test_recorded_needs_no_judge(run: Run) -> None:
+    heard, judge = Heard(), Heard()
     log = ask(run, heard, rain(), direct(), judge.model, elicitor="both", joint=True)
     calls = len(heard.conversations), len(judge.conversations)
     again = score(log, martingale(elicitor="both", joint=True, beliefs="recorded"), model="none/none", display="log")
@@ -122,11 +122,11 @@ def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
 )
 @pytest.mark.parametrize("place", ["prior", "posterior"])
 def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
-    run: Run, says: Says, rain: Rain, output: ModelOutput, reason: str, place: str
+    run: Run, output: ModelOutput, reason: str, place: str
 ) -> None:
     """What stands in the place of the reply reads like one, and is none."""
 
-    heard, willing = Heard(says), False
+    heard, willing = Heard(), False
 
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         refusing = not willing and "whole number" in messages[-1].text and (len(messages) == 1) == (place == "prior")

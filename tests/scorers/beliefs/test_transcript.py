@@ -18,7 +18,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Solver, TaskState, generate
 
-from tests.fixtures import Rain, Says, Solve
+from tests.fixtures import Solve, rain, says
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.transcript import Turn, as_text, turns_of
 from truthgym.solvers.bootstrap_interview import MAIN, bootstrap_interview
@@ -49,7 +49,7 @@ def turns(done: EvalSample) -> list[Turn]:
 
 
 @pytest.fixture
-def counts(says: Says) -> Model:
+def counts() -> Model:
     """A model whose k-th reply in a conversation says so."""
     return says(lambda messages: f"Reply {1 + sum(m.role == 'assistant' for m in messages)}.")
 
@@ -63,7 +63,7 @@ def examples(tmp_path: Any) -> str:
     return str(tmp_path / "examples.jsonl")
 
 
-def test_an_interview_is_left_out(solve: Solve, counts: Model, rain: Rain) -> None:
+def test_an_interview_is_left_out(solve: Solve, counts: Model) -> None:
     done = solve(counts, bootstrap_interview(2, "fixed_sequence"), rain())
     [turn] = turns(done)
     assert turn.text == "Reply 3."
@@ -73,9 +73,7 @@ def test_an_interview_is_left_out(solve: Solve, counts: Model, rain: Rain) -> No
 
 
 @pytest.mark.parametrize(("base", "replies"), [("direct", [3]), ({"chain_of_thought": {"steps": 2}}, [3, 4, 5])])
-def test_examples_are_left_out(
-    solve: Solve, counts: Model, rain: Rain, examples: str, base: Any, replies: list[int]
-) -> None:
+def test_examples_are_left_out(solve: Solve, counts: Model, examples: str, base: Any, replies: list[int]) -> None:
     done = solve(counts, few_shot(examples, base=base), rain())
     assert [turn.text for turn in turns(done)] == [f"Reply {k}." for k in replies]
     assert not any("Example" in turn.prompt for turn in turns(done))
@@ -83,7 +81,7 @@ def test_examples_are_left_out(
     assert sum("Example" in step.text for step in done.store_as(Trajectory).steps) == 4
 
 
-def test_reasoning_before_the_question_is_left_out(solve: Solve, says: Says, rain: Rain) -> None:
+def test_reasoning_before_the_question_is_left_out(solve: Solve) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         number = 1 + sum(m.role == "assistant" for m in messages)
         content: list[Content] = [
@@ -102,26 +100,24 @@ def test_reasoning_before_the_question_is_left_out(solve: Solve, says: Says, rai
 @pytest.mark.parametrize(
     ("solver", "replies"), [(direct(), 1), (chain_of_thought(3), 4), (self_debate(1), 3), (length_control(9), 3)]
 )
-def test_every_reply_to_the_question_is_a_turn(
-    solve: Solve, counts: Model, rain: Rain, solver: Solver, replies: int
-) -> None:
+def test_every_reply_to_the_question_is_a_turn(solve: Solve, counts: Model, solver: Solver, replies: int) -> None:
     result = turns(solve(counts, solver, rain()))
     assert [turn.text for turn in result] == [f"Reply {k}." for k in range(1, replies + 1)]
     assert result[0].prompt.startswith("Will it rain?")
     assert all(turn.closes for turn in result)
 
 
-def test_the_system_prompt_is_told_to_nobody(solve: Solve, counts: Model, rain: Rain) -> None:
+def test_the_system_prompt_is_told_to_nobody(solve: Solve, counts: Model) -> None:
     [turn] = turns(solve(counts, direct(), rain(), prompt="Be terse."))
     assert "Be terse." not in turn.prompt
 
 
-def test_another_solvers_messages_are_its_turns(solve: Solve, counts: Model, rain: Rain) -> None:
+def test_another_solvers_messages_are_its_turns(solve: Solve, counts: Model) -> None:
     [turn] = turns(solve(counts, generate(), rain()))
     assert (turn.prompt, turn.text) == ("Will it rain?", "Reply 1.")
 
 
-def test_an_empty_reply_is_no_turn(solve: Solve, says: Says, rain: Rain) -> None:
+def test_an_empty_reply_is_no_turn(solve: Solve) -> None:
     assert turns(solve(says(""), direct(), rain())) == []
 
 

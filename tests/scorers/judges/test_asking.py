@@ -24,7 +24,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Fails, Rain, Request, Run, Says, Server, serving
+from tests.fixtures import Fails, Request, Run, Server, rain, says, serving
 from truthgym.scorers.judges.asking import (
     Answer,
     AsyncOnce,
@@ -136,7 +136,7 @@ Judged = tuple[EvalLog, list[Answer[Any]]]
 
 
 @pytest.fixture
-def judged(run: Run, rain: Rain, says: Says) -> Callable[..., Judged]:
+def judged(run: Run) -> Callable[..., Judged]:
     """Have one question's answer judged, and return the log and what was read."""
 
     def judge(
@@ -267,7 +267,7 @@ def test_what_is_no_reply_is_not_read(judged: Callable[..., Judged], stop: Any) 
     assert (answers[0].reason or "").startswith("The judge")
 
 
-def test_without_a_judge_the_remedy_is_named(fails: Fails, rain: Rain, says: Says) -> None:
+def test_without_a_judge_the_remedy_is_named(fails: Fails) -> None:
     @scorer(metrics=[mean()])
     def judged_by_none() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:

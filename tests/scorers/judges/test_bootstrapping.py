@@ -10,7 +10,7 @@ from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Listens, Run, metrics
+from tests.fixtures import Run, listens, metrics
 from truthgym.models.agents.judge import fields_of
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
@@ -76,7 +76,7 @@ def test_examples_double_and_an_exact_judge_does_not_drift(run: Run, files: tupl
     assert result["anchor_error"] == 0
 
 
-def test_candidates_are_shown_with_the_judges_own_ratings(run: Run, files: tuple[str, str], listens: Listens) -> None:
+def test_candidates_are_shown_with_the_judges_own_ratings(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -94,9 +94,7 @@ def test_candidates_are_shown_with_the_judges_own_ratings(run: Run, files: tuple
     assert len(heard) == 2 + 2 * 4 + 2 * 2
 
 
-def test_with_all_orders_candidates_cost_more_and_get_the_mean(
-    run: Run, files: tuple[str, str], listens: Listens
-) -> None:
+def test_with_all_orders_candidates_cost_more_and_get_the_mean(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
     numbers = iter([40, 41] + [50] * 100)
 
@@ -124,7 +122,7 @@ def test_a_judge_swayed_by_the_last_example_drifts(run: Run, files: tuple[str, s
     assert moved != {0}
 
 
-def test_a_candidate_that_cannot_be_read_is_left_out(run: Run, files: tuple[str, str], listens: Listens) -> None:
+def test_a_candidate_that_cannot_be_read_is_left_out(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -138,7 +136,7 @@ def test_a_candidate_that_cannot_be_read_is_left_out(run: Run, files: tuple[str,
     assert judge_record(log)["held_out"]["shown"] == [2, 2, 2]
 
 
-def test_held_out_texts_are_not_rated_beside_their_question(run: Run, files: tuple[str, str], listens: Listens) -> None:
+def test_held_out_texts_are_not_rated_beside_their_question(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
     rows = [json.loads(line) for line in Path(candidates).read_text().splitlines()]
     for number, row in enumerate(rows):

@@ -7,7 +7,7 @@ import pytest
 from inspect_ai import eval
 
 from studies.training import agent_sft
-from tests.fixtures import Fails, Says
+from tests.fixtures import Fails, says
 from truthgym.tasks.agents import fact_chains
 
 pytest.importorskip("trl")
@@ -51,10 +51,6 @@ def test_the_provider_reads_the_calls_that_the_template_writes() -> None:
     assert read.text == ""
 
 
-def test_a_prompt_without_tools_names_none() -> None:
-    assert "Tools" not in render([], [])
-
-
 @pytest.mark.parametrize(("agent", "expected"), [("oracle", 1.0), ("refusing", 0.0)])
 def test_what_is_measured_of_agents_whose_truth_is_known(tmp_path: Path, agent: str, expected: float) -> None:
     task = fact_chains(n=2, hops=agent_sft.HOPS, paradigms=["fact_chain", "agent_answer"])
@@ -76,7 +72,7 @@ def test_the_table_pairs_by_chain() -> None:
     assert line.rstrip(" |").endswith("8")
 
 
-def test_a_run_that_failed_is_no_result(fails: Fails, says: Says, tmp_path: Path) -> None:
+def test_a_run_that_failed_is_no_result(fails: Fails, tmp_path: Path) -> None:
     fails(fact_chains(n=1, hops=(1,), paradigms=["fact_chain", "agent_answer"]), says(lambda _: str(1 / 0)))
     with pytest.raises(SystemExit, match="status 'error'; remove"):
         agent_sft.measure(Path("model"), tmp_path / "logs", 1)

@@ -7,7 +7,7 @@ from inspect_ai.log import read_eval_log
 
 from examples import data_mixes
 from studies.training import train_on_top_share
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from truthgym.tasks.worlds import urns
 
 
@@ -38,7 +38,7 @@ def test_the_change_is_the_mean_over_questions_and_seeds(run: Run) -> None:
     assert train_on_top_share.row("m", "3", after, "")[:2] == ["m", "3"]
 
 
-def test_unread_answers_may_count_as_wrong(says: Says, run: Run) -> None:
+def test_unread_answers_may_count_as_wrong(run: Run) -> None:
     replies = iter([r"\finalBeliefProb{0.5}", "Hm.", "Hm."])
     log = run(urns(n=2, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1)
     header = read_eval_log(log.location, header_only=True)

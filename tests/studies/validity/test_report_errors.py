@@ -39,19 +39,6 @@ def test_a_run_has_the_planted_reports_and_a_calibrated_truth() -> None:
     assert np.mean(noisy.posterior - noisy.exact[:, None]) == pytest.approx(0, abs=0.005)
 
 
-def test_errors_of_a_question_are_common_to_its_epochs_and_those_of_a_report_are_not() -> None:
-    def epochs(name: str) -> float:
-        run = drawn(name)
-        error = run.posterior - run.exact[:, None] if "item" in name else run.prior
-        return float(np.corrcoef(error[:, 0], error[:, 1])[0, 1])
-
-    assert epochs("Bayesian, error of the item, sd 0.12") > 0.75
-    assert epochs("Bayesian, error of wording, sd 0.12") > epochs("Bayesian, noise of sd 0.1") + 0.1
-    repeated = drawn("Bayesian, 60 % of posteriors repeat the prior")
-    assert np.mean(repeated.posterior == repeated.prior) == pytest.approx(0.61, abs=0.03)
-    assert abs(np.corrcoef(drawn("random").prior[:, :2].T)[0, 1]) < 0.05
-
-
 def test_one_run_is_judged_with_the_exact_posterior_and_with_the_outcome() -> None:
     found = figures(drawn("confirming, 0.5"))
     assert found["verdict"] == found["verdict_outcome"] == "entrenched"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import Run, Says, metrics
+from tests.fixtures import Run, metrics, says
 from tests.training.converted import ask_urns
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.tasks.worlds import urns
@@ -154,7 +154,7 @@ def test_tokens_come_from_the_log(log: EvalLog) -> None:
     assert measure_log(log, Path(log.location).parent).run.values[TOKENS] == counted
 
 
-def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
+def test_logged_logprobs_are_summed(run: Run) -> None:
     from inspect_ai.model import Logprob, Logprobs, ModelOutput
 
     output = ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")

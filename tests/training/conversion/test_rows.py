@@ -15,7 +15,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from tests.training.converted import Edited, Rows, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
@@ -223,7 +223,7 @@ def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Pat
 
 
 @pytest.fixture
-def tool_log(run: Run, says: Says) -> Path:
+def tool_log(run: Run) -> Path:
     """An agent that calls a tool without a word, and then answers, twice for each question, with other call ids."""
 
     def reply(messages: list[ChatMessage]) -> ModelOutput | str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 
-from tests.fixtures import Run, Says, Thinks, write_rows
+from tests.fixtures import Run, says, thinks, write_rows
 from tests.training.converted import Rows, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -28,7 +28,7 @@ def template(name: str) -> str:
 
 
 @pytest.fixture
-def converted(run: Run, says: Says, thinks: Thinks, tmp_path: Path) -> Converted:
+def converted(run: Run, tmp_path: Path) -> Converted:
     """Convert the log of a model that thinks in its text, or in reasoning content, or whose thought is cut off."""
 
     def make(thought_in: Literal["text", "content", "cut off"], to: Any = "sft", **config: Any) -> Rows:
@@ -134,9 +134,10 @@ def test_whole_conversations_with_empty_thoughts_are_found(
     assert empty_thoughts(data, own)
     assert not empty_thoughts(data, tokenizer)
     say = {"prompt": [{"role": "user", "content": "?"}], "completion": [{"role": "assistant", "content": "Yes."}]}
-    for thinks in (None, True, False):
-        (row := tmp_path / f"{thinks}").mkdir()
+    for thinking in (None, True, False):
+        (row := tmp_path / f"{thinking}").mkdir()
         write_rows(
-            row / "train.jsonl", say | ({} if thinks is None else {"chat_template_kwargs": {"enable_thinking": thinks}})
+            row / "train.jsonl",
+            say | ({} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}),
         )
-        assert empty_thoughts(load_data("sft", str(row)), own) == (thinks is not False)
+        assert empty_thoughts(load_data("sft", str(row)), own) == (thinking is not False)

@@ -9,7 +9,7 @@ import pytest
 from inspect_ai.model import ChatMessage
 from inspect_ai.scorer import Score
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import NO_OUTCOME
 from truthgym.tasks.worlds import urns
@@ -111,7 +111,7 @@ def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
 
 
 @pytest.fixture
-def rolled(run: Run, says: Says) -> Callable[..., list[Rollout]]:
+def rolled(run: Run) -> Callable[..., list[Rollout]]:
     """Make rollouts of two questions, four of each, that a grading model has read, or failed to read."""
 
     def make(paradigms: dict[str, Any], role: str, reply: Callable[[list[ChatMessage]], str]) -> list[Rollout]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalSample, read_eval_log
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, says
 from tests.training.rollouts.conftest import Scripted
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.trajectory import Trajectory
@@ -209,7 +209,6 @@ def marked(tokenizer: Any, row: TokenRow) -> list[str]:
 def test_trainable_steps_and_no_others_get_gradient(
     perform: Perform,
     tokenizer: Any,
-    says: Says,
     mode: str,
     args: dict[str, Any],
     roles: tuple[str, ...],

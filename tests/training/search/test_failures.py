@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.fixtures import Says
+from tests.fixtures import says
 from tests.training.search.test_search import SMALL, few, named, searching, without_ranks
 from truthgym.cli.rubric import command
 from truthgym.datasets.errors import BadInput
@@ -25,7 +25,7 @@ from truthgym.training.search.candidates import Prompts, bundled, make_labels, s
 from truthgym.training.search.rubric_scores import Scores
 
 
-def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) -> None:
+def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path) -> None:
     prompts = without_ranks(few(2, 3))
     down = True
 
@@ -44,7 +44,7 @@ def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) 
     assert not list(tmp_path.iterdir())
 
 
-def test_labels_with_a_gap_are_not_kept(tmp_path: Path, says: Says) -> None:
+def test_labels_with_a_gap_are_not_kept(tmp_path: Path) -> None:
     prompts = without_ranks(few(2, 3))
     better, unread = prompts[0].candidates[0].text, prompts[1].candidates[0].text
 
@@ -60,7 +60,7 @@ def test_labels_with_a_gap_are_not_kept(tmp_path: Path, says: Says) -> None:
         assert (missing, len(list(tmp_path.iterdir()))) == (([0, 0], 1) if answered else ([0, 2], 0))
 
 
-def test_scores_without_a_vote_are_asked_for_again(tmp_path: Path, says: Says) -> None:
+def test_scores_without_a_vote_are_asked_for_again(tmp_path: Path) -> None:
     prompts = few(2, 3)
     labels, _ = asyncio.run(make_labels(prompts, None, tmp_path))
     unread = prompts[0].candidates[1].text
@@ -75,7 +75,7 @@ def test_scores_without_a_vote_are_asked_for_again(tmp_path: Path, says: Says) -
         assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == 1 + answered
 
 
-def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Says) -> None:
+def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path) -> None:
     prompts = few(2, 3)
     labels, _ = asyncio.run(make_labels(prompts, None, tmp_path))
     down: list[str] = [prompts[0].candidates[1].text, prompts[1].candidates[0].text]
