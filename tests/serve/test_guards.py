@@ -11,6 +11,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+import anyio
 import pytest
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 from uvicorn import Config
@@ -457,7 +458,8 @@ def test_an_item_that_the_judge_refuses_holds_up_no_other(status: int) -> None:
 def test_how_often_a_judge_that_fails_is_called(status: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     pause = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda seconds: pause(0))
+    for module in (asyncio, anyio):  # Inspect waits by the second before it calls again
+        monkeypatch.setattr(module, "sleep", lambda seconds: pause(0))
     served = with_judge(lambda text: calls.append(text) or status)  # type: ignore[func-returns-value]
     api = served.source.roles["grader"].api  # type: ignore[union-attr]
     monkeypatch.setattr(api, "should_retry", lambda error: status not in ITEM + SETUP)
