@@ -18,7 +18,7 @@ from inspect_ai.scorer import Scorer
 from inspect_ai.solver import Solver
 
 from tests import fixtures
-from tests.fixtures import QUIET, Fails, Run, Solve
+from tests.fixtures import QUIET, Fails, Run, Solve, made_once
 
 ROOT = Path(__file__).parent.parent
 settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
@@ -92,6 +92,14 @@ def fails(tmp_path: Path) -> Fails:
         return log.error.message.replace("\\", "")  # a BadInput escapes brackets, which Inspect prints with rich
 
     return run_task
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny model with random weights. No test changes it."""
+    from truthgym.training.tiny import tiny
+
+    return made_once(tmp_path_factory, "tiny", lambda folder: tiny(folder, steps=0, hidden=32, layers=2))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+from filelock import FileLock
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Dataset, Sample
 from inspect_ai.log import EvalLog, EvalSample
@@ -153,6 +156,17 @@ def evaluate(task: Any, model: Any, folder: Path, **arguments: Any) -> list[Eval
     logs = eval(task, model=model, log_dir=str(folder), score_display=False, **QUIET, **arguments)
     assert [log.error for log in logs] == [None] * len(logs)
     return logs
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that the first of pytest's processes makes and the others find. No test changes it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(f"{folder}.lock"):
+        if not Path(f"{folder}.made").exists():
+            make(folder)
+            Path(f"{folder}.made").touch()
+    return folder
 
 
 def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:

@@ -49,10 +49,6 @@ def test_under_pytest() -> None:
     assert Path(ours.__file__).name == "question.py"
 
 
-def test_under_python_c_from_the_root(root: Path, environment: dict[str, str]) -> None:
-    assert "both right" in call(sys.executable, "-c", PROBE, cwd=root, environment=environment)
-
-
 def test_under_python_m_from_the_root(root: Path, environment: dict[str, str], tmp_path: Path) -> None:
     path = {"PYTHONPATH": str(tmp_path)}  # where the probe lies; -m puts the root itself first
     (tmp_path / "probe_of_the_layout.py").write_text(PROBE)

@@ -12,7 +12,7 @@ from inspect_ai.log import write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
-from tests.fixtures import evaluate
+from tests.fixtures import evaluate, made_once
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
@@ -21,17 +21,18 @@ from truthgym.tasks.worlds import urns
 @pytest.fixture(scope="session")
 def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two agents on 40 urn questions in 2 epochs, with all figures of `brier`."""
-    folder = tmp_path_factory.mktemp("urns")
     task = urns(n=40, paradigms={"brier": {"figures": "all"}, "martingale": {}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/overreacting", strength=1, noise=0.05)]
-    evaluate(task, models, folder, epochs=2)
-    return folder
+    return made_once(tmp_path_factory, "urn_logs", lambda folder: evaluate(task, models, folder, epochs=2))
 
 
 @pytest.fixture(scope="session")
 def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
-    folder = tmp_path_factory.mktemp("tables")
+    return made_once(tmp_path_factory, "mixed_logs", write_mixed_logs)
+
+
+def write_mixed_logs(folder: Path) -> None:
     task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
     logs = evaluate(task, models, folder, solver=chain_of_thought(steps=2), epochs=2)
@@ -40,7 +41,6 @@ def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     plain = Task(dataset=[Sample(id=7, input="Which?", target="right")], scorer=match(), name="plain")
     evaluate(plain, get_model("mockllm/model", custom_outputs=[reply]), folder)
-    return folder
 
 
 Tables = Callable[..., None]

@@ -39,36 +39,33 @@ def test_a_provider_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert passed == ["dpo", ["--provider", "openai", "--n_epochs", "3", "--yes"]]
 
 
-def test_from_logs_to_a_model(run: Callable[..., EvalLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_logs_to_a_model(
+    run: Callable[..., EvalLog], tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from truthgym.tasks import urns
-    from truthgym.training.tiny import tiny
 
     monkeypatch.delenv("LOCAL_RANK", raising=False)  # wherever this runs, it is one process
-    tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
     logs = [run(urns(n=20, seed=seed, paradigms="brier"), "reference/random").location for seed in (1, 2)]
     options = ["--log", logs[0], "--log", logs[1], "--output_dir", str(tmp_path / "trained"), "--max_steps", "2"]
-    printed = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *options, "--gpus", "1")
+    printed = typed("train", "sft", "--model_name_or_path", str(tiny_model), *options, "--gpus", "1")
     (folder,) = (tmp_path / "trained").iterdir()
     assert f"Trained: {folder}" in printed
     assert (folder / "data" / "train.jsonl").is_file()
     facts = read_card(folder)
     assert len(facts.dataset_facts["logs"]) == 2
     assert facts.dataset == str(folder / "data")
-    again = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *options, "--gpus", "1")
+    again = typed("train", "sft", "--model_name_or_path", str(tiny_model), *options, "--gpus", "1")
     assert f"{folder} is trained already" in again
     assert sorted((tmp_path / "trained").iterdir()) == [folder], "nothing is left beside it"
     with pytest.raises(BadInput, match="--members 1 of reward"):
-        typed("train", "reward", "--model", str(tmp_path / "tiny"), *options, "--members", "1")
-    printed = typed("train", "reward", "--model", str(tmp_path / "tiny"), *options, "--members=2")
+        typed("train", "reward", "--model", str(tiny_model), *options, "--members", "1")
+    printed = typed("train", "reward", "--model", str(tiny_model), *options, "--members=2")
     members = printed.strip().rpartition("folder=")[2].split(",")
     assert [read_card(Path(member)).config["seed"] for member in members] == [1, 2]
 
 
-def test_the_launch_line_is_printed_and_nothing_begins(tmp_path: Path) -> None:
-    from truthgym.training.tiny import tiny
-
-    tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
-    words = ["--model_name_or_path", str(tmp_path / "tiny"), "--dataset_name", "data/top"]
+def test_the_launch_line_is_printed_and_nothing_begins(tiny_model: Path) -> None:
+    words = ["--model_name_or_path", str(tiny_model), "--dataset_name", "data/top"]
     words += ["--print_launch", "--gpus", "8"]
     printed = typed("train", "sft", *words)
     assert printed.startswith("accelerate launch --config_file ")

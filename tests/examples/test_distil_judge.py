@@ -55,18 +55,16 @@ def test_arms_are_compared_pair_by_pair_over_seeds() -> None:
 
 
 @pytest.mark.slow
-def test_both_arms_spend_the_same_calls(tmp_path: Path) -> None:
-    from truthgym.training.tiny import tiny
-
-    base = tiny(tmp_path / "tiny", steps=0, hidden=32, layers=2)
+def test_both_arms_spend_the_same_calls(tiny_model: Path, tmp_path: Path) -> None:
+    base = str(tiny_model)
     found = list(
-        distil_judge.arms(str(base), tmp_path, budget=64, repeats=4, each=4, held_out=8, noise=0.15, steps=2, seed=0)
+        distil_judge.arms(base, tmp_path, budget=64, repeats=4, each=4, held_out=8, noise=0.15, steps=2, seed=0)
     )
     assert [(arm.label_calls, arm.calls_each) for arm in found] == [(0, 1), (0, 4), (64, 0), (64, 0)]
     assert found[1].accuracy.estimate >= found[0].accuracy.estimate
     assert found[2].training_pairs is not None
     assert found[3].training_pairs is not None
     assert found[2].training_pairs > found[3].training_pairs
-    text = distil_judge.page(found, "", str(base), 0.15, 8, 1)
+    text = distil_judge.page(found, "", base, 0.15, 8, 1)
     assert text.count("\n| ") == 11
     assert f"{found[0].accuracy.n} pairs of replies to 8 prompts" in " ".join(text.split())

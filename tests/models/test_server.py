@@ -38,10 +38,10 @@ KIND = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def address(random_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running server. Its model has random weights."""
     place = tmp_path_factory.mktemp("served")
-    shutil.copytree(random_weights, place / "tiny")
+    shutil.copytree(tiny_model, place / "tiny")
     config = place / "tiny" / "generation_config.json"  # replies of random weights would end at a random token
     config.write_text(json.dumps(json.loads(config.read_text()) | {"min_new_tokens": TOKENS}))
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -83,16 +83,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.mark.slow
 def test_grpo_takes_its_reward_from_the_server(
-    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Running, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truthgym.training.tiny import tiny
     from truthgym.training.train import grpo
 
     monkeypatch.setenv("TRUTHGYM_SERVE_TOKEN", TOKEN)
-    base = tiny(tmp_path / "tiny", steps=0, hidden=32, layers=2)
     folder = grpo(
         {
-            "model_name_or_path": str(base),
+            "model_name_or_path": str(tiny_model),
             "task": ["truthgym/urns"],
             "task_args": {"n": 40, "paradigms": "brier"},
             "reward": [running.url],

@@ -1,6 +1,7 @@
 """The server's number is that of `inspect score`, whatever comes with it in a request."""
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
@@ -77,13 +78,11 @@ def test_the_number_is_that_of_inspect_score(log: EvalLog, grader: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def classifier(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A reward model that was never trained."""
     from transformers import AutoModelForSequenceClassification
 
-    from truthgym.training.tiny import tiny
-
-    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+    folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("models") / "tiny")
     AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).save_pretrained(folder)
     return folder
 

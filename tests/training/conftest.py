@@ -19,14 +19,6 @@ def forked(*functions: Callable[[], object]) -> list[int | None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny model with random weights. No test changes it."""
-    from truthgym.training.tiny import tiny
-
-    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
-
-
-@pytest.fixture(scope="session")
 def tokenizer(tiny_model: Path) -> Any:
     from transformers import AutoTokenizer
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from tests.models.logprobs.plain import plain
 from truthgym.models.logprobs import local
 from truthgym.models.logprobs.local import pieces, token_logprobs
 from truthgym.models.predictor import reply_logprobs
-from truthgym.training.tiny import tiny
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
@@ -37,12 +37,12 @@ POSITIONS = 256
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights, large enough that log-probabilities of tokens differ by several nats."""
     import torch
     from safetensors.torch import load_file, save_file
 
-    folder = tiny(tmp_path_factory.mktemp("local") / "model", steps=0, hidden=32, layers=2)
+    folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("local") / "model")
     weights = load_file(folder / "model.safetensors")
     torch.manual_seed(0)
     large = {name: torch.randn_like(value) * 0.5 if value.dim() > 1 else value for name, value in weights.items()}
