@@ -36,6 +36,7 @@ from scipy.stats import spearmanr
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import numbers
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import mean
@@ -52,8 +53,9 @@ SIZES: dict[str, dict[str, Any]] = {
     "smollm2": {"questions": 6, "held_out": 72, "max_tokens": 64, "steps": 18, "batch": 8, "rate": 1e-4},
 }
 """Training questions of a round, held-out ones, gradient steps of all rounds, replies in each step, and the
-learning rate: those of billions of parameters would change nothing in half a million. A model of your
-own has those of smollm2."""
+learning rate: those of billions of parameters would change nothing in half a million."""
+OWN = SIZES["smollm2"] | {"max_tokens": 512}
+"""The same for a model of your own, whatever its name."""
 PASSES = 2
 """How often a sampled reply is trained on, on average: steps times batch, divided by the answers of all rounds."""
 ARMS: dict[str, dict[str, Any]] = {
@@ -81,7 +83,7 @@ LORA_RATE = 10
 BETA = 0.04
 """Weight of the KL term in grpo and rloo; that of dpo is TRL's 0.1."""
 CPU = {"use_cpu": True, "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False}
-REWARD, GOLD = "reward_model/reward", "brier/brier_score"
+REWARD, SPREAD, GOLD = "reward_model/reward", "reward_model/spread", "brier/brier_score"
 CRITERIA = ("brier/spherical_score",)
 """What the rubric's regression learns. It orders the answers to a question as the Brier score, which made the pairs."""
 BASE, START = "the start", "0-held-out"
@@ -111,17 +113,20 @@ class Study:
     share: float = 1.0
     """Of the questions and steps."""
     models: Mapping[str, str] = field(default_factory=dict)
-    """The model of each size that is not of `SIZES`."""
+    """Models of your own by name, in place of `SIZES`."""
     task: str = "truthgym/urns"
     task_args: Mapping[str, Any] = field(default_factory=dict)
     dataset: str = ""
     """Pairs for the reward model, in place of the start's answers."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """`max_tokens` and `rate` in place of a size's own."""
 
     def numbers(self, size: str) -> dict[str, Any]:
         """The numbers of a size."""
-        given = SIZES.get(size, SIZES["smollm2"])
-        return {name: number if name in ("max_tokens", "batch", "rate") else max(1, round(number * self.share))
-                for name, number in given.items()}  # fmt: skip
+        usual = OWN if size in self.models else SIZES[size]
+        scaled = ("questions", "held_out", "steps")
+        return {name: max(1, round(number * self.share)) if name in scaled else number
+                for name, number in usual.items()} | dict(self.given)  # fmt: skip
 
 
 def prepare(size: str, seed: int, folder: Path, study: Study, paid: str = "pairs") -> tuple[str, list[str]]:
@@ -266,40 +271,37 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
     """The figures of all arms of a seed, from their logs."""
     from truthgym.training.closed_loop.measures import KL, PARSE_RATE, REPLY_NLL, TaskMetrics, measure_log
 
-    def last(name: str, start: bool = False) -> tuple[TaskMetrics, list[float], str, str]:
+    def last(name: str, start: bool = False) -> tuple[TaskMetrics, float, str]:
+        """An arm's figures, its mean reward before a penalty, and its log."""
         out = place(folder, name)
         held_out = out / START if start else sorted(out.glob("*d-held-out"))[-1]
         (log,) = (read_eval_log(info, header_only=True) for info in list_eval_logs(str(held_out)))
-        return measure_log(log, held_out), distances(log.location), log.eval.eval_id, log.location
+        metrics = measure_log(log, held_out)
+        spread = mean(spreads(log.location))
+        penalty = 0.0 if math.isnan(spread) else arm_of(name).get("penalty", 0.0) * spread
+        return metrics, metrics.mean(REWARD).estimate + penalty, log.location
 
     found = {BASE: last(names[0], start=True)} | {name: last(name) for name in names}
     rows: list[Row] = []
-    for name, (metrics, far, log, _) in found.items():
-        means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL)}
-        value = {key: None if math.isnan(mean.estimate) else mean.estimate for key, mean in means.items()}
-        gold = [mean(scores) for scores in metrics.unread_as_wrong().values()]
-        reward = value[REWARD]
-        paid_otherwise = name != BASE and kind(name) != "pairs"
-        start = last(name, start=True)[0] if paid_otherwise else found[BASE][0]
-        before = start.mean(REWARD).estimate
-        gain = None if math.isnan(before) or reward is None else reward - before
-        spread, rank = judged(last(name, start=True)[3]) if (place(folder, name) / START).is_dir() else (None, None)
+    for name, (metrics, reward, log) in found.items():
+        paid_otherwise = name != BASE and kind(name) == "rubric"
+        before = (last(name, start=True) if paid_otherwise else found[BASE])[1]
+        has_start = (place(folder, name) / START).is_dir()
+        spread, rank = judged(last(name, start=True)[2]) if has_start else (math.nan, math.nan)
         shown = {
-            "reward": (None if paid_otherwise else reward, 4),
-            "gain": (gain, 4),
-            "gold": (mean(gold), 4),
-            "gold_read": (value[GOLD], 4),
-            "distance": (mean(far), 3),
-            "kl": (value[KL], 3),
-            "entropy": (value[REPLY_NLL], 3),
-            "form_rate": (value[PARSE_RATE], 3),
+            "reward": (math.nan if paid_otherwise else reward, 4),
+            "gain": (reward - before, 4),
+            "spread": (mean(spreads(log)), 4),
+            "gold": (mean([mean(scores) for scores in metrics.unread_as_wrong().values()]), 4),
+            "gold_read": (metrics.mean(GOLD).estimate, 4),
+            "distance": (mean(distances(log)), 3),
+            "kl": (metrics.mean(KL).estimate, 3),
+            "entropy": (metrics.mean(REPLY_NLL).estimate, 3),
+            "form_rate": (metrics.mean(PARSE_RATE).estimate, 3),
             "judge_sd": (spread, 4),
             "judge_rank": (rank, 3),
         }
-        cells = {
-            key: "" if number is None or math.isnan(number) else f"{number:.{places}f}"
-            for key, (number, places) in shown.items()
-        }
+        cells = {key: "" if math.isnan(number) else f"{number:.{places}f}" for key, (number, places) in shown.items()}
         rows.append({"size": size, "seed": str(seed), "arm": name, **cells, "log": log})
     return rows
 
@@ -314,28 +316,36 @@ def distances(log: str) -> list[float]:
     return found
 
 
-def judged(log: str) -> tuple[float | None, float | None]:
+def scores_of(log: str) -> list[dict[str, float]]:
+    """Of each sample the numbers of its scores, as in "brier/brier_score"."""
+    samples = read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"})
+    return [{f"{name}/{key}": value for name, score in (sample.scores or {}).items()
+             for key, value in numbers(name, score.value).items()} for sample in samples]  # fmt: skip
+
+
+def spreads(log: str) -> list[float]:
+    """How far the members of an ensemble differ on each answer; NaN of a single reward model."""
+    return [scores.get(SPREAD, math.nan) for scores in scores_of(log)]
+
+
+def judged(log: str) -> tuple[float, float]:
     """How a reward model pays for a log's answers.
 
     Returns:
         The standard deviation of its rewards, and their Spearman rank correlation with the Brier score, from -1 to 1,
-        with its sign turned so that 1 is best. The Brier score of an unread answer is 1.
+        with its sign turned so that 1 is best; NaN if all are alike. The Brier score of an unread answer is 1.
     """
-    rewards, golds = [], []
-    for sample in read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"}):
-        found = {f"{name}/{key}": value for name, score in (sample.scores or {}).items()
-                 for key, value in numbers(name, score.value).items()}  # fmt: skip
-        if REWARD in found:
-            rewards.append(found[REWARD])
-            golds.append(1.0 if math.isnan(found[GOLD]) else found[GOLD])
+    paid = [scores for scores in scores_of(log) if not math.isnan(scores.get(REWARD, math.nan))]
+    rewards = [scores[REWARD] for scores in paid]
+    golds = [1.0 if math.isnan(scores[GOLD]) else scores[GOLD] for scores in paid]
     if len(set(rewards)) < 2 or len(set(golds)) < 2:
-        return None, None
+        return math.nan, math.nan
     return stdev(rewards), -float(spearmanr(rewards, golds).statistic)
 
 
 HEADER = {"gain": "gain in its own reward", "kl": "KL", "form_rate": "form rate"}
 """Figures of an arm: the first where reward models are compared, with `TWINS` for the others."""
-PAIRED = {"reward": "reward", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
+PAIRED = {"reward": "reward", "spread": "spread", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
 TWINS = ("gold", "distance", "kl", "form_rate")  # those of an arm paid by the rubric, with its twin
 JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
 """Of the reward models, shown where there are two."""
@@ -350,9 +360,10 @@ def tables(rows: Sequence[Row]) -> str:
         for row in rows:
             if row["size"] == size:
                 arms.setdefault(row["arm"], []).append(row)
-        by_own = any(row.get("gain") and (RUBRIC in row["arm"] or PENALTY in row["arm"]) for row in rows)
+        by_own = any(row.get("gain") and RUBRIC in row["arm"] for row in rows)
         shown = ["gain"] if by_own else ["kl", "form_rate"]
-        pairs = [(BASE, key) for key in (["gold"] if by_own else PAIRED)]
+        measured = [key for key in PAIRED if key != "spread" or any(row.get(key) for row in rows)]
+        pairs = [(BASE, key) for key in (["gold"] if by_own else measured)]
         pairs += [("sft", "reward")] if "sft" in arms and not by_own else []
         table = [
             [arm, str(len(some)), *(_mean(some, key) for key in shown),
@@ -400,6 +411,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--task", default=Study.task, help="a task that brier scores")
     parser.add_argument("--task-args", default="", help="its arguments, as YAML: '{likelihood_ratio: 3.0}'")
     parser.add_argument("--dataset", default="", help="folder of preference pairs for the reward model")
+    parser.add_argument("--max-tokens", type=int, help="of an answer [default: 12 of tiny, 64 of smollm2, 512]")
+    parser.add_argument("--learning-rate", type=float, help="[default: 5e-4 of tiny, else 1e-4]")
     parser.add_argument("--arms", choices=ARMS, nargs="+", metavar="ARM", help=", ".join(ARMS))
     parser.add_argument("--penalties", type=float, nargs="+", help="each arm with each penalty of an ensemble")
     parser.add_argument("--share", type=float, default=1.0, help="share of the questions and steps")
@@ -408,8 +421,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only-page", action="store_true", help="write the page of arms that have run")
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower with more threads
-    models = {Path(model).name: model for model in models_named(args.model)}
-    study = Study(args.share, models, args.task, mapping_option("--task-args", args.task_args), args.dataset)
+    named = models_named(args.model)
+    models = {Path(model).name: model for model in named}
+    if len(models) < len(named):
+        raise bad_input(f"--model {' '.join(named)}: two folders have the same name; rename one")
+    given = {"max_tokens": args.max_tokens, "rate": args.learning_rate}
+    given = {name: value for name, value in given.items() if value is not None}
+    study = Study(args.share, models, args.task, mapping_option("--task-args", args.task_args), args.dataset, given)
     arms = args.arms or (["grpo, groups of 4"] if args.penalties else [name for name in ARMS if RUBRIC not in name])
     if args.penalties:
         arms = [f"{name}{PENALTY}{penalty:g}" for name in arms for penalty in args.penalties]

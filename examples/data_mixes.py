@@ -67,6 +67,8 @@ TRAINING: dict[str, Any] = {
 }
 MAX_TOKENS = 12
 """Of an answer. One in the requested format has six."""
+OWN = {"max_tokens": 512, "learning_rate": 1e-4}
+"""The same options of a model of your own, whatever its name."""
 
 
 def evaluate(
@@ -245,10 +247,14 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=300, help="rows of each mix")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the tiny models' warm start")
     parser.add_argument("--max-steps", type=int, default=100, help="steps of training on each mix")
-    parser.add_argument("--learning-rate", type=float, default=TRAINING["learning_rate"])
-    parser.add_argument("--max-tokens", type=int, default=MAX_TOKENS, help="of an answer")
+    parser.add_argument("--learning-rate", type=float, help="[default: 5e-4 of tiny, else 1e-4]")
+    parser.add_argument("--max-tokens", type=int, help="of an answer [default: 12 of tiny, else 512]")
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
     given = parser.parse_args()
+    tiny_model = {"max_tokens": MAX_TOKENS, "learning_rate": TRAINING["learning_rate"]}
+    for name, usual in (OWN if given.model else tiny_model).items():
+        if getattr(given, name) is None:
+            setattr(given, name, usual)
     given.task_args = mapping_option("--task-args", given.task_args)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     each = [one_seed(given, seed) for seed in given.seeds]

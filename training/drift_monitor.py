@@ -9,13 +9,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.drift import FEWEST, DriftTest, calibrate
+
+if TYPE_CHECKING:
+    import altair as alt
 
 WARNING_ALPHA = 4
 """A warning has this many times the probability of a stop in a clean run, at most one half."""
@@ -61,6 +64,8 @@ class DriftMonitor:
         self.warning = np.nan
         self.trace: list[list[float]] = []
         """The signals of each entry so far; after `start` entries of its own, those that followed."""
+        self.steps: list[float] = []
+        """Of each entry of `trace`, its `step`; its number without one."""
         self.status: Status = "STARTING"
         self.reason = ""
         if clean:
@@ -83,10 +88,12 @@ class DriftMonitor:
         if np.isnan(row).all() or self.status == "STOP":
             return self.status
         self.trace.append(row)
+        step = entry.get("step")
+        self.steps.append(float(step) if isinstance(step, int | float) else float(len(self.trace)))
         if self.test is None:
             if len(self.trace) >= self.start:
                 self._calibrate(np.array_split(np.array(self.trace), PARTS))
-                self.trace = []
+                self.trace, self.steps = [], []
             return self.status
         statistic = self.test.statistic(np.array(self.trace) * self.signs)[-1]
         self.status = "STOP" if statistic > self.test.threshold else "WARNING" if statistic > self.warning else "OK"
@@ -98,6 +105,34 @@ class DriftMonitor:
         )
         return self.status
 
+    def chart(self) -> "alt.VConcatChart":
+        """The signals, each beside what clean runs show, and the statistic beside its thresholds, over the steps."""
+        return monitor_chart(self.state())
+
+    def state(self) -> dict[str, Any]:
+        """The run so far as JSON values, from which `monitor_chart` draws; {} before the first entry after the start.
+
+        For each signal its `values`, and what clean runs `expected` at each entry with their standard deviation `sd`.
+        """
+        if self.test is None or not self.trace:
+            return {}
+        values, expected = np.array(self.trace), self.test.expected(len(self.trace)) * self.signs
+        return {
+            "status": self.status,
+            "warning": float(self.warning),
+            "stop": self.test.threshold,
+            "step": self.steps,
+            "statistic": self.test.statistic(values * self.signs).tolist(),
+            "signals": {
+                name: {
+                    "value": [None if np.isnan(value) else float(value) for value in values[:, i]],
+                    "expected": expected[:, i].tolist(),
+                    "sd": float(self.test.sd[i]),
+                }
+                for i, name in enumerate(self.signals)
+            },
+        }
+
     def _calibrate(self, clean: Sequence[ArrayLike]) -> None:
         runs, ahead = [np.asarray(run) * self.signs for run in clean], max(1, self.checkpoints)
         try:
@@ -105,3 +140,29 @@ class DriftMonitor:
         except ValueError as error:
             raise BadInput(f"DriftMonitor: {error}; give more clean entries, or name other signals") from None
         self.test, self.warning, self.status = tests[0], tests[1].threshold, "OK"
+
+
+def monitor_chart(state: Mapping[str, Any]) -> "alt.VConcatChart":
+    """The chart of what `DriftMonitor.state` holds: a panel for each signal, and one for the statistic."""
+    import altair as alt
+    import pandas as pd
+
+    def line(frame: pd.DataFrame) -> alt.Chart:
+        values = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
+        drawn: alt.Chart = alt.Chart(frame).mark_line(point=True).encode(alt.X("step:Q"), values)
+        return drawn.properties(width=480, height=140)
+
+    panels = []
+    for name, signal in state["signals"].items():
+        frame = pd.DataFrame({"step": state["step"], **signal})
+        frame["low"], frame["high"] = frame["expected"] - 2 * frame["sd"], frame["expected"] + 2 * frame["sd"]
+        band = alt.Chart(frame).mark_area(color="#999999", opacity=0.3)
+        band = band.encode(alt.X("step:Q"), alt.Y("low:Q"), alt.Y2("high:Q"))
+        panels.append((band + line(frame)).properties(title=f"{name} (gray: clean runs, 2 standard deviations)"))
+    statistic = line(pd.DataFrame({"step": state["step"], "value": state["statistic"]}))
+    limits = pd.DataFrame({"value": [state["warning"], state["stop"]], "name": ["WARNING", "STOP"]})
+    color = alt.Color("name:N", title=None, scale=alt.Scale(domain=["WARNING", "STOP"], range=["#E69F00", "#D55E00"]))
+    rules = alt.Chart(limits).mark_rule(strokeWidth=2).encode(alt.Y("value:Q"), color)
+    panels.append((rules + statistic).properties(title=f"statistic of the monitor, which ended with {state['status']}"))
+    chart: alt.VConcatChart = alt.vconcat(*panels).resolve_scale(color="independent")
+    return chart

@@ -45,8 +45,11 @@ class DriftTest:
     def statistic(self, run: ArrayLike) -> NDArray[np.float64]:
         """The statistic after each checkpoint: an alarm where it exceeds `threshold`."""
         values = np.asarray(run, dtype=float)
-        trend = self.trend[np.minimum(np.arange(values.shape[-2]), len(self.trend) - 1)]
-        return _cusum(np.nan_to_num((values - self.mean - trend) / self.sd), self.whiten)
+        return _cusum(np.nan_to_num((values - self.expected(values.shape[-2])) / self.sd), self.whiten)
+
+    def expected(self, checkpoints: int) -> NDArray[np.float64]:
+        """What clean runs show at each of the first checkpoints (checkpoints x signals)."""
+        return self.mean + self.trend[np.minimum(np.arange(checkpoints), len(self.trend) - 1)]
 
 
 def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int = 50, seed: int = 0) -> DriftTest:

@@ -341,10 +341,11 @@ def decimals(value: float, digits: int = 3) -> str:
 def interval_text(lower: float, upper: float, digits: int = 3) -> str:
     """An interval: "[0.180, 0.240]"; "-" if a bound is NaN.
 
-    Both ends get the decimals that show on which side of 0 they are, because it decides what can be concluded.
+    An end that would round to 0 has one significant digit, as in "[-0.0002, 0.100]" or "[2e-08, 0.051]": on which side
+    of 0 it is decides what can be concluded.
     """
     if np.isnan(lower + upper):
         return "-"
-    while any(abs(end) > ROUNDING_ERROR and not round(end, digits) for end in (lower, upper)):
-        digits += 1
-    return f"[{decimals(lower, digits)}, {decimals(upper, digits)}]"
+    small = [abs(end) > ROUNDING_ERROR and not round(end, digits) for end in (lower, upper)]
+    ends = [f"{end:.1g}" if tiny else decimals(end, digits) for end, tiny in zip((lower, upper), small, strict=True)]
+    return f"[{', '.join(ends)}]"

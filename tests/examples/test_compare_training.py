@@ -192,14 +192,15 @@ def test_own_models_questions_and_pairs_reach_every_arm(
     monkeypatch.setattr(compare_training, "figures", lambda *_: [])
     pairs = tmp_path / "pairs"
     pairs.mkdir()
-    own = ["--model", "mine/large", "mine/small", "--task", "truthgym/questions", "--task-args", "{source: mine.jsonl}"]
+    own = ["--model", "mine/large", "mine/tiny", "--task", "truthgym/questions", "--task-args", "{source: mine.jsonl}"]
     own += ["--dataset", str(pairs), "--seeds", "0", "--arms", "dpo", "--page", str(tmp_path / "page.md"), *penalties]
     with pytest.raises(IndexError):  # no row, since there are no figures
         compare_training.main([str(tmp_path), *own])
     assert [options["model_name_or_path"] for options in given[:: max(1, len(penalties) - 1)]] == [
         "mine/large",
-        "mine/small",
+        "mine/tiny",
     ]
+    assert {options["max_tokens"] for options in given} == {512}, "the name of a folder decides nothing"
     assert {(options["task"][0], options["task_args"]["source"]) for options in given} == {
         ("truthgym/questions", "mine.jsonl")
     }

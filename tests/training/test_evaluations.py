@@ -147,7 +147,7 @@ def test_examples_are_what_few_shot_adds_to_its_base(base_logs: list[EvalLog], t
 
 
 def test_a_card_shows_on_which_side_of_zero_an_interval_ends() -> None:
-    assert format_interval(-0.00002, 0.1) == "[-0.00002, 0.10000]"
+    assert format_interval(-0.00002, 0.1) == "[-2e-05, 0.1000]"
     assert format_number(-0.00002) == "0.0000"
     assert format_interval(None, 0.1) == format_number(None) == ""
 

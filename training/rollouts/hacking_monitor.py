@@ -16,19 +16,21 @@ from truthgym.training.drift_monitor import DriftMonitor
 from truthgym.training.files import STATE_FILE
 from truthgym.training.trainers.model_card import read_card
 from truthgym.training.trainers.options import CONFIGS
-from truthgym.training.trainers.training_run import log_main
+from truthgym.training.trainers.training_run import CURVE_PLOT, MONITOR, log_main
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIGNALS = ("completions/mean_length",)
+LIMITS = ("warning", "stop")
+"""Thresholds of the statistic, which dashboards (`--report_to`) get beside it."""
 CADENCE = ("processes", "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
            "num_generations", "max_completion_length", "temperature")  # fmt: skip
 """Options that decide of how many and of which rollouts an entry is the mean."""
 
 
 class HackingMonitor(TrainerCallback):  # type: ignore[misc]
-    """A `DriftMonitor` on what the trainer logs: at STOP the run saves and ends."""
+    """A `DriftMonitor` on what the trainer logs, to which it adds its statistic: at STOP the run saves and ends."""
 
     def __init__(self, monitor: DriftMonitor) -> None:
         self.monitor = monitor
@@ -40,16 +42,22 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **fields: object) -> None:
         logs = fields.get("logs")
-        if isinstance(logs, Mapping):
+        if isinstance(logs, dict):
             self._update(logs, state.global_step)
+            if seen := self.monitor.state():
+                logs |= {"monitor/statistic": seen["statistic"][-1]} | {f"monitor/{x}": seen[x] for x in LIMITS}
         if self.monitor.status == "STOP":
             control.should_save = control.should_training_stop = True
+
+    def on_train_end(self, args: object, state: TrainerState, control: object, **_: object) -> None:
+        if seen := self.monitor.state():  # not in checkpoints, which would restore it as a callback
+            state.stateful_callbacks[MONITOR] = seen
 
     def _update(self, entry: Mapping[str, object], step: int) -> None:
         before = self.monitor.status
         if before == "STOP":
             return
-        after = self.monitor.update(entry)
+        after = self.monitor.update({**entry, "step": step})
         self.reason = f"step {step}: {self.monitor.reason}"
         if after != before:
             log_main(f"Monitor {after}, {self.reason}")
@@ -58,7 +66,7 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
         """A sentence for the model's card."""
         status = self.monitor.status
         ending = f"Monitor {status}" + (f", {self.reason}" if status in ("WARNING", "STOP") else "")
-        return f"{ending} (of {len(self.monitor.trace)} log entries)."
+        return f"{ending} (of {len(self.monitor.trace)} log entries; [its signals]({CURVE_PLOT}))."
 
 
 def kind_of_run(tasks: str, base_hash: str, logging_steps: float, settings: Mapping[str, object]) -> dict[str, object]:

@@ -175,7 +175,9 @@ def _train(
     rollouts = _rollouts(run, parsed, questions, lines)
     held_out = _validation_questions(questions) if parsed.validation_steps else []
     adapter = RolloutAdapter(rollouts, rewards, lines.step_rewarded, parsed.turn_rewards)
-    trainer = rollout_trainer(run, adapter, [monitor] if monitor else [])
+    trainer = rollout_trainer(run, adapter)
+    if monitor:  # before those that write what is logged to dashboards
+        trainer.callback_handler.callbacks.insert(0, monitor)
     if held_out:
         validation = replace(rollouts, questions=held_out, folder=run.folder / "validation", on_sample_end=lambda: None)
         trainer.add_callback(

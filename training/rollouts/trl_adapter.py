@@ -22,7 +22,7 @@ from truthgym.training.rollouts.sampling import open_engine
 from truthgym.training.trainers.training_run import Run
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainerCallback
+    from transformers import Trainer
 
 SAMPLE = "sample"
 """Key in a prompt's message that identifies its sample: TRL passes only the prompt to the adapter."""
@@ -257,7 +257,7 @@ def token_advantages(mask: Sequence[int], turns: Sequence[float] | None) -> list
     return [advantage for value, length in runs for advantage in [next(left) if value else 0.0] * length]
 
 
-def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[TrainerCallback]") -> "Trainer":
+def rollout_trainer(run: Run, adapter: RolloutAdapter) -> "Trainer":
     """GRPOTrainer or RLOOTrainer, ready to train on the rollouts that the adapter runs."""
     import trl
 
@@ -271,7 +271,6 @@ def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[Trai
         "processing_class": run.tokenizer,
         "peft_config": run.lora,
         "quantization_config": run.quantization,
-        "callbacks": list(callbacks),
     }
     with run.translate_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.models.reward_models.encoding import NOTE
+from truthgym.training.drift_monitor import monitor_chart
 from truthgym.training.files import RESULTS_FILE, STATE_FILE, folder_lock, hash_model, write_atomically
 from truthgym.training.lineage import record_failure, store_of
 from truthgym.training.trainers import memory
@@ -65,6 +66,8 @@ REWARD_PREFIXES = ("rewards/", "eval_rewards/")
 CURVE_ROWS = 40
 """Most rows of a card's curve without those of validations; `trainer_state.json` has all."""
 CURVE_PLOT = "loss.html"
+MONITOR = "drift_monitor"
+"""Of the callbacks' states in `trainer_state.json`, that which `monitor_chart` draws."""
 BEGINS_ANEW = "begins anew, since no checkpoint was saved yet (--save_steps)"
 
 
@@ -497,16 +500,19 @@ def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
 def write_history(
     trainer: "Trainer", folder: Path, metrics: Mapping[str, float], curve: list[dict[str, float]]
 ) -> None:
-    """Write what transformers' own scripts leave beside a model, and a plot of the loss curve."""
+    """Write what transformers' own scripts leave beside a model, and a plot of the curve and of the monitor."""
     trainer.state.save_to_json(str(folder / STATE_FILE))
     last = {key: value for row in curve for key, value in row.items() if key.startswith("eval_")}
     write_atomically(folder / RESULTS_FILE, json.dumps(last | dict(metrics), indent=4, sort_keys=True) + "\n")
     if curve:  # opens offline if vl-convert is there
-        curve_chart(curve).save(str(folder / CURVE_PLOT), inline=find_spec("vl_convert") is not None)
+        chart = curve_chart(curve, trainer.state.stateful_callbacks.get(MONITOR))
+        chart.save(str(folder / CURVE_PLOT), inline=find_spec("vl_convert") is not None)
 
 
-def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
-    """The training and validation loss by step; after training on rollouts, the rewards."""
+def curve_chart(
+    curve: list[dict[str, float]], monitor: Mapping[str, Any] | None = None
+) -> "alt.Chart | alt.VConcatChart":
+    """The training and validation loss by step; after training on rollouts, the rewards, and below what a monitor saw."""
     import altair as alt
     import pandas as pd
 
@@ -520,4 +526,4 @@ def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
         .mark_line(point=True)
         .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
     )
-    return chart
+    return alt.vconcat(chart, monitor_chart(monitor)).resolve_scale(color="independent") if monitor else chart

@@ -11,7 +11,7 @@ import pytest
 
 from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
-from truthgym.training.drift_monitor import DriftMonitor
+from truthgym.training.drift_monitor import DriftMonitor, monitor_chart
 from truthgym.training.rollouts.hacking_monitor import _trl_defaults, kind_of_run, monitor_of
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
@@ -91,7 +91,14 @@ def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
     calm = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50, kind())
     assert calm
     assert watch(calm, entries(seed=11)) == (None, SimpleNamespace(should_save=False, should_training_stop=False))
-    assert calm.note() == "Monitor OK (of 50 log entries)."
+    assert calm.note() == "Monitor OK (of 50 log entries; [its signals](loss.html))."
+    for watched, stopped in ((monitor, True), (calm, False)):
+        state = json.loads(json.dumps(watched.monitor.state()))
+        assert (max(state["statistic"]) > state["stop"]) is stopped, "the curve crosses the line where the run ends"
+        assert state["step"] == list(range(len(state["statistic"])))
+        assert state["signals"][GOLD]["expected"][0] < 0, "in the signal's own sign"
+        panels = monitor_chart(state).to_dict()["vconcat"]
+        assert [panel["title"].partition(" (")[0] for panel in panels[:2]] == [LENGTH, GOLD]
     better = monitor_of(clean, [f"{GOLD}:down"], 0.05, 50, kind())
     assert watch(better, entries(drift=-3, seed=3))[0] is None, "a gold reward that rises is not suspicious"
 
@@ -121,6 +128,9 @@ def test_a_run_of_default_options_is_watched_by_clean_runs_of_the_same(train: Tr
     clean.append(str(shutil.copytree(clean[0], tmp_path / "another")))
     watched = train(max_steps=2, seed=3, monitor=clean, monitor_signals=["reward"], **usual)
     assert any(note.startswith("Monitor ") for note in read_card(watched).notes)
+    saved = json.loads((watched / "trainer_state.json").read_text())["stateful_callbacks"]["drift_monitor"]
+    assert saved["step"] == [1, 2]
+    assert "statistic of the monitor" in (watched / "loss.html").read_text()
 
 
 @pytest.mark.parametrize(("drift", "status"), [(0.0, "OK"), (3.0, "STOP")])

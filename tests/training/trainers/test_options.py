@@ -172,3 +172,11 @@ def test_a_templates_content_and_dropped_rows_are_hashed(tmp_path: Path) -> None
     assert built("sft", chat_template_path=str(template)).settings() != first
     assert built("sft", dataloader_drop_last=True).settings() != built("sft").settings()
     assert built("sft", dataloader_num_workers=2).settings() == built("sft").settings()
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo", "reward", "grpo"])
+def test_a_bundled_file_holds_options_of_its_method(method: str, root: Path) -> None:
+    file = root / "examples" / "configs" / f"{method}.yaml"
+    parsed = parse_options(method, ["--config", str(file), "--learning_rate", "0.5"])
+    assert parsed.learning_rate == 0.5
+    assert parsed.model_name_or_path == "Qwen/Qwen3-0.6B"
