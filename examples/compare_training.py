@@ -347,6 +347,7 @@ HEADER = {"gain": "gain in its own reward", "kl": "KL", "form_rate": "form rate"
 """Figures of an arm: the first where reward models are compared, with `TWINS` for the others."""
 PAIRED = {"reward": "reward", "spread": "spread", "gold": "Brier", "distance": "distance"}  # minus the start, by seed
 TWINS = ("gold", "distance", "kl", "form_rate")  # those of an arm paid by the rubric, with its twin
+TWINS_PENALTY = ("reward", "spread", "gold", "kl", "form_rate")  # those of an arm with a penalty
 JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
 """Of the reward models, shown where there are two."""
 SHARES = ("form_rate",)  # from 0 to 1, also their intervals
@@ -372,14 +373,22 @@ def tables(rows: Sequence[Row]) -> str:
         ]  # fmt: skip
         heads = [*(HEADER[key] for key in shown), *(f"{PAIRED[key]} minus {other}" for other, key in pairs)]
         section = f"## {size}\n\n{markdown(['arm', 'seeds', *heads], table)}"
+        least = {arm.partition(PENALTY)[0]: arm for arm in reversed(arms) if PENALTY in arm}
+        others = {arm: least.get(arm.partition(PENALTY)[0], arm.removesuffix(RUBRIC)) for arm in arms}
+        keys = TWINS_PENALTY if least else TWINS
         twins = [
-            [arm, *(_mean(some, key, arms[arm.removesuffix(RUBRIC)]) for key in TWINS)]
+            [arm, *(_mean(some, key, arms[others[arm]]) for key in keys)]
             for arm, some in arms.items()
-            if arm.endswith(RUBRIC) and arm.removesuffix(RUBRIC) in arms
+            if arm != others[arm] and others[arm] in arms
         ]
         if twins:
-            heads = ["arm minus the same arm paid by pairs", *((HEADER | PAIRED)[key] for key in TWINS)]
+            first = next(iter(least.values()), "").rpartition(" ")[2]
+            heads = [
+                "arm minus the same arm " + (f"with penalty {first}" if least else "paid by pairs"),
+                *((HEADER | PAIRED)[key] for key in keys),
+            ]
             section += f"\n{markdown(heads, twins)}"
+        if twins and not least:
             paid = {arm.endswith(RUBRIC): some for arm, some in arms.items() if arm != BASE}
             judges = [
                 [name, *(_mean(paid[by_rubric], key) for key in JUDGES)]

@@ -153,6 +153,18 @@ def test_the_page_compares_arms_by_seed() -> None:
     assert "paid by pairs" not in compare_training.tables(rows[:6])
 
 
+def test_a_sweep_of_penalties_says_what_the_penalty_did() -> None:
+    """Each arm minus the one with the first penalty, by seed; the spread has a column where there is an ensemble."""
+    usual = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.PAIRED], "")}
+    spread = {"the start": 0.4, "dpo, penalty 0": 0.5, "dpo, penalty 1": 0.3}
+    rows = [usual | {"arm": arm, "seed": str(seed), "gold": "0.2", "spread": f"{value * (1 + seed / 100) + seed:.4f}"}
+            for arm, value in spread.items() for seed in range(3)]  # fmt: skip
+    arms, _, twins = compare_training.tables(rows).partition("with penalty 0 |")
+    assert "| spread minus the start |" in arms
+    (row,) = [line for line in twins.splitlines() if line.startswith("| dpo, penalty")]
+    assert row.startswith("| dpo, penalty 1 | - | -0.202 [-0.207, -0.197] | 0.000 [0.000, 0.000] |")
+
+
 def test_every_arm_begins_with_the_same_answers_of_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second arm copies them, and the loop accepts its folder as one that it began."""
     from truthgym.training import loop

@@ -11,7 +11,7 @@ A model that a provider trained has the same folder with a card and no weights.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
@@ -160,7 +160,7 @@ def _text(name: str, card: ModelCard) -> str:
         parts += ["Converted from:", markdown_table(["log", "task", "model", "SHA-256"], rows)]
     if dataset.get("selection"):
         parts.append(f"Selection: `{json.dumps(dataset['selection'], default=str)}`.")
-    options = [[f"`{key}`", f"`{_in_a_cell(value)}`"] for key, value in redacted(card.config).items()]
+    options = [[f"`{key}`", f"`{_in_a_cell(value)}`"] for key, value in _flat(redacted(card.config))]
     parts += ["## Training", markdown_table(["option", "value"], options), _curve_table(card.curve)]
     if card.model:
         lines = [f"inspect eval truthgym/urns --model {card.model}"]
@@ -171,6 +171,15 @@ def _text(name: str, card: ModelCard) -> str:
         parts += ["## Evaluate it", "```bash\n" + "\n".join(lines) + "\n```"]
     parts += [EVALUATIONS, "None yet: `truthgym card FOLDER --log LOG` adds those of this model and of its base."]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _flat(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Options with those inside others by their path, such as `task_args.n`."""
+    for key, value in options.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
 
 
 def _in_a_cell(value: object, most: int = 80) -> str:

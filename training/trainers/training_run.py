@@ -512,7 +512,7 @@ def write_history(
 def curve_chart(
     curve: list[dict[str, float]], monitor: Mapping[str, Any] | None = None
 ) -> "alt.Chart | alt.VConcatChart":
-    """The training and validation loss by step; after training on rollouts, the rewards, and below what a monitor saw."""
+    """The losses by step, or after training on rollouts the rewards; below it what a monitor saw."""
     import altair as alt
     import pandas as pd
 

@@ -9,7 +9,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers import model_card
 
 FACTS = model_card.ModelCard(
-    "sft", "trained/tiny", "ab", "hf/trained/tiny-sft-1", "data/top", {"train.jsonl": "cd"}, {"learning_rate": 1e-5},
+    "sft", "trained/tiny", "ab", "hf/trained/tiny-sft-1", "data/top", {"train.jsonl": "cd"},
+    {"learning_rate": 1e-5, "task_args": {"paradigms": {"reward_model": {"penalty": 0.5}}}},
     dataset_facts={
         "kind": "sft", "rows": {"train": 3, "validation": 1}, "selection": {"top": 0.1},
         "logs": [{"log": "a.eval", "task": "urns", "model": "hf/trained/tiny", "sha256": "ef"}],
@@ -46,7 +47,8 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
     assert head["library_name"] == "transformers"
     assert head["tags"] == ["truthgym", "sft", "trl"]
     for part in ("supervised fine-tuning", "3 train, 1 validation", "`a.eval`", "It cost nothing.", "`{\"top\": 0.1}`",
-                 "| 2 | 1 | 1.25 | 2.125 |", "| 1 |  | 2.5 |  |", "--model hf/trained/tiny-sft-1"):  # fmt: skip
+                 "| 2 | 1 | 1.25 | 2.125 |", "| 1 |  | 2.5 |  |", "--model hf/trained/tiny-sft-1",
+                 "| `task_args.paradigms.reward_model.penalty` | `0.5` |"):  # fmt: skip
         assert part in text
 
 
