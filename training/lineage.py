@@ -90,11 +90,9 @@ def record_failure(
 
 
 def digest_of(place: str | Path) -> str:
-    """SHA-256, in hex, of a file, or of a folder's files without cards and the history of training.
+    """SHA-256, in hex, of a file, of a folder's files without cards and the history of training, or of a name.
 
-    Of a model or dataset, which has a card or a `config.json`, the files at the top level count: below are its data and
-    checkpoints. Of any other folder, such as a checkpoint of verl, all files in it count, with their paths. Of a name
-    that is neither, such as a model's at a provider, it is the SHA-256 of the name.
+    Of a model or dataset, which has a card or a `config.json`, the files at the top level count; else all.
     """
     path = Path(place)
     if path.is_file():

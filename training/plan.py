@@ -153,9 +153,8 @@ def _adapters(parsed: Namespace, config: Any, head: Head, load: Workload, gpus: 
 def _model_parallel(shape: Shape, load: Workload, gpus: int) -> list[Line]:
     """Tensor and pipeline parallelism, which `truthgym train` does not have (Korthikanti et al. 2022).
 
-    Tensor parallelism divides the states and the logits, and of the 34 B S H of a layer the 24 inside its attention
-    and MLP. A pipeline divides the states; its first stage keeps the activations of as many micro-batches as there are
-    stages, so the activations are those of one GPU, and its last stage makes all logits.
+    Tensor parallelism divides the states and the logits, and 24 of the 34 B S H of a layer. A pipeline divides the
+    states; its first stage keeps the activations of a micro-batch for each stage, its last one makes all logits.
     """
     whole = predict(shape, load, "multi_gpu", gpus)
     share = {name: getattr(whole, name) // gpus for name in ("weights", "gradients", "optimiser", "reference", "cache")}

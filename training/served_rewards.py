@@ -64,14 +64,7 @@ class RewardClient:
         return _without_user(self.url)
 
     async def score(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Score items as `/batch_score` takes them.
-
-        Returns:
-            One result per item, in order. One that failed has the reward None.
-
-        Raises:
-            RuntimeError: The server cannot be reached, refuses the request, or scores with something else.
-        """
+        """One result for each item, in order, as `/batch_score` gives them. One that failed has the reward None."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         headers |= {"X-Artifact-Digest": self.digest} if self.digest else {}
         slots = asyncio.Semaphore(TOGETHER)

@@ -179,10 +179,7 @@ class ConversionConfig:
 
 
 def check_fields(options: object, problems: Sequence[str] = ()) -> None:
-    """Check the fields of a dataclass against their annotations: `Literal` lists allowed values, `Meta` a range.
-
-    By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
-    """
+    """Check a dataclass's fields against their annotations, by msgspec: pydantic would add 0.1 s to each conversion."""
     invalid = []
     for name, annotation in get_type_hints(type(options), include_extras=True).items():
         value = getattr(options, name)

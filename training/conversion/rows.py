@@ -280,11 +280,9 @@ def step_row(sample: LoggedSample) -> Row:
 
 
 def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoning) -> Row:
-    """A row for `DPOTrainer` and `RewardTrainer`: two replies to the same conversation.
+    """A row for `DPOTrainer` and `RewardTrainer`: what both trajectories share, and the replies where they diverge.
 
-    The prompt is the part that both trajectories share, and the replies are those at which they diverge. Later replies
-    belong to different conversations and are not compared. Trajectories with different first messages, such as those
-    of two solvers, are compared by their answers to the question as the solver `direct` asks it.
+    Trajectories with different first messages are compared by their answers to the question as `direct` asks it.
     """
     first, second = turns_of(better), turns_of(worse)
     i = _divergence(first, second, reasoning)
@@ -326,9 +324,7 @@ def _pair(prompt: list[TrlMessage], chosen: TrlMessage, rejected: TrlMessage, sa
 def _thinking(*replies: TrlMessage) -> Row:
     """Tells the chat templates of reasoning models whether the replies have reasoning.
 
-    Without it, such a template begins each reply without reasoning with an empty think block, and a model that is
-    trained on the reply learns not to think. With it, the block belongs to the prompt, which is not trained on. In
-    templates that switch thinking off by default, the block would come before a reply with reasoning.
+    Without it, they write an empty thought before a reply that has none, and a model trained on it learns not to think.
     """
     contents = [reply["content"] for reply in replies]
     thinks = any(isinstance(content, str) and content.startswith(THOUGHT_START) for content in contents)

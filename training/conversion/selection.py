@@ -50,11 +50,7 @@ class Candidate(NamedTuple):
 
 
 class SampleFilter:
-    """Checks every sample once, across all logs, and counts the samples that it leaves out.
-
-    An eligible sample is a question of a requested split (never the test split). It has no error, limit, invalidation
-    or early end, and its answer was not cut off. It was not told an opinion (`truthgym/sycophancy`), and it has a
-    number for the score if one is needed. With `selection.everything`, only the split is checked.
+    """Checks every sample once, across all logs, and counts those that it leaves out.
 
     With `unread_as_worst` an answer that was scored stays, however it ended, and one that could not be read has the
     worst number of its score: left out, it would cost nothing to write what cannot be read.

@@ -81,10 +81,7 @@ def consistency_rewards(beliefs: Sequence[float | None], questions: Sequence[Has
 
 
 def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequence[Hashable]) -> Rewards:
-    """Replace missing rewards by the mean reward of the question's other answers, which gives no advantage.
-
-    TRL would count None as 0 in a sum of rewards, which can be the best or the worst possible value.
-    """
+    """Replace missing rewards, which TRL would count as 0, by the mean of the question's other answers."""
     by_group: dict[Hashable, list[float]] = {}
     for reward, is_missing, group in zip(rewards, missing, groups, strict=True):
         if reward is not None and not is_missing:

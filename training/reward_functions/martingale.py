@@ -116,8 +116,7 @@ def _brier_gain(before: Floats, after: Floats, truth: Floats, codes: Codes) -> F
 def _information_without_truth(after: Floats, x: _LeaveOneOut, y: _LeaveOneOut, codes: Codes) -> Floats:
     """Movement or uncertainty reduction, whichever is smaller over the other questions.
 
-    Each has the mean and, as a rollout's reward, the gradient of the quantity that it estimates: (E y - E x)², and the
-    fall of m(1 - m) of the means m. Using the rollouts' own values would reward noise, which adds to both.
+    Each is the gradient of what it estimates: (E y - E x)², and the fall of m(1 - m) of the means m.
     """
     mean = np.where(np.isfinite(y.mean), y.mean, after)
     product = np.where(np.isfinite(y.product), y.product, after**2)
@@ -167,11 +166,9 @@ def _question_terms(before: Floats, after: Floats, codes: Codes) -> Floats:
 
 
 def _slope(sums: Floats) -> _Slope:
-    r"""The slope between questions, from the sums of their `_question_terms`.
+    r"""The slope between questions, from sums of their `_question_terms`, as `instrumented_slope.cross_epoch_slope`.
 
-    The covariance between questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, and the variance
-    alike: both are free of the noise of single reports. The same population value as
-    `instrumented_slope.cross_epoch_slope`.
+    The covariance between questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, the variance alike.
     """
     n, x, d, xd, xx, cross_update, cross_prior, mean_square = sums
     pairs = np.maximum(n * (n - 1), 1)

@@ -85,10 +85,7 @@ def parse_scorer_reward(name: str, scorers: Scorers) -> ScorerReward:
 def check_scaling(rewards: Sequence[Reward], training_arguments: object, allowed: bool) -> None:
     """Refuse trainer options under which a proper reward would not be maximised by honest probabilities.
 
-    The spread within a group depends on the outcome that its answers share: it is small for an expected outcome, and
-    dividing by it amplifies those rewards. What remains of a Brier reward is the sign of the outcome, and the best
-    answer is 0 or 1. The spread of a whole batch has a weaker effect of the same kind, which fades with the number of
-    questions in the batch: see docs/rewards.md and studies/training/group_scaling.py.
+    A group's spread is small for an expected outcome: dividing by it leaves the sign of the outcome alone.
     """
     proper = [reward.name for reward in rewards if reward.proper]
     if allowed or not proper:

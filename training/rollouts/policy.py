@@ -226,10 +226,7 @@ def _without_end(suffix: str, end: str) -> str:
 
 
 def prompt_suffix(rendered: str, before: str) -> str | None:
-    """What a chat template appends to the part of a conversation that the model has already read and written.
-
-    Whitespace may differ: some templates trim messages, while the tokens that the model read stay as they were.
-    """
+    """What a chat template appends to what the model has read and written; None if it changes that."""
     if rendered.startswith(before):
         return rendered[len(before) :]
     at, place = _common_prefix(rendered, before)

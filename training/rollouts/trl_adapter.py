@@ -158,11 +158,7 @@ class RolloutAdapter:
 
 
 def complete(values: Sequence[Rewards], groups: Sequence[Hashable]) -> list[Rewards]:
-    """The values of several rewards, so that one that is missing beside others gives no advantage.
-
-    TRL leaves a rollout out of its group's statistics if all of its rewards are None, and counts a single None as 0,
-    which can be the best value or the worst. That one becomes the mean of the question's other rollouts.
-    """
+    """The values of several rewards; one that is missing beside others, which TRL counts as 0, is its group's mean."""
     some = [any(value is not None for value in row) for row in zip(*values, strict=True)]
     return [
         impute_group_mean(rewards, [has and value is None for has, value in zip(some, rewards, strict=True)], groups)
@@ -220,9 +216,7 @@ def _belief_gains(metadata: Mapping[str, Any], outcome: float | None) -> list[fl
 def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[Hashable]) -> list[list[float] | None]:
     """For each turn the rewards from it on, relative to the mean of its group's rollouts at the same turn.
 
-    Not divided by a standard deviation, which would make a proper score improper. A question whose rollouts differ in
-    the number of turns has no advantages of turns: each turn of a process model costs something, so the shortest
-    conversation would win, and a turn that one rollout alone has could not be compared.
+    A question whose rollouts differ in the number of turns has none: a process model's shortest conversation would win.
 
     >>> turn_advantages([[0.2, 0.1], [0.0, -0.1], None], ["q", "q", "q"])
     [[0.2, 0.1], [-0.2, -0.1], None]
@@ -326,8 +320,7 @@ def log_mismatch(trainer: Any, gaps: Any) -> None:  # noqa: ANN401
 def _rloo(base: Any) -> Any:  # noqa: ANN401
     """RLOOTrainer on rollouts. It does not support masks, so each of its rows is one reply with its whole context.
 
-    Each reply's advantage is weighted by how much likelier the trainer finds the whole of it than the sampler did, at
-    most `MOST_WEIGHT`, as TRL does for GRPO with vLLM (`sequence_truncate`).
+    A reply's advantage is weighted by the ratio of its probabilities, trainer's to sampler's, at most `MOST_WEIGHT`.
     """
 
     class RLOOTrainer(base):  # type: ignore[misc]

@@ -100,10 +100,7 @@ class Prompts(BaseModel):
 
 
 def read_prompts(source: str) -> Prompts:
-    """Read prompts with their candidates, or preference pairs: rows of `truthgym convert --to preference` or of TRL.
-
-    Of logs, or a folder of them, `truthgym convert --to preference` makes the pairs first.
-    """
+    """Read prompts with their candidates, preference pairs, or logs, of which `truthgym convert` makes pairs."""
     if source == "bundled":
         return bundled()
     if source.endswith(".eval") or (Path(source).is_dir() and any(Path(source).glob("*.eval"))):

@@ -16,10 +16,7 @@ from truthgym.training.trainers.memory import Configuration, Shape, Workload, pr
 
 
 def choose_configuration(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed: bool) -> Configuration:
-    """Choose how to distribute training: the first configuration that fits, from the fastest to the smallest.
-
-    The order is DDP, ZeRO-2, ZeRO-3; without DeepSpeed it is DDP, FSDP2. If none fits, the last one.
-    """
+    """The first configuration that fits, from the fastest to the smallest; if none fits, the last."""
     if gpus <= 1:
         return "single_gpu"
     order: tuple[Configuration, ...] = ("multi_gpu", "zero2", "zero3") if deepspeed else ("multi_gpu", "fsdp2")
@@ -38,11 +35,7 @@ def config_file(configuration: Configuration) -> Path:
 
 
 def launch_line(method: str, words: Sequence[str], configuration: str, gpus: int) -> list[str]:
-    """The `accelerate launch` command line.
-
-    TRL's files set bf16. `--mixed_precision no` overrides them, so that the trainer's own option `--bf16` decides,
-    which is on if the GPU supports it.
-    """
+    """The `accelerate launch` line. TRL's files set bf16, which is left to the trainer's own option `--bf16`."""
     named = configuration in get_args(Configuration)
     file = config_file(cast(Configuration, configuration)) if named else Path(configuration)
     if not file.is_file():
@@ -73,10 +66,7 @@ def launched_configuration(processes: int) -> Configuration:
 
 
 def start(method: str, words: Sequence[str], parsed: Namespace) -> bool:
-    """Replace this process by `accelerate launch` to train on several GPUs; with `--print_launch` only print its line.
-
-    In a process that was launched already, the options about GPUs have no effect.
-    """
+    """Replace this process by `accelerate launch` for several GPUs; with `--print_launch` only print its line."""
     if is_launched():
         return True
     visible = visible_gpus()

@@ -202,10 +202,9 @@ def _fault(value: object, column: str) -> str | None:
 
 
 def _as_conversations(rows: "Dataset", name: str) -> "Dataset":
-    """Rows in which prompt and replies are all texts, or all conversations, as the trainers read them.
+    """Rows in which prompt and replies are all texts, or all conversations.
 
-    In public preference sets the prompt is a text and each reply a whole conversation, which begins with the prompt. A
-    reply may also be one message, or a text after a prompt that is a conversation.
+    In public preference sets the prompt is a text, and each reply a whole conversation that begins with it.
     """
     replies = [column for column in ("completion", "chosen", "rejected") if column in rows.column_names]
     kinds = {column: type(rows[0][column]) for column in ("prompt", *replies) if column in rows.column_names}
@@ -266,10 +265,9 @@ def _criteria(rows: "Dataset", name: str, names: Sequence[str]) -> tuple[str, ..
 
 
 def _drawn(rows: "Dataset", seed: int) -> list[int]:
-    """Indices of the rows of events that are drawn with replacement, as many as there are; without events, of prompts.
+    """Indices of the rows of events, or of prompts, drawn with replacement, as many as there are.
 
-    Rows of one event are not independent: left together, the members of an ensemble differ as much as models trained on
-    other data would.
+    Rows of one event are not independent: together, members of an ensemble differ as if trained on other data.
     """
     import numpy as np
 
@@ -283,16 +281,7 @@ def _drawn(rows: "Dataset", seed: int) -> list[int]:
 
 
 def fit_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase", replies_only: bool = False) -> str | None:
-    """Give the tokenizer a chat template that takes the rows. Returns what to say of it, or None if its own does.
-
-    Args:
-        data: The dataset.
-        tokenizer: Its template is replaced where it refuses rows or leaves parts of them out.
-        replies_only: Whether the loss is on replies alone, for which TRL has templates of its own.
-
-    Raises:
-        BadInput: Lines in front of the template do not help, with the first row that it cannot write.
-    """
+    """Give the tokenizer a chat template that takes the rows. Returns what to say of it, or None if its own does."""
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
     own = tokenizer.chat_template
@@ -414,8 +403,7 @@ def empty_thoughts(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> 
 def longest_row(rows: "Dataset", tokenizer: "PreTrainedTokenizerBase", limit: int | None) -> tuple[int, int]:
     """Tokens of the longest row, at most `limit`, and the number of rows that are longer than the limit.
 
-    A token is at least one byte, so only two groups of rows are tokenised: those with more bytes than the limit, and
-    the few with the most bytes.
+    A token is at least one byte, so only rows with more bytes than the limit, or the most bytes, are tokenised.
     """
     sizes = [max(len(text.encode()) + TEMPLATE_TOKENS * messages for text, messages in _sequences(row)) for row in rows]
     candidates = {index for index, size in enumerate(sizes) if limit is not None and size > limit}
@@ -453,11 +441,7 @@ def _text(value: Any) -> str:  # noqa: ANN401
 
 @contextmanager
 def converted_logs(method: str, parsed: Namespace) -> Iterator[Path | None]:
-    """Convert the logs of `--log` into a temporary folder; None without that option.
-
-    The folder is moved into the model's folder once the model has a name, which depends on the data. If it was not
-    moved, it is deleted at the end.
-    """
+    """Convert the logs of `--log` into a temporary folder, to be moved beside the model; None without that option."""
     from truthgym.training.convert import convert
 
     if not parsed.log:

@@ -261,13 +261,9 @@ def memory_report(need: Need, available: int, configuration: Configuration, gpus
 
 
 def measure_step(config: Any, shape: Shape, load: Workload, lora: Any = None) -> dict[str, tuple[int, int]]:  # noqa: ANN401
-    """Count the bytes of one step of Adam on a causal language model small enough for this machine.
+    """For each part the predicted and the counted bytes of one step of Adam, in fp32, on a small causal language model.
 
-    torch calls a hook for every tensor that autograd saves for the backward pass, so the bytes of activations are
-    exact, on a CPU as on a GPU. The weights are random and in fp32, without gradient checkpointing.
-
-    Returns:
-        For each part the predicted and the counted bytes.
+    torch calls a hook for each tensor that autograd saves, so the bytes of activations are exact, also on a CPU.
     """
     import torch
 

@@ -283,10 +283,7 @@ class Arguments:
     model: "ModelConfig"
 
     def settings(self, processes: int = 1) -> dict[str, Any]:
-        """The options that determine the result: all but paths, logging, reporting and ways to save memory.
-
-        A whole number is an int: `1` and `1.0` name one model.
-        """
+        """The options that determine the result; a whole number is an int, so that `1` and `1.0` name one model."""
         named = {entry.name: getattr(self.training, entry.name) for entry in fields(self.training)} | asdict(self.model)
         named = {key: value.value if isinstance(value, Enum) else value for key, value in named.items()}
         named |= {"processes": processes, "early_stopping_patience": self.options.early_stopping_patience}
@@ -324,10 +321,9 @@ def option_classes(method: str) -> tuple[type, ...]:
 
 
 def parse_options(method: str, raw: RawOptions) -> Namespace:
-    """Parse and check options. Nothing is built from them, so that torch's devices stay untouched.
+    """Parse and check options, without building TRL's, so that torch's devices stay untouched.
 
-    An option on the command line overrides the same one in the file of `--config`, which overrides the default.
-    `user_set` of the result names the options that are no defaults.
+    `user_set` of the result names the options that are no defaults. The command line wins over the file of `--config`.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer that is built
     import trl

@@ -28,9 +28,7 @@ Figures = Mapping[str, str]
 def process_reward(run: "Run") -> Path:
     """Train a token classifier that predicts at each `<|step|>` whether the step is right (label 1).
 
-    TRL removed its trainer in 1.14. A special token ends every step and carries the step's label; all other tokens are
-    unlabelled. The card reports step accuracy, the recall of wrong steps and the accuracy of always predicting the
-    majority label.
+    TRL removed its trainer in 1.14. All tokens but those that end a step are unlabelled.
     """
     from datasets import Features, Value
     from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
@@ -66,10 +64,8 @@ def process_reward(run: "Run") -> Path:
 def rubric_regression(run: "Run") -> Path:
     """Train a sequence classifier with one output for each criterion of a rubric, by mean squared error.
 
-    Unlike a model of preferences it keeps the criteria apart, and its numbers have the scale of the rubric. The card
-    reports for each criterion the share of variance explained: 0 is no better than always predicting the mean. Rows
-    without a number for a criterion, such as replies that the judge could not read, are left out and counted: the model
-    never learns that they are bad.
+    Unlike a model of preferences it keeps the criteria apart, on the rubric's scale. Rows without a number for a
+    criterion, such as replies that the judge could not read, are left out and counted.
     """
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding
 

@@ -230,8 +230,7 @@ class Run:
     def _merge_adapter(self, trained: Any) -> None:  # noqa: ANN401
         """Merge the adapter in `adapter/` into its base and save the full model.
 
-        The end-of-text tokens are those of the `trained` model: TRL and transformers align them with the tokenizer. The
-        base's own token may differ, and the merged model would then never stop.
+        The end tokens are those of the `trained` model: with the base's own, the merged model might never stop.
         """
         from peft import PeftModel
         from transformers.integrations.deepspeed import unset_hf_deepspeed_config
@@ -429,11 +428,7 @@ def make_ready(run: Run, parsed: Namespace, shape: memory.Shape, longest: int, r
 
 
 def is_main_process() -> bool:
-    """Whether this is the first of the training processes.
-
-    It reads the launcher's environment variable. accelerate's `PartialState` would initialise the devices, and this is
-    needed before TRL's options decide on them.
-    """
+    """Whether this is the first training process, before accelerate's `PartialState` may initialise the devices."""
     return os.environ.get("RANK", "0") == "0"
 
 
