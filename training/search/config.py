@@ -1,15 +1,14 @@
 """Options of a search. `truthgym rubric search` makes its command line of the fields and what is said of them here."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol
-from truthgym.scorers.rubrics.rubric import BUNDLED, Data, Scale, read_json, rubric_json
+from truthgym.scorers.rubrics.rubric import BUNDLED, Data, Scale, model_from, read_json, rubric_json
 from truthgym.training.search.objective import Weights
 
 Selection = Literal["rank", "tournament", "top_k"]
@@ -101,14 +100,7 @@ def config_of(options: Mapping[str, Any]) -> SearchConfig:
     protocol = {"votes": 2} | {name: options[name] for name in PROTOCOL_OPTIONS if name in options}
     if "extraction" in protocol:
         protocol["extraction"] = _yaml(str(protocol["extraction"]), "extraction")
-    try:
-        return SearchConfig.model_validate_json(json.dumps(fields | {"protocol": protocol}))
-    except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in problem['loc'])}={problem['input']!r}: {problem['msg']}"
-            for problem in error.errors()
-        ]
-        raise BadInput(f"rubric search: {'; '.join(problems)}") from None
+    return model_from(SearchConfig, fields | {"protocol": protocol}, "rubric search")
 
 
 def options_of(options: Mapping[str, Any]) -> list[str]:

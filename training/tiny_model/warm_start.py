@@ -6,6 +6,7 @@ What the model can still learn from a log is to be less noisy and to weight the 
 """
 
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -124,8 +125,7 @@ def warm_start(
 ) -> list[float]:
     """Train a model in place on the conversations. About 0.06 s of CPU time per step."""
     import torch
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn
+    from tqdm import tqdm
 
     data = conversations(steps * BATCH, seed)
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
@@ -137,27 +137,23 @@ def warm_start(
     rates = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps)) for optimizer in optimizers]
     numbers = torch.tensor(tokenizer.convert_tokens_to_ids([f"{number:02d}" for number in range(100)]))
     losses: list[float] = []
-    console = Console(stderr=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     model.train()
-    columns = (*Progress.get_default_columns(), TextColumn("loss {task.fields[loss]:.2f}"))
     try:
-        with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-            task = bar.add_task("Warm start", total=steps, loss=float("nan"))
-            for step in range(steps):
-                tokens, reply, distance = _losses(model, tokenizer, list(islice(data, BATCH)), numbers)
-                weight = max(MIN_PROMPT_WEIGHT, 1 - step / PROMPT_STEPS)
-                (weight * tokens + reply + DISTANCE_WEIGHT * distance).backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                for optimizer, schedule in zip(optimizers, rates, strict=True):
-                    optimizer.step()
-                    schedule.step()
-                model.zero_grad()
-                losses.append(reply.item())
-                bar.update(task, advance=1, loss=losses[-1])
-                if not console.is_terminal and (step + 1) % -(-steps // 10) == 0:
-                    console.print(f"Warm start: step {step + 1:,} of {steps:,}, loss {losses[-1]:.2f}")
+        for step in (bar := tqdm(range(steps), "Warm start", disable=None)):  # None: where there is a terminal
+            tokens, reply, distance = _losses(model, tokenizer, list(islice(data, BATCH)), numbers)
+            weight = max(MIN_PROMPT_WEIGHT, 1 - step / PROMPT_STEPS)
+            (weight * tokens + reply + DISTANCE_WEIGHT * distance).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimizer, schedule in zip(optimizers, rates, strict=True):
+                optimizer.step()
+                schedule.step()
+            model.zero_grad()
+            losses.append(reply.item())
+            bar.set_postfix(loss=f"{losses[-1]:.2f}")
+            if bar.disable and (step + 1) % -(-steps // 10) == 0:
+                print(f"Warm start: step {step + 1:,} of {steps:,}, loss {losses[-1]:.2f}", file=sys.stderr, flush=True)
     finally:
         torch.set_num_threads(threads)
         model.eval()

@@ -381,18 +381,14 @@ def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
 
 def read_options(path: Path) -> dict[str, Any]:
     """Read a YAML file of options. As in TRL's scripts, its `env` entries become environment variables."""
-    import yaml
-
     if not path.is_file():
         raise bad_input(f"--config {path}: no such file; give the path of a YAML file.")
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_input(f"--config {path}: not YAML: {error}; write one `option: value` per line.") from None
-    if not isinstance(config, dict) or not isinstance(config.get("env") or {}, dict):
-        raise bad_input(f"--config {path}: not a mapping; write one `option: value` per line, also below `env:`.")
-    for key, value in (config.pop("env", None) or {}).items():
-        os.environ[str(key)] = str(value)
+        config = parse_mapping(path.read_text(encoding="utf-8"))
+        env = parse_mapping(config.pop("env", None))
+    except ValueError as error:
+        raise bad_input(f"--config {path}: {error}, one `option: value` per line, also below `env:`.") from None
+    os.environ.update({str(key): str(value) for key, value in env.items()})
     return {str(key): value for key, value in config.items()}
 
 

@@ -222,7 +222,7 @@ def test_bad_prompts_and_options_are_one_message(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match=message):
             read_prompts(write(tmp_path, prompts))
     for options, message in (
-        ({"selection": "best", "survival": 2.0}, "survival=2.0.*selection='best'"),
+        ({"selection": "best", "survival": 2.0}, "survival`: 2.0.*selection`: '?\"?best"),
         ({"judge": "{model_args: {}}"}, "names no model"),
         ({"extraction": "{kind: tag}"}, "a pattern goes with"),
     ):

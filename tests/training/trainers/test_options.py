@@ -152,7 +152,7 @@ def test_settings_are_the_options_that_change_the_result() -> None:
         ("num_train_epochs: two\n", "--num_train_epochs/--num-train-epochs: invalid float value: 'two'"),
         ("- a\n- b\n", "not a mapping"),
         ("env: 3\n", "not a mapping"),
-        ("a: [\n", "config.yaml: not YAML"),
+        ("a: [\n", "config.yaml: neither YAML nor JSON"),
     ],
 )
 def test_bad_options_and_files_are_one_error(words: list[str] | str, part: str, tmp_path: Path) -> None:
