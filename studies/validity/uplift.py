@@ -321,42 +321,6 @@ def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str
     return row | {"mde": means["net"].mde, "verdict": VERDICTS.get(verdict, "cannot tell").split(":")[0]}
 
 
-def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
-    results, _ = frames
-    cells = results.assign(known=results["planted"].map(_number), net=_cells(results))
-    cells["verdict"] = cells["net"] + ", " + results["verdict"]
-    cells["detects"] = results["mde"].map(_number)
-    cells["fault"] = results["raw"].map(_number) + ", " + results["net"].map(_number) + ", " + results["verdict"]
-    cells["case"] = results["forecaster"] + " " + results["observation"]
-    exact = cells[cells["case"] == "exact outcome"]
-    worlds = {
-        f"{title} in {world}": (exact[exact["world"] == world], column)
-        for world in WORLDS
-        for title, column in (("known", "known"), ("net uplift", "net"))
-    }
-    urns = cells[(cells["world"] == "urns") & ~cells["writer"].isin(BRIEF)]
-    bundled = cells[cells["world"] == "bundled"]
-    known = exact[exact["world"] == "urns"].set_index("writer")["known"]
-    return {
-        "worlds": _by_writer(worlds),
-        "faults": _by_writer(
-            {"known": (urns, "known")} | {title: (urns[urns["case"] == case], "fault") for case, title in CASES.items()}
-        ),
-        "bundled": str(int(bundled["n"].iloc[0])),
-        "bundled faults": _by_writer(
-            {
-                "known": (bundled, "known"),
-                "without a fault": (bundled[bundled["forecaster"] == "exact"], "verdict"),
-                "mde": (bundled[bundled["forecaster"] == "exact"], "detects"),
-                "`lexical=0.3`": (bundled[bundled["forecaster"] == "lexical"], "verdict"),
-                "mde with `lexical=0.3`": (bundled[bundled["forecaster"] == "lexical"], "detects"),
-            }
-        ),
-        "copied": known["copied observation"],
-        "known": known["exact"],
-    }
-
-
 CASES = {
     "lexical outcome": "`lexical=0.3`, two outcomes",
     "lexical alone": "`lexical=0.3`, one observation",
@@ -366,47 +330,75 @@ CASES = {
 """Forecasters with a fault and what they are asked, by the title of their column."""
 
 
+def uplift_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
+    results, _ = frames
+    known, raw, net, mde = (results[name].map(_number) for name in ("planted", "raw", "net", "mde"))
+    cells = results.assign(known=known, interval=_intervals(results), detects=mde, case=results["forecaster"])
+    cells["case"] += " " + results["observation"]
+    cells["verdict"] = cells["interval"] + ", " + results["verdict"]
+    cells["fault"] = raw + ", " + net + ", " + results["verdict"]
+    cells = cells.set_index("writer")
+    exact, bundled = cells[cells["case"] == "exact outcome"], cells[cells["world"] == "bundled"]
+    by_world = {world: exact[exact["world"] == world] for world in WORLDS}
+    urns = cells[(cells["world"] == "urns") & ~cells.index.isin(BRIEF)]
+    without, lexical = (bundled[bundled["forecaster"] == name] for name in ("exact", "lexical"))
+    return {
+        "worlds": _by_writer(
+            {
+                f"{title} in {world}": some[column]
+                for world, some in by_world.items()
+                for title, column in (("known", "known"), ("net uplift", "interval"))
+            }
+        ),
+        "faults": _by_writer(
+            {"known": urns.loc[urns["case"] == "exact outcome", "known"]}
+            | {title: urns.loc[urns["case"] == case, "fault"] for case, title in CASES.items()}
+        ),
+        "bundled": str(int(bundled["n"].iloc[0])),
+        "bundled faults": _by_writer(
+            {
+                "known": without["known"],
+                "without a fault": without["verdict"],
+                "mde": without["detects"],
+                "`lexical=0.3`": lexical["verdict"],
+                "mde with `lexical=0.3`": lexical["detects"],
+            }
+        ),
+        "copied": by_world["urns"]["known"]["copied observation"],
+        "known": by_world["urns"]["known"]["exact"],
+    }
+
+
 def _number(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-def _cells(frame: pd.DataFrame) -> list[str]:
+def _intervals(frame: pd.DataFrame) -> list[str]:
     numbers = frame[["net", "net_lower", "net_upper"]].round(3).to_numpy() + 0.0
     return [f"{mean:.3f}" + (f" [{low:.3f}, {high:.3f}]" if low < high else "") for mean, low, high in numbers]
 
 
-def _by_writer(columns: Mapping[str, tuple[pd.DataFrame, str]]) -> str:
-    """A row for each writer: columns by title, each from a frame with a row for each writer."""
-    series = {
-        title: frame.drop_duplicates("writer").set_index("writer")[column] for title, (frame, column) in columns.items()
-    }
-    return table(pd.DataFrame(series).rename_axis("writer").reset_index(), ["writer", *columns])
+def _by_writer(columns: Mapping[str, pd.Series]) -> str:
+    """A row for each writer, with columns by title."""
+    return table(pd.DataFrame(columns).rename_axis("writer").reset_index(), ["writer", *columns])
 
 
 def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
     _, power = frames
-    exact = power[power["forecaster"] == "exact"]
-    moving = exact[exact["mde"] > 0]
+    moving = power[(power["forecaster"] == "exact") & (power["mde"] > 0)]
     least = moving.sort_values("coverage").iloc[0]
-    shares = power[~power["writer"].isin(BRIEF)].assign(
-        known=power["planted"].map(_number),
-        shown=power["coverage"].map(_number),
-        detects=power["mde"].map(_number),
-        estimate=power["truth"].map(_number),
-        helps=power["verdict helps"].map("{:.2f}".format),
-        alone=power["placebos helps"].map("{:.2f}".format),
-    )
-
-    def column(forecaster: str, n: int, name: str) -> tuple[pd.DataFrame, str]:
-        return shares[(shares["forecaster"] == forecaster) & (shares["n"] == n)], name
-
+    shown = power[~power["writer"].isin(BRIEF)].set_index(["forecaster", "n", "writer"])
+    cells = shown[["planted", "coverage", "mde", "truth"]].map(_number)
+    cells[["helps", "alone"]] = shown[["verdict helps", "placebos helps"]].map("{:.2f}".format)
+    by = {key: part.droplevel([0, 1]) for key, part in cells.groupby(["forecaster", "n"], sort=False)}
     last = SIZES[-1]
+    noisy = {f"error {name.split()[1]}": by[name, last] for name in REPEATED if name.startswith("noisy")}
     return {
         "power": _by_writer(
-            {"known": column("exact", last, "known")}
+            {"known": by["exact", last]["planted"]}
             | {
-                f"{title}, n={n}": column("exact", n, name)
-                for title, name in (("coverage", "shown"), ("helps", "helps"), ("mde", "detects"))
+                f"{title}, n={n}": by["exact", n][column]
+                for title, column in (("coverage", "coverage"), ("helps", "helps"), ("mde", "mde"))
                 for n in SIZES
             }
         ),
@@ -414,15 +406,14 @@ def power_texts(frames: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, str]:
         f"for `{least['writer']}` with {least['n']}",
         "errors": _by_writer(
             {
-                "known": column("exact", last, "known"),
-                "slanted: helps by placebos alone": column("slanted", last, "alone"),
-                "slanted: helps": column("slanted", last, "helps"),
+                "known": by["exact", last]["planted"],
+                "slanted: helps by placebos alone": by["slanted", last]["alone"],
+                "slanted: helps": by["slanted", last]["helps"],
             }
             | {
-                f"error {name.split()[1]}: {title}": column(name, last, title)
-                for name in REPEATED
-                if name.startswith("noisy")
-                for title in ("estimate", "helps")
+                f"{name}: {title}": own[column]
+                for name, own in noisy.items()
+                for title, column in (("estimate", "truth"), ("helps", "helps"))
             }
         ),
     }
