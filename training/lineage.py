@@ -146,18 +146,33 @@ class Resource:
         return "as recorded" if digest_of(self.path) == self.digest else "changed"
 
 
-@dataclass(frozen=True)
 class Statement:
-    """A statement that was read from a store."""
+    """A statement that was read from a store. Content of another shape raises one of several errors."""
 
-    path: Path
-    event: str
-    status: str
-    finished: str
-    failure: str
-    """What ended a run that did not succeed; empty if it did."""
-    subjects: list[Resource]
-    parents: list[Resource]
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        if content["_type"] != TYPE:
+            raise ValueError(content["_type"])
+        predicate = content["predicate"]
+        definition, result = predicate["buildDefinition"], predicate["result"]
+        failure = result.get("failure") or {}
+        self.path = path
+        self.event, self.status = str(definition["buildType"]), str(result["status"])
+        self.finished = str(predicate["runDetails"]["metadata"]["finishedOn"])
+        self.failure = ": ".join(str(failure[key]) for key in ("stage", "type", "message") if failure.get(key))
+        """What ended a run that did not succeed; empty if it did."""
+        self.subjects = self._resources(content["subject"])
+        self.parents = self._resources(definition["resolvedDependencies"])
+
+    def _resources(self, descriptors: list[dict[str, Any]]) -> list[Resource]:
+        root = _root_of(self.path.parent)
+        return [
+            Resource(
+                str(descriptor["name"]),
+                str(descriptor["digest"]["sha256"]),
+                (root / descriptor["name"]).resolve() if "uri" in descriptor else None,
+            )
+            for descriptor in descriptors
+        ]
 
 
 class Lineage:
@@ -197,7 +212,7 @@ class Lineage:
                 self.damaged.append(f"{path} was changed: its content has another digest than its name")
                 continue
             try:
-                self.statements[path.stem] = _parse(path, json.loads(content))
+                self.statements[path.stem] = Statement(path, json.loads(content))
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 self.damaged.append(f"{path} is not a statement")
                 continue
@@ -249,36 +264,6 @@ class Lineage:
                 if line.endswith("a cycle")
             ]
         return list(dict.fromkeys(faults))
-
-
-def _parse(path: Path, content: dict[str, Any]) -> Statement:
-    """A statement from its JSON. What has another shape raises one of several errors."""
-    if content["_type"] != TYPE:
-        raise ValueError(content["_type"])
-    predicate = content["predicate"]
-    definition, result = predicate["buildDefinition"], predicate["result"]
-    failure = result.get("failure") or {}
-
-    def resources(descriptors: list[dict[str, Any]]) -> list[Resource]:
-        root = _root_of(path.parent)
-        return [
-            Resource(
-                str(descriptor["name"]),
-                str(descriptor["digest"]["sha256"]),
-                (root / descriptor["name"]).resolve() if "uri" in descriptor else None,
-            )
-            for descriptor in descriptors
-        ]
-
-    return Statement(
-        path=path,
-        event=str(definition["buildType"]),
-        status=str(result["status"]),
-        finished=str(predicate["runDetails"]["metadata"]["finishedOn"]),
-        failure=": ".join(str(failure[key]) for key in ("stage", "type", "message") if failure.get(key)),
-        subjects=resources(content["subject"]),
-        parents=resources(definition["resolvedDependencies"]),
-    )
 
 
 def _stores(place: Path) -> list[Path]:

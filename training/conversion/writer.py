@@ -10,11 +10,10 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from truthgym.datasets.digests import file_digest
-from truthgym.datasets.redaction import redact, redacted
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.conversion.options import FileFormat
-from truthgym.training.files import METADATA_KEY, check_new_folder, folder_lock
+from truthgym.training.files import CARD, METADATA_KEY, check_new_folder, folder_lock, markdown_table, write_markdown
 from truthgym.training.lineage import record
 
 TYPES: dict[str, object] = {
@@ -181,8 +180,6 @@ class DatasetFolder:
 
     def finish(self, facts: Mapping[str, Any], title: str, text: str) -> None:
         """Write the card and rename the folder to its final name."""
-        import yaml
-
         for file in self._files.values():
             file.close()
         if self._format == "jsonl" and "images" in self.columns:
@@ -198,10 +195,9 @@ class DatasetFolder:
             "configs": [{"config_name": "default", "description": " ".join(digests), "data_files": files}],
             "dataset_info": {"features": self.features()},
             "tags": ["truthgym"],
-            METADATA_KEY: redacted(dict(facts)),
+            METADATA_KEY: dict(facts),
         }
-        head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)
-        (self._partial / "README.md").write_text(f"---\n{head}---\n\n# {title}\n\n{redact(text)}\n", encoding="utf-8")
+        write_markdown(self._partial / CARD, metadata, f"# {title}\n\n{text}\n")
         if self.out.exists():
             self.out.rename(self._replaced)
         self._partial.rename(self.out)
@@ -219,35 +215,25 @@ def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str
     """The text of a dataset's card in Markdown: what it contains, its logs, and what was left out and why."""
     rows = ", ".join(f"{number:,} of {split}" for split, number in facts["rows"].items())
     use = USES[facts["kind"]].format(out=out, best=facts["selection"].get("best") or "lowest")
-    lines = [
+    trace = ", ".join(f"`{name}`" for name in columns if name in TRACE_COLUMNS)
+    logs = [(log["log"], log["task"], log["model"], log["sha256"][:16]) for log in facts["logs"]]
+    parts = [
         f"Training rows, converted from Inspect logs by `truthgym convert --to {facts['kind']}`: {rows}.",
-        "",
         f"Use it with {use}.",
-        *(["", AGENTS] if any(log["model"].startswith("reference/") for log in facts["logs"]) else []),
-        "",
+        *([AGENTS] if any(log["model"].startswith("reference/") for log in facts["logs"]) else []),
         "## Selection",
-        "",
-        *(_item(name, value) for name, value in {**facts["selection"], **facts["settings"]}.items()),
-        "",
+        "\n".join(_item(name, value) for name, value in {**facts["selection"], **facts["settings"]}.items()),
         "No question is of the test split. All questions of one event are in the same part, `train` or `validation`.",
-        "",
         f"{facts['samples']:,} samples were read. Left out:",
-        "",
-        *(f"- {number:,}: {reason}" for reason, number in facts["left_out"].items() if number),
-        "",
-        *([f"**Warning:** {facts['warning']}.", ""] if facts.get("warning") else []),
+        "\n".join(f"- {number:,}: {reason}" for reason, number in facts["left_out"].items() if number),
+        f"**Warning:** {facts['warning']}." if facts.get("warning") else "",
         "## Columns",
-        "",
-        *(f"- `{name}`: {COLUMNS[name]}" for name in columns if name in COLUMNS),
-        "- the row's log: " + (", ".join(f"`{name}`" for name in columns if name in TRACE_COLUMNS) or "not included"),
-        "",
+        "\n".join([*(f"- `{name}`: {COLUMNS[name]}" for name in columns if name in COLUMNS),
+                   f"- the row's log: {trace or 'not included'}"]),
         "## Logs",
-        "",
-        "| log | task | model | SHA-256 |",
-        "|---|---|---|---|",
-        *(f"| `{log['log']}` | `{log['task']}` | `{log['model']}` | `{log['sha256'][:16]}` |" for log in facts["logs"]),
-    ]
-    return "\n".join(lines)
+        markdown_table(["log", "task", "model", "SHA-256"], [[f"`{cell}`" for cell in log] for log in logs]),
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part)
 
 
 def _item(option: str, value: object) -> str:

@@ -88,8 +88,7 @@ class _Waiting:
 
     request: Request
     ready: anyio.Event = field(default_factory=anyio.Event)
-    generated: Generated | None = None
-    error: Exception | None = None
+    outcome: Generated | Exception | None = None
     in_batch: bool = False
     """Whether its batch is being generated."""
 
@@ -114,30 +113,26 @@ class Batcher:
         self._waiting.append(waiting)
         try:
             await self._serve_if_all_wait()
-            await self._wait(waiting)
+            while not waiting.ready.is_set():
+                state = self.batches, len(self._waiting)
+                # Requests in a batch wait without a timeout: thousands of them would otherwise wake up every second.
+                with anyio.move_on_after(None if waiting.in_batch else IDLE_SECONDS):
+                    await waiting.ready.wait()
+                idle = not waiting.ready.is_set() and state == (self.batches, len(self._waiting))
+                if idle and self._waiting and self._waiting[0] is waiting and not self._serving.locked():
+                    await self._serve()  # the other samples are busy with something slow, such as a tool
         finally:
             if waiting in self._waiting:  # its sample was cancelled, for instance by a time limit
                 self._waiting.remove(waiting)
-        if waiting.error is not None:
-            raise waiting.error
-        assert waiting.generated is not None
-        return waiting.generated
+        if isinstance(waiting.outcome, Exception):
+            raise waiting.outcome
+        assert waiting.outcome is not None
+        return waiting.outcome
 
     async def sample_ended(self) -> None:
         """Count one running sample less: all that are left may now be waiting."""
         self.samples -= 1
         await self._serve_if_all_wait()
-
-    async def _wait(self, waiting: _Waiting) -> None:
-        """Wait for a reply, and serve the waiting requests if no more arrive."""
-        while not waiting.ready.is_set():
-            state = self.batches, len(self._waiting)
-            # Requests in a batch wait without a timeout: thousands of them would otherwise wake up every second.
-            with anyio.move_on_after(None if waiting.in_batch else IDLE_SECONDS):
-                await waiting.ready.wait()
-            idle = not waiting.ready.is_set() and state == (self.batches, len(self._waiting))
-            if idle and self._waiting and self._waiting[0] is waiting and not self._serving.locked():
-                await self._serve()  # the other samples are busy with something slow, such as a tool
 
     async def _serve_if_all_wait(self) -> None:
         if not self._waiting or len(self._waiting) < self.samples:
@@ -151,22 +146,19 @@ class Batcher:
         with anyio.CancelScope(shield=True):  # a cancelled sample must not take the replies of others with it
             async with self._serving:
                 batch, self._waiting = sorted(self._waiting, key=lambda waiting: waiting.request.key), []
-                if batch:
-                    await self._generate(batch)
-
-    async def _generate(self, batch: Sequence[_Waiting]) -> None:
-        self.batches += 1
-        for waiting in batch:
-            waiting.in_batch = True
-        try:
-            replies = await anyio.to_thread.run_sync(self.engine, [waiting.request for waiting in batch])
-            for waiting, generated in zip(batch, replies, strict=True):
-                waiting.generated = generated
-        except Exception as error:  # every sample of the batch must get it, whatever it is
-            for waiting in batch:
-                waiting.error = error
-        for waiting in batch:
-            waiting.ready.set()
+                if not batch:
+                    return
+                self.batches += 1
+                for waiting in batch:
+                    waiting.in_batch = True
+                outcomes: list[Generated | Exception]
+                try:
+                    outcomes = [*await anyio.to_thread.run_sync(self.engine, [waiting.request for waiting in batch])]
+                except Exception as error:  # every sample of the batch must get it, whatever it is
+                    outcomes = [error] * len(batch)
+                for waiting, outcome in zip(batch, outcomes, strict=True):
+                    waiting.outcome = outcome
+                    waiting.ready.set()
 
 
 class LocalEngine:

@@ -512,12 +512,11 @@ def curve_chart(
     import pandas as pd
 
     by_rollouts = any("reward" in row for row in curve)
-    names = {key for row in curve for key in row if key.startswith("eval_rewards/")} | {"reward"}
-    plotted = names if by_rollouts else {"loss", "eval_loss"}
-    points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in plotted]
+    plotted = r"step|reward|eval_rewards/.*" if by_rollouts else r"step|loss|eval_loss"
+    points = pd.DataFrame(curve).filter(regex=f"^({plotted})$").melt("step", var_name="metric").dropna()
     title = "reward (higher is better)" if by_rollouts else "loss (lower is better)"
     chart: alt.Chart = (
-        alt.Chart(pd.DataFrame(points, columns=["step", "metric", "value"]))
+        alt.Chart(points)
         .mark_line(point=True)
         .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
     )
