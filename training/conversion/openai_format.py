@@ -5,7 +5,6 @@ the types of its Python package, as of November 2026.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,8 +13,6 @@ from truthgym.evallog.errors import bad_input
 Row = Mapping[str, Any]
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names of participants and tools that the API accepts."""
 MESSAGE_KEYS = ("role", "content", "name", "refusal", "weight", "tool_calls", "tool_call_id")
 """Keys of a message that providers accept. Others are dropped."""
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
@@ -102,7 +99,7 @@ def conversation(
         kept = {key: value for key, value in message.items() if key in MESSAGE_KEYS and value is not None}
         role = kept.get("role")
         if calls := kept.pop("tool_calls", None):
-            kept["tool_calls"] = [_tool_call(call, f"call_{place}_{i}", at) for i, call in enumerate(calls)]
+            kept["tool_calls"] = [_tool_call(call, f"call_{place}_{i}") for i, call in enumerate(calls)]
             unanswered = [call["id"] for call in kept["tool_calls"]]
         if role == "tool" and "tool_call_id" not in kept and unanswered:
             kept["tool_call_id"] = unanswered.pop(0)
@@ -128,12 +125,8 @@ def _problem(message: Row, kept: Row) -> str | None:
             f"providers do not accept {reasoning}; convert the logs again with --reasoning keep (reasoning in the "
             "text) or drop"
         )
-    if "name" in kept and not NAME.fullmatch(str(kept["name"])):
-        return f"name {kept['name']!r} is not accepted; use letters, digits, - and _, at most 64"
     if kept["role"] == "tool" and "tool_call_id" not in kept:
         return "a tool message without a tool call before it; remove the row"
-    if kept["role"] == "assistant" and kept.get("weight", 1) not in (0, 1):
-        return f"weight={kept['weight']!r} is not accepted; use 0 or 1"
     if not ({"content", "tool_calls"} & {*kept} or kept.get("refusal")):
         return "it has no content; remove the row"
     return None
@@ -161,10 +154,8 @@ def _content(content: object, at: str, images: Iterator[str]) -> object:
     return "\n\n".join(part["text"] for part in parts) if all(part["type"] == "text" for part in parts) else parts
 
 
-def _tool_call(call: Row, default_id: str, at: str) -> dict[str, Any]:
+def _tool_call(call: Row, default_id: str) -> dict[str, Any]:
     function = call.get("function", call)
-    if not isinstance(function, Mapping) or not NAME.fullmatch(str(function.get("name", ""))):
-        raise bad_input(f"{at}: a tool call without a valid function name: {str(function)[:80]}; use [a-zA-Z0-9_-]")
     arguments = function.get("arguments") or {}
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     named = {"name": function["name"], "arguments": text}

@@ -59,10 +59,6 @@ def martingale_rewards(
     """
     codes = cluster_codes(question)
     before, after, truth = (np.array(values, dtype=float) for values in (prior, posterior, outcome))
-    for name, values in (("prior", before), ("posterior", after)):
-        if np.any((values < 0) | (values > 1)):
-            value = values[(values < 0) | (values > 1)][0]
-            raise ValueError(f"martingale_rewards: the {name} {value:g} is outside [0, 1]")
     others_before, others_after = _leave_one_out(before, codes), _leave_one_out(after, codes)
     # The slope uses parsed priors only: an imputed mean of the others would contain their errors a second time.
     terms = _question_terms(before, after, codes)

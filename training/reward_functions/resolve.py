@@ -27,8 +27,6 @@ ALIASES: dict[object, object] = {False: "none", True: "group"}
 
 def resolve_rewards(names: Sequence[str], scorers: Scorers) -> list[Reward]:
     """Make the rewards that the user named."""
-    if isinstance(names, str) or any(not isinstance(name, str) for name in names):
-        raise BadInput(f"reward={names!r}: give a list of names, such as brier")
     names = list(names) or [default_reward(scorers)]
     if len(set(names)) < len(names):
         raise BadInput(f"reward={' '.join(names)}: name each reward once; weight it with --reward_weights")

@@ -152,5 +152,3 @@ def test_with_few_questions_only_what_was_learned_counts() -> None:
     assert np.isnan(result.slope)
     assert result.identified == 0
     assert result.rewards[0] == pytest.approx(0.9**2 - 0.8**2)
-    with pytest.raises(ValueError, match="posterior 70"):
-        martingale_rewards([0, 0], [0.4, 0.5], [0.7, 70], [1.0, 1.0])

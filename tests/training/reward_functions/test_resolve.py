@@ -56,7 +56,6 @@ def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], resolv
         (["brier:highest"], URNS, "reward=brier:highest would reward being wrong: the lowest brier is best"),
         (["brier/spherical_score:lowest"], URNS, "the highest brier/spherical_score is best"),
         (["brier", "brier"], URNS, "name each reward once"),
-        ("brier", URNS, "give a list"),
         ([], {"a": ["mine"]}, "no scorer has a direction"),
         ([], {"a": ["match", "choice"]}, r"several scorers could be the reward \(choice, match\)"),
         (["consistency"], {"s": ["sycophantic_reasoning"]}, "consistency is maximised"),
