@@ -241,7 +241,6 @@ class Conversion:
     def __init__(self, samples: SampleFilter, config: ConversionConfig, progress: Progress) -> None:
         self.samples, self.config, self.progress = samples, config, progress
         self.fallbacks: Counter[str] = Counter()
-        """Samples that Inspect's own reader read, by reason."""
         self._place = ""
         """The sample that is being converted, for errors."""
         self._sizes = [max(1, log.size) for log in samples.logs]

@@ -17,7 +17,6 @@ DIGEST = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """SHA-256 of `FILE`."""
 NEEDS = ("torch", "transformers", "accelerate", "gguf")
 CARD = Path(__file__).parent / "tiny_model" / "smollm2.md"
-"""The template of its card."""
 
 
 @validate_call

@@ -18,13 +18,11 @@ ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 VOCABULARY = 1536
 """Most tokens. Merges may span words, so a sentence of `urns` is a few tokens; other texts are mostly bytes."""
 CONTEXT = 4096
-"""Context length in tokens."""
 STEPS = 1400
 """Steps of the warm start: about a minute and a half of one core."""
 NUMBER_STD = 0.1
 """Initial standard deviation of the embeddings of numbers; that of other tokens is 0.02. See `_init_numbers`."""
 CARD = Path(__file__).parent / "tiny_model" / "tiny.md"
-"""The template of its card."""
 
 
 @validate_call

@@ -183,7 +183,6 @@ def rloo(options: RawOptions) -> Path:
 TRAINERS: dict[str, Callable[[RawOptions], Path]] = {
     trainer.__name__: trainer for trainer in (sft, dpo, kto, reward, grpo, rloo)
 }
-"""What trains on this machine, by method."""
 
 
 def few_shot(

@@ -35,7 +35,6 @@ KL = "kl"
 """KL divergence from the start on the tokens of replies, in nats a sample: the mean over the model's own replies of
 its log-probability minus the start's. 0 or more but for sampling error."""
 REPLY_METRICS = (PARSE_RATE, REPLY_NLL, TOKENS, WORDS)
-"""Metrics of the replies themselves, whatever the scorer."""
 LOG_METRICS = {
     "brier": ("brier_of_mean", "calibration_slope", "resolution"),
     "martingale": (
@@ -45,7 +44,6 @@ LOG_METRICS = {
 }
 """Metrics that the report shows next to each scorer's estimate. The log holds the scores that they come from."""
 SKIPPED_FIELDS = {"store", "timelines"}
-"""Fields of a sample that are not read."""
 REPLY_NLL_FILE = "reply_nll.json"
 START_NLL_FILE = "start_nll.json"
 """The same replies, scored by the model that the loop started from."""

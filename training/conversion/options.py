@@ -15,9 +15,7 @@ Kind = Literal[
     "sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai", "verl", "prime-rl", "tinker", "openrlhf"
 ]
 TOKEN_KINDS = ("verl", "prime-rl", "tinker")
-"""Kinds whose rows are tokens, see `token_rows`."""
 OpenAIMethod = Literal["supervised", "preference", "reinforcement"]
-"""OpenAI's names of its fine-tuning methods."""
 Form = Literal["prompt-completion", "messages"]
 Reasoning = Literal["keep", "drop", "only"]
 Validation = Literal["none", "train", "gt"]

@@ -43,7 +43,6 @@ class Turn(NamedTuple):
     """Without separate reasoning, as the model sees it later. A thought between `<think>` tags in its text stays: the
     chat template then drops or keeps it, as when the conversation was sampled."""
     trainable: bool
-    """Whether a model may be trained on it."""
     kind: str
     """`auxiliary`, `reasoning` or `answer`."""
     thought: str = ""

@@ -30,7 +30,6 @@ class Candidate(NamedTuple):
     """A trajectory that may be selected, without its text."""
 
     log: int
-    """Index of its log."""
     member: str
     """Name of the sample in the log's archive."""
     question: str
@@ -69,11 +68,9 @@ class SampleFilter:
         self.selection = selection
         self.score = ScoreSelector(selection.score, selection.best)
         self.left_out: Counter[str] = Counter()
-        """Samples that were left out, by reason."""
         self.unread = 0
         """Samples that have the worst number, since their answer could not be read."""
         self.read = 0
-        """Samples that were checked."""
         self.labelled = any(log.header.eval.task.endswith("preferences") for log in logs)
         """Whether the samples are pairs that a judge labelled."""
         self.foreign = ""

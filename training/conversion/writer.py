@@ -44,7 +44,6 @@ PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 MESSAGES = ("prompt", "completion", "messages", "chosen", "rejected", "input")
 
 BUFFER_SIZE = 1 << 20
-"""Bytes that are buffered before they are written."""
 USES = {
     "sft": "`truthgym train sft --dataset_name {out}`, or plain `trl sft --dataset_name {out}`",
     "preference": "`truthgym train dpo --dataset_name {out}` or `truthgym train reward ...`, or plain `trl dpo`",
@@ -80,14 +79,12 @@ COLUMNS = {
     "step_scores": "for each step, by how much the Brier score of the belief fell; above 0 is better",
     "score": "the score by which the trajectory was selected",
 }
-"""Descriptions of the columns, for the card."""
 AGENTS = (
     "Replies of `reference/` agents begin with a notice that they are simulated, and a model trained on them learns to "
     "write it: take these rows to try out a trainer, or remove the notice first."
 )
 """In the card of a dataset whose logs are of such agents."""
 TRACE_COLUMNS = ("log", "eval_id", "task", "sample_id", "sample_uuid", "epoch", "model", "solver", "split", "event")
-"""Columns that trace a row to its log."""
 
 
 class DatasetFolder:
@@ -101,7 +98,6 @@ class DatasetFolder:
         self._overwrite = overwrite
         self._check()
         self.counts: Counter[str] = Counter()
-        """Rows by split."""
         self._typed: set[tuple[str, type]] = set()
         self._format: FileFormat = file_format
         self._files: dict[str, BinaryIO] = {}

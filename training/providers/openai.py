@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 METHODS = {"sft": "supervised", "dpo": "dpo", "reinforcement": "reinforcement"}
-"""The API's names of the methods."""
 CURVE = {
     "train_loss": "loss",
     "valid_loss": "eval_loss",

@@ -30,7 +30,6 @@ class JobSpec:
     """What to train, and how."""
 
     method: str
-    """`sft`, `dpo` or `reinforcement`."""
     model: str
     """The base model, by the provider's name."""
     dataset: Path
@@ -52,7 +51,6 @@ class JobStatus:
     """The state of a job at the provider, and its outcome once it has ended."""
 
     status: str
-    """The provider's word for it."""
     events: list[str] = field(default_factory=list)
     """The provider's recent messages about the job, oldest first."""
     failure: str | None = None
@@ -62,7 +60,6 @@ class JobStatus:
     curve: list[dict[str, float]] = field(default_factory=list)
     """Rows with `step`, and `loss`, `eval_loss`, `reward`, `eval_reward` where known, in order of steps."""
     notes: list[str] = field(default_factory=list)
-    """Sentences for the model card."""
 
     @property
     def ended(self) -> bool:

@@ -14,7 +14,6 @@ class Rollout:
     """The result of running one sample once with the model in training."""
 
     task: str
-    """The task's registered name."""
     sample_id: str
     epoch: int
     question: str
@@ -24,7 +23,6 @@ class Rollout:
     scores: Mapping[str, Score] = field(default_factory=dict)
     """Scores by scorer name, as in the log."""
     answer: str = ""
-    """Text of the model's final answer."""
     tokens: int = 0
     """Number of tokens that the model wrote in the replies that training may use."""
     error: str | None = None

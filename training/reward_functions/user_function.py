@@ -28,11 +28,9 @@ Function = Callable[..., Rewards | Awaitable[Rewards]]
 ROLLOUT_COLUMNS = ("task", "sample_id", "epoch", "target", "scores")
 """Fields of a rollout that the function gets as columns, besides those of its sample's metadata."""
 SERVER = ("http://", "https://")
-"""How the address of a reward server begins."""
 RESERVED_COLUMNS = ("prompts", "completions", "completion_ids", "log_metric")
 """Its other arguments. A metadata field of the same name is not passed."""
 PROPER_FUNCTIONS = {name for name, reward in BUILTIN.items() if reward.proper} | {"python_brier", "model_brier"}
-"""Reward functions of Truthgym that are proper."""
 
 
 @dataclass

@@ -32,7 +32,6 @@ class Questions:
     samples: dict[str, Sample]
     """By id."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Number of samples that were left out, by reason."""
     by_hash: bool = False
     """Whether the samples do not name a split, so that a hash of their ids decided it."""
 

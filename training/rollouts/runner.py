@@ -111,7 +111,6 @@ class Rollouts:
     whole_conversations: bool = True
     """Whether a row is a conversation; otherwise it is one reply."""
     on_sample_end: Callable[[], None] = lambda: None
-    """Called after each sample."""
 
     def run(self, keys: Sequence[Key], engine: Engine, step: int, rank: tuple[int, ...] = ()) -> list[TrainingSample]:
         """Run each sample as many times as its key occurs."""

@@ -100,7 +100,6 @@ class Batcher:
         self.engine = engine
         self.samples = samples
         self.batches = 0
-        """Number of batches served so far."""
         self._waiting: list[_Waiting] = []
         self._serving = anyio.Lock()
         self._server_calls = anyio.CapacityLimiter(SERVER_CALLS)

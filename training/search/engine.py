@@ -42,7 +42,6 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 """The ways of changing a rubric. The last needs no model."""
 MOST_CRITERIA = 12
 SHOWN_PROMPTS = 4
-"""Prompts that the initialiser sees."""
 
 
 class Draft(Form):

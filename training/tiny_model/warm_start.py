@@ -30,7 +30,6 @@ QUESTIONS = 300
 FIRST_SEED = 1_000_000
 """First seed of the training questions. An evaluation with a lower seed shares none of them."""
 BATCH = 8
-"""Conversations per step."""
 EMBEDDING_RATE = 3e-3
 """Highest learning rate of the embeddings and norms (AdamW)."""
 MATRIX_RATE = 0.02

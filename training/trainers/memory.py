@@ -31,7 +31,6 @@ class Shape:
     parameters: int
     """Tied weights count once."""
     largest_layer: int
-    """Parameters of the largest layer."""
     adapter: int
     """Parameters of LoRA; 0 if all weights are trained."""
     layers: int
@@ -41,7 +40,6 @@ class Shape:
     cached: int = 0
     """Numbers that the KV cache keeps of each token."""
     heads: int = 0
-    """Attention heads of a layer."""
 
 
 @dataclass(frozen=True)

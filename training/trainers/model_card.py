@@ -48,7 +48,6 @@ class ModelCard:
     base: str
     """The model that was trained: a folder, a name on the Hub, or a provider's model."""
     base_hash: str
-    """See `hash_model`."""
     model: str
     """The name for `inspect eval --model`: `hf/trained/NAME`, `openai/ft:...`. Empty if the model writes no text."""
     dataset: str

@@ -38,7 +38,6 @@ METHODS = {
     "reinforcement": "with a grader, at a provider",
     "few_shot": "no weights: turns the best trajectories of logs into examples",
 }
-"""What `truthgym train` takes as METHOD."""
 CONFIGS = {
     "sft": "SFTConfig",
     "dpo": "DPOConfig",
@@ -142,7 +141,6 @@ LIMITS = {
     "max_samples": (1, inf),
     "validation_samples": (1, inf),
 }
-"""Smallest and largest value of an option."""
 
 USUAL = {
     "config": "YAML file with options; the command line wins.",

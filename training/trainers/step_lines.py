@@ -27,7 +27,6 @@ class StepLines(TrainerCallback):  # type: ignore[misc]
     """Prints the lines."""
 
     left_out: tuple[str, ...] = ()
-    """Of `FIGURES`."""
 
     def __init__(self) -> None:
         self.step = self.max_steps = 0
