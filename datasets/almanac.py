@@ -3,7 +3,6 @@
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from math import comb
@@ -15,15 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    logit,
-    names,
-    probability,
-    wordings,
-    world_sample,
-)
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 
 Floats = NDArray[np.float64]
@@ -383,19 +374,8 @@ def _binomial(n: int, percent: int) -> Floats:
     return np.array([comb(n, k) * percent**k * (100 - percent) ** (n - k) / 100**n for k in range(n + 1)])
 
 
-@dataclass(frozen=True)
-class Wording:
-    """One wording of a kind of world. `{case}` numbers the question, `{k}` the week, whose day is `{day}`."""
-
-    name: str
-    kind: str
-    """A key of `KINDS`."""
-    asked: str
-    rules: str
-    counts: str
-    proposition: str
-    news: Mapping[str, str]
-    """Templates of a week's news. "first", if there is one, is that of week 1."""
+class AlmanacWording(generated.Wording):
+    """One wording of a kind of world: its `news` of week 1 may be worded as "first"."""
 
     @property
     def template(self) -> str:
@@ -406,7 +386,7 @@ class Wording:
         )
 
 
-WORDINGS = wordings("almanac", Wording)
+WORDINGS = generated.wordings("almanac", AlmanacWording)
 
 
 OPENED = date(2025, 3, 3)
@@ -414,11 +394,10 @@ OPENED = date(2025, 3, 3)
 TRADERS = 8
 
 
-class AlmanacQuestion(GeneratedQuestion, frozen=True):
+class AlmanacQuestion(generated.GeneratedQuestion, frozen=True):
     """A question with what it was generated from."""
 
     kind: str
-    """The kind of world."""
     numbers: dict[str, int]
     """What the background states, by field of its wording; chances in 100."""
     readings: list[list[int]]
@@ -446,13 +425,43 @@ def almanac(
         ahead: Weeks from the last news to the day on which the question resolves, 1 to 12. More weeks make the answer
             less certain.
     """
-    wordings = [wording for wording in WORDINGS if kind in ("all", wording.kind)]
+    worded = [wording for wording in WORDINGS if kind in ("all", wording.kind)]
     difficulty = f"{kind}-history{history}-news{news}-ahead{ahead}"
 
     def make(i: int) -> Sample:
-        return _question(seed, i, wordings, history, news, ahead, difficulty)
+        rng, identity = generated.seeded("almanac", seed, i, difficulty)
+        wording = rng.choice(worded)
+        world = KINDS[wording.kind]
+        place, *houses = generated.names(rng, 3)
+        numbers = {name: rng.randint(*ends) for name, ends in world.ranges.items()}
+        weeks = history + news + ahead
+        states = [world.begin(rng, numbers)]
+        for _ in range(weeks - 1):
+            states.append(world.move(rng, numbers, states[-1]))
+        truth = world.ends(rng, numbers, states[-1])
+        readings = world.read(rng, numbers, states[: history + news])
 
-    return generate("almanac", make, n, split)
+        exact, naive = paths(world, numbers, readings, weeks)
+        case = 1000 + i
+        days = [OPENED + timedelta(weeks=week - history) for week in range(1, weeks + 1)]
+        reported = []
+        for week, reading in enumerate(readings, start=1):
+            figures = {name: houses[x] if name == "house" else x for name, x in zip(world.fields, reading, strict=True)}
+            template = wording.news.get("first", wording.news["news"]) if week == 1 else wording.news["news"]
+            reported.append(template.format(case=case, k=week, day=days[week - 1], **figures))
+        slots: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
+        asked = wording.template.format(
+            **slots, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(reported[:history])
+        )
+        return generated.world_sample(
+            AlmanacQuestion, identity, asked, truth,
+            proposition=wording.proposition.format(**slots), evidence=reported[history:], opened_on=OPENED,
+            base_rate=exact[0], crowd=crowd_of(rng, exact[history], naive[history - 1]), posterior=exact[history:],
+            naive=naive[history - 1 :], surface=wording.name, kind=wording.kind, numbers=numbers,
+            readings=[list(reading) for reading in readings], weeks=weeks,
+        )  # fmt: skip
+
+    return generated.generate("almanac", make, n, split)
 
 
 def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
@@ -461,49 +470,8 @@ def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
     Each trader's log-odds lie somewhere between those of the exact and the naive reader of the background, evenly, with
     a normal error of standard deviation 0.5. So the crowd knows nothing that the background does not say.
     """
-    bids = [logit(exact) + rng.random() * (logit(naive) - logit(exact)) + rng.gauss(0, 0.5) for _ in range(TRADERS)]
-    return round(min(max(probability(sum(bids) / TRADERS), 0.01), 0.99), 2)
-
-
-def _question(
-    seed: int, i: int, wordings: Sequence[Wording], history: int, news: int, ahead: int, difficulty: str
-) -> Sample:
-    rng = random.Random(f"almanac/{seed}/{i}/{difficulty}")
-    wording = rng.choice(wordings)
-    kind = KINDS[wording.kind]
-    place, *houses = names(rng, 3)
-    numbers = {name: rng.randint(*ends) for name, ends in kind.ranges.items()}
-    weeks = history + news + ahead
-    states = [kind.begin(rng, numbers)]
-    for _ in range(weeks - 1):
-        states.append(kind.move(rng, numbers, states[-1]))
-    truth = kind.ends(rng, numbers, states[-1])
-    readings = kind.read(rng, numbers, states[: history + news])
-
-    exact, naive = paths(kind, numbers, readings, weeks)
-    case = 1000 + i
-    identity = f"almanac-{i:05d}-seed{seed}-{difficulty}"
-    days = [OPENED + timedelta(weeks=week - history) for week in range(1, weeks + 1)]
-    reported = [
-        _template(wording, week).format(case=case, k=week, day=days[week - 1], **_figures(kind.fields, reading, houses))
-        for week, reading in enumerate(readings, start=1)
+    bids = [
+        generated.logit(exact) + rng.random() * (generated.logit(naive) - generated.logit(exact)) + rng.gauss(0, 0.5)
+        for _ in range(TRADERS)
     ]
-    slots: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
-    asked = wording.template.format(
-        **slots, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(reported[:history])
-    )
-    return world_sample(
-        AlmanacQuestion, identity, asked, truth,
-        proposition=wording.proposition.format(**slots), evidence=reported[history:], opened_on=OPENED,
-        base_rate=exact[0], crowd=crowd_of(rng, exact[history], naive[history - 1]), posterior=exact[history:],
-        naive=naive[history - 1 :], surface=wording.name, kind=kind.name, numbers=numbers,
-        readings=[list(reading) for reading in readings], weeks=weeks,
-    )  # fmt: skip
-
-
-def _template(wording: Wording, week: int) -> str:
-    return wording.news["first" if week == 1 and "first" in wording.news else "news"]
-
-
-def _figures(fields: Sequence[str], reading: Reading, houses: Sequence[str]) -> Mapping[str, object]:
-    return {name: houses[x] if name == "house" else x for name, x in zip(fields, reading, strict=True)}
+    return round(min(max(generated.probability(sum(bids) / TRADERS), 0.01), 0.99), 2)

@@ -44,7 +44,6 @@ class RepairQuestion(Question, frozen=True):
     """A function to repair."""
 
     function: str
-    """Its name."""
     tier: Tier
     """Where the fault is: 1, in one statement; 2, in what the function keeps from one step to the next; 3, in its
     method."""

@@ -1,8 +1,6 @@
 """Cruxes: does an exchange change the author's mind? Generated questions about reasons of hidden weight."""
 
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -11,27 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import GeneratedQuestion, generate, names, wordings, world_sample
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 
-
-@dataclass(frozen=True)
-class Wording:
-    """One wording. `{case}` numbers the question, `{k}` the turn of the exchange, `{reason}` is one of `reasons`."""
-
-    name: str
-    asked: str
-    """`{post}` lists the reasons, each as `shown` or alone."""
-    proposition: str
-    reasons: tuple[str, ...]
-    words: tuple[str, str, str]
-    """How the author says that a reason weighs little, more, or most: `{word}`."""
-    shown: str
-    turns: Mapping[str, str]
-    """Templates of a turn: a reader's "study" or "story", or an author's "granted", "wavering" or "kept"."""
-
-
-WORDINGS = wordings("cruxes", Wording)
+WORDINGS = generated.wordings("cruxes", generated.Wording)
+"""Each has five or more `reasons`, and three `words` that say that a reason weighs little, more, or most."""
 
 
 POINTS = (1, 3, 6)
@@ -49,7 +31,7 @@ REPLIES = ("granted", "wavering", "kept")
 Floats = NDArray[np.float64]
 
 
-class CruxesQuestion(GeneratedQuestion, frozen=True):
+class CruxesQuestion(generated.GeneratedQuestion, frozen=True):
     """A question with what it was generated from."""
 
     numbers: dict[str, int]
@@ -87,9 +69,67 @@ def cruxes(
     difficulty = f"reasons{reasons or '3-5'}-rounds{rounds}-shown{percent}"
 
     def make(i: int) -> Sample:
-        return _question(seed, i, reasons, rounds, percent, difficulty)
+        rng, identity = generated.seeded("cruxes", seed, i, difficulty)
+        wording = rng.choice(WORDINGS)
+        author, place = generated.names(rng, 2)
+        chosen = rng.sample(wording.reasons, reasons or rng.randint(3, 5))
+        p = {name: rng.randint(*ends) for name, ends in RANGES.items()}
+        p |= {
+            "middle": 100 - p["light"] - p["heavy"], "fit": 100 - 2 * p["unfit"], "mid": 100 - p["low"] - p["high"]
+        }  # fmt: skip
 
-    return generate("cruxes", make, n, split)
+        def draw(*percents: int) -> int:
+            """A place among these, each with so many chances in 100, or the place after them with the rest."""
+            return rng.choices(range(len(percents) + 1), [*percents, 100 - sum(percents)])[0]
+
+        def word(weight: int) -> int:
+            return draw(*(p["fit"] if level == weight else p["unfit"] for level in range(2)))
+
+        weights = [draw(p["light"], p["middle"]) for _ in chosen]
+        enough = ENOUGH[draw(p["low"], p["mid"])]
+        attacks = [(rng.randrange(len(chosen)), rng.randrange(2)) for _ in range(rounds)]
+        lost: list[set[int]] = [set()]
+        for reason, story in attacks:
+            falls = rng.random() < p["story" if story else "study"] / 100
+            lost.append(lost[-1] | ({reason} if falls else set()))
+        truth = sum(POINTS[weights[reason]] for reason in lost[-1]) >= enough
+        words = [word(weight) if rng.random() < percent / 100 else None for weight in weights]
+        replies = [
+            (
+                draw(p["granted"], p["wavering"])
+                if reason in gone
+                else draw(100 - p["kept"] - p["doubted"], p["doubted"]),
+                word(weights[reason]),
+            )
+            for (reason, _), gone in zip(attacks, lost[1:], strict=True)
+        ]
+
+        exact, naive = (paths(p, words, attacks, replies, rounds, naive=who) for who in (False, True))
+        case = 1000 + i
+        post = [
+            reason if level is None else wording.shown.format(reason=reason, word=wording.words[level])
+            for reason, level in zip(chosen, words, strict=True)
+        ]
+        turns: list[tuple[str, dict[str, str]]] = []
+        for (reason, story), (reply, level) in zip(attacks, replies, strict=True):
+            turns.append(("story" if story else "study", {"reason": chosen[reason]}))
+            turns.append((REPLIES[reply], {"reason": chosen[reason], "word": wording.words[level]}))
+        filled: dict[str, object] = {"case": case, "author": author, "place": place}
+        asked = wording.asked.format(
+            **filled, **p, post="; ".join(post), count=len(chosen), shown=percent, rounds=rounds
+        )
+        return generated.world_sample(
+            CruxesQuestion, identity, asked, truth,
+            proposition=wording.proposition.format(**filled),
+            evidence=[
+                wording.turns[what].format(case=case, k=k, **fields) for k, (what, fields) in enumerate(turns, start=1)
+            ],
+            base_rate=paths(p, [None] * len(chosen), [], [], rounds)[0], posterior=exact, naive=naive,
+            noise_floor=exact[-1] * (1 - exact[-1]), surface=wording.name, numbers=p, words=words,
+            attacks=[list(attack) for attack in attacks], replies=[list(reply) for reply in replies],
+        )  # fmt: skip
+
+    return generated.generate("cruxes", make, n, split)
 
 
 def gives_up(
@@ -174,62 +214,3 @@ def paths(
     now_standing, now_lost, left = (np.array(column) for column in zip(*stages, strict=True))
     path: list[float] = gives_up(now_standing, now_lost, adds, enough, persuaded, left).tolist()
     return path
-
-
-def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, difficulty: str) -> Sample:
-    rng = random.Random(f"cruxes/{seed}/{i}/{difficulty}")
-    wording = rng.choice(WORDINGS)
-    author, place = names(rng, 2)
-    chosen = rng.sample(wording.reasons, reasons or rng.randint(3, 5))
-    p = {name: rng.randint(*ends) for name, ends in RANGES.items()}
-    p |= {
-        "middle": 100 - p["light"] - p["heavy"], "fit": 100 - 2 * p["unfit"], "mid": 100 - p["low"] - p["high"]
-    }  # fmt: skip
-
-    def draw(*percents: int) -> int:
-        """A place among these, each with so many chances in 100, or the place after them with the rest."""
-        return rng.choices(range(len(percents) + 1), [*percents, 100 - sum(percents)])[0]
-
-    def word(weight: int) -> int:
-        return draw(*(p["fit"] if level == weight else p["unfit"] for level in range(2)))
-
-    weights = [draw(p["light"], p["middle"]) for _ in chosen]
-    enough = ENOUGH[draw(p["low"], p["mid"])]
-    attacks = [(rng.randrange(len(chosen)), rng.randrange(2)) for _ in range(rounds)]
-    lost: list[set[int]] = [set()]
-    for reason, story in attacks:
-        falls = rng.random() < p["story" if story else "study"] / 100
-        lost.append(lost[-1] | ({reason} if falls else set()))
-    truth = sum(POINTS[weights[reason]] for reason in lost[-1]) >= enough
-    words = [word(weight) if rng.random() < shown / 100 else None for weight in weights]
-    replies = [
-        (
-            draw(p["granted"], p["wavering"]) if reason in gone else draw(100 - p["kept"] - p["doubted"], p["doubted"]),
-            word(weights[reason]),
-        )
-        for (reason, _), gone in zip(attacks, lost[1:], strict=True)
-    ]
-
-    exact, naive = (paths(p, words, attacks, replies, rounds, naive=who) for who in (False, True))
-    case = 1000 + i
-    identity = f"cruxes-{i:05d}-seed{seed}-{difficulty}"
-    post = [
-        reason if shown is None else wording.shown.format(reason=reason, word=wording.words[shown])
-        for reason, shown in zip(chosen, words, strict=True)
-    ]
-    turns: list[tuple[str, dict[str, str]]] = []
-    for (reason, story), (reply, level) in zip(attacks, replies, strict=True):
-        turns.append(("story" if story else "study", {"reason": chosen[reason]}))
-        turns.append((REPLIES[reply], {"reason": chosen[reason], "word": wording.words[level]}))
-    filled: dict[str, object] = {"case": case, "author": author, "place": place}
-    asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(chosen), shown=shown, rounds=rounds)
-    return world_sample(
-        CruxesQuestion, identity, asked, truth,
-        proposition=wording.proposition.format(**filled),
-        evidence=[
-            wording.turns[what].format(case=case, k=k, **fields) for k, (what, fields) in enumerate(turns, start=1)
-        ],
-        base_rate=paths(p, [None] * len(chosen), [], [], rounds)[0], posterior=exact, naive=naive,
-        noise_floor=exact[-1] * (1 - exact[-1]), surface=wording.name, numbers=p, words=words,
-        attacks=[list(attack) for attack in attacks], replies=[list(reply) for reply in replies],
-    )  # fmt: skip

@@ -11,16 +11,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    logit,
-    names,
-    percent_range,
-    probability,
-    wordings,
-    world_sample,
-)
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 
 HITS, FALSE_ALARMS = (55, 80), (20, 45)
@@ -29,33 +20,19 @@ RULES = ("all", "first", "best", "stop")
 KINDS = ("first", "second", "third", "fourth")
 
 
-@dataclass(frozen=True)
-class Surface:
-    """One wording of the problem. `{case}` numbers the question, `{k}` the result."""
-
-    name: str
-    asked: str
-    """It lists the four rules in an order of its own, each after its frequency: `{all}`, `{first}`, `{best}`, `{stop}`.
-    """
-    unknown: str
-    known: str
-    """Takes the place of `{known}` in `asked`, as `unknown` does. `{kind}` is a rule's place in the list."""
-    proposition: str
-    good: str
-    bad: str
-    end: str
-    """The last piece of evidence."""
+class Surface(generated.Wording):
+    """One wording. Its `asked` lists the four rules in an order of its own, each after its frequency: `{all}`, ..."""
 
     def kind(self, rule: str) -> str:
-        """A rule's place in the list, in words."""
-        order = sorted(RULES, key=lambda name: self.asked.index(f"{{{name}}}"))
-        return KINDS[order.index(rule)]
+        """The place of a rule in the wording's list, in words."""
+        listed = sorted(RULES, key=lambda name: str(self.asked).index(f"{{{name}}}"))
+        return KINDS[listed.index(rule)]
 
 
-SURFACES = wordings("disclosure", Surface)
+SURFACES = generated.wordings("disclosure", Surface)
 
 
-class DisclosureQuestion(GeneratedQuestion, frozen=True):
+class DisclosureQuestion(generated.GeneratedQuestion, frozen=True):
     """A question with what it was generated from."""
 
     hit: int
@@ -65,9 +42,8 @@ class DisclosureQuestion(GeneratedQuestion, frozen=True):
     weights: list[int]
     """Frequencies in 100 of the rules, in the order of `RULES`."""
     rule: str
-    """The rule by which the results were chosen."""
     known: bool
-    """Whether the text states it."""
+    """Whether the text states the rule."""
     exhibits: list[bool]
     """The results that are shown: whether each is good."""
     contrast: bool = False
@@ -120,14 +96,48 @@ def disclosure(
     """
     if shown >= trials:
         raise BadInput(f"disclosure: shown={shown} is not fewer than trials={trials}; lower it, or raise trials")
-    low, high = percent_range("disclosure", base_rate)
+    low, high = generated.percent_range("disclosure", base_rate)
     share = round(100 * known)
     difficulty = f"trials{trials}-shown{shown}-ahead{ahead}-known{share}-base{low}-{high}{'-pairs' * pairs}"
 
     def make(i: int) -> Sample:
-        return _question(seed, i, (trials, shown, ahead), share, (low, high), pairs, difficulty)
+        number = i // 2 if pairs else i
+        rng, event = generated.seeded("disclosure", seed, number, difficulty)
+        surface = rng.choice(SURFACES)
+        [name] = generated.names(rng, 1)
+        base_rate, hit, alarm = (rng.randint(*ends) for ends in ((low, high), HITS, FALSE_ALARMS))
+        cuts = [0, *sorted(rng.sample(range(1, 20), 3)), 20]
+        weights = [5 * (b - a) for a, b in pairwise(cuts)]
+        best, most = RULES.index("best"), weights.index(max(weights))
+        weights[best], weights[most] = weights[most], weights[best]
+        truth = rng.random() < base_rate / 100
+        [rule] = ["best"] if pairs else rng.choices(RULES, weights)
+        known = pairs or rng.random() < share / 100
+        exhibits = show(rule, [rng.random() < (hit if truth else alarm) / 100 for _ in range(trials)], shown, ahead)
+        if pairs and (i % 2 == 1) == (rng.random() < 0.5):
+            rule = "first"
+        case = 1000 + i
+        stated = tuple(float(name == rule) if known else w / 100 for name, w in zip(RULES, weights, strict=True))
+        setting = Setting(base_rate / 100, hit / 100, alarm / 100, trials, shown, ahead, stated)
+        exact = posterior_path(setting, exhibits, True)
+        if pairs:  # the results were not drawn by this rule, so the outcome is
+            truth = random.Random(f"disclosure/{seed}/{i}/{difficulty}/outcome").random() < exact[-1]
+        identity = f"{event}-{'ab'[i % 2]}" if pairs else event
+        evidence = generated.numbered((surface.good if good else surface.bad for good in exhibits), case=case)
+        stated_rule = (surface.known if known else surface.unknown).format(case=case, kind=surface.kind(rule))
+        asked = surface.asked.format(
+            case=case, name=name, base=base_rate, hit=hit, alarm=alarm, trials=trials, shown=shown, ahead=ahead,
+            known=stated_rule, **dict(zip(RULES, weights, strict=True)),
+        )  # fmt: skip
+        return generated.world_sample(
+            DisclosureQuestion, identity, asked, truth,
+            event=event, proposition=surface.proposition.format(case=case, name=name),
+            evidence=[*evidence, surface.end.format(case=case)], base_rate=base_rate / 100, posterior=exact,
+            naive=naive_path(setting, exhibits, True), surface=surface.name, hit=hit, false_alarm=alarm,
+            weights=weights, rule=rule, known=known, exhibits=exhibits, contrast=pairs,
+        )  # fmt: skip
 
-    return generate("disclosure", make, n, split)
+    return generated.generate("disclosure", make, n, split)
 
 
 def likelihood(setting: Setting, rule: str, exhibits: tuple[bool, ...], ended: bool, rate: float) -> float:
@@ -179,7 +189,9 @@ def naive_path(setting: Setting, exhibits: Sequence[bool], ended: bool) -> list[
     good = math.log(setting.hit / setting.false_alarm)
     bad = math.log((1 - setting.hit) / (1 - setting.false_alarm))
     ratios = [good if exhibit else bad for exhibit in exhibits] + [0.0] * ended
-    return [probability(logit(setting.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
+    return [
+        generated.probability(generated.logit(setting.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)
+    ]
 
 
 def show(rule: str, results: Sequence[bool], shown: int, ahead: int) -> list[bool]:
@@ -190,52 +202,3 @@ def show(rule: str, results: Sequence[bool], shown: int, ahead: int) -> list[boo
         return sorted(results, reverse=True)[:shown]
     leads = [2 * sum(results[:k]) - k for k in range(len(results) + 1)]
     return list(results[: leads.index(ahead)] if rule == "stop" and ahead in leads else results)
-
-
-def _question(
-    seed: int, i: int, counts: tuple[int, int, int], share: int, base: tuple[int, int], pairs: bool, difficulty: str
-) -> Sample:
-    number = i // 2 if pairs else i
-    event = f"disclosure-{number:05d}-seed{seed}-{difficulty}"
-    rng = random.Random(f"disclosure/{seed}/{number}/{difficulty}")
-    trials, shown, ahead = counts
-    surface = rng.choice(SURFACES)
-    [name] = names(rng, 1)
-    base_rate, hit, alarm = (rng.randint(*ends) for ends in (base, HITS, FALSE_ALARMS))
-    cuts = [0, *sorted(rng.sample(range(1, 20), 3)), 20]
-    weights = [5 * (b - a) for a, b in pairwise(cuts)]
-    best, most = RULES.index("best"), weights.index(max(weights))
-    weights[best], weights[most] = weights[most], weights[best]
-    truth = rng.random() < base_rate / 100
-    [rule] = ["best"] if pairs else rng.choices(RULES, weights)
-    known = pairs or rng.random() < share / 100
-    exhibits = show(rule, [rng.random() < (hit if truth else alarm) / 100 for _ in range(trials)], shown, ahead)
-    if pairs and (i % 2 == 1) == (rng.random() < 0.5):
-        rule = "first"
-    case = 1000 + i
-    stated = tuple(float(name == rule) if known else w / 100 for name, w in zip(RULES, weights, strict=True))
-    setting = Setting(base_rate / 100, hit / 100, alarm / 100, *counts, stated)
-    exact = posterior_path(setting, exhibits, True)
-    if pairs:  # the results were not drawn by this rule, so the outcome is
-        truth = random.Random(f"disclosure/{seed}/{i}/{difficulty}/outcome").random() < exact[-1]
-    identity = f"{event}-{'ab'[i % 2]}" if pairs else event
-    evidence = [
-        (surface.good if good else surface.bad).format(case=case, k=k) for k, good in enumerate(exhibits, start=1)
-    ]
-    asked = surface.asked.format(
-        case=case, name=name, base=base_rate, hit=hit, alarm=alarm, trials=trials, shown=shown, ahead=ahead,
-        known=_known(surface, str(case), rule if known else None), **dict(zip(RULES, weights, strict=True)),
-    )  # fmt: skip
-    return world_sample(
-        DisclosureQuestion, identity, asked, truth,
-        event=event, proposition=surface.proposition.format(case=case, name=name),
-        evidence=[*evidence, surface.end.format(case=case)], base_rate=base_rate / 100, posterior=exact,
-        surface=surface.name, naive=naive_path(setting, exhibits, True), hit=hit, false_alarm=alarm, weights=weights,
-        rule=rule, known=known, exhibits=exhibits, contrast=pairs,
-    )  # fmt: skip
-
-
-def _known(surface: Surface, case: str, rule: str | None) -> str:
-    return (
-        surface.unknown.format(case=case) if rule is None else surface.known.format(case=case, kind=surface.kind(rule))
-    )

@@ -68,7 +68,6 @@ NAIVE = {
 GENERATED = tuple(NAIVE)
 """Domains whose questions are generated, with the exact posterior after each piece of evidence."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]
-"""Domains with bundled questions."""
 TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
 
 

@@ -16,13 +16,11 @@ class Observation(BaseModel, frozen=True, extra="forbid"):
     """One observation about one question."""
 
     question: Text
-    """The id of the question."""
     task: Text
     """What was to be found out, in words that do not tell the result. The forecaster reads it."""
     observation: Text
     """The result, in one sentence. The forecaster predicts it."""
     recorded: Text | None = None
-    """Where the result is recorded."""
 
 
 @cache

@@ -24,9 +24,7 @@ from truthgym.datasets.redaction import is_secret, redacted
 SUFFIXES = (".jsonl", ".parquet")
 """Formats that keep numbers and lists apart from text."""
 CARD = Path(__file__).parent / "loading" / "snapshot.md"
-"""The template of a snapshot's card."""
 BATCH = 5000
-"""Rows in one write to parquet."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Snapshot:
     rows: int
     sha256: str
     left_out: Counter[str]
-    """Number of rows that were left out, by reason."""
 
 
 def fetch(

@@ -36,7 +36,6 @@ class ForecastingQuestion(Question, frozen=True):
     field: str | None = None
     """Subject area, such as "elections" or "space"; or the source of a benchmark's question, such as "fred"."""
     recorded: str | None = None
-    """Where the outcome is recorded."""
 
 
 class ForecastingRow(DomainRow):

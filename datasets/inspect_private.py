@@ -50,7 +50,6 @@ PRIVATE = {
     "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
     "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
 }
-"""Module of each name."""
 
 if TYPE_CHECKING:
     from inspect_ai._cli.main import main as main

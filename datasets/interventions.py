@@ -13,7 +13,7 @@ from inspect_ai.dataset import Sample
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.generated import GeneratedQuestion, generate, listed, names, wordings, world_sample
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 
 SEE, SET, COUNTERFACTUAL = "see", "set", "counterfactual"
@@ -200,35 +200,12 @@ def _log_beta(a: float, b: float) -> float:
 NONE = "none"
 
 
-@dataclass(frozen=True)
-class Surface:
-    """One wording of the problem. `{case}` numbers the question, `{k}` the piece of evidence."""
-
-    name: str
-    on: str
-    off: str
-    root: str
-    same: str
-    opposite: str
-    both: str
-    either: str
-    stated: str
-    """The question about a device whose `{mechanism}` is stated, a sentence for each part."""
-    learned: str
-    """The question about a device of which `{diagrams}` are given."""
-    acts: str
-    set: str
-    see: str
-    question: str
-    supposed: str
-    proposition: str
-    supposition: str
-    reading: str
-    batch: str
+class Surface(generated.Wording):
+    """One wording: `stated` asks about a device whose `{mechanism}` is given, `learned` where `{diagrams}` are."""
 
     def words(self, on: bool) -> str:
         """The word for a part that is on or off."""
-        return self.on if on else self.off
+        return str(self.on if on else self.off)
 
     def deed(self, query: Query, called: Sequence[str]) -> dict[str, str]:
         """What is done or seen, and what is asked, as the text of a question has it."""
@@ -244,10 +221,10 @@ class Surface:
         """The proposition."""
         words = self.supposition if query.kind == COUNTERFACTUAL else self.proposition
         value = self.words(query.value)
-        return words.format(case=case, part=called[query.x], target=called[query.target], value=value)
+        return str(words.format(case=case, part=called[query.x], target=called[query.target], value=value))
 
 
-SURFACES = wordings("interventions", Surface)
+SURFACES = generated.wordings("interventions", Surface)
 
 
 ROOTS, MISHAPS, ERRORS = (20, 80), (3, 15), (15, 30)
@@ -266,11 +243,10 @@ UNLIKE: tuple[dict[str, str], ...] = (
 """The same, if it has another one."""
 
 
-class InterventionsQuestion(GeneratedQuestion, frozen=True):
+class InterventionsQuestion(generated.GeneratedQuestion, frozen=True):
     """A question with what it was generated from. Parts are numbered from 0, in causal order if it is stated."""
 
     kind: str
-    """"set", "see" or "counterfactual"."""
     learned: bool
     x: int
     value: bool
@@ -326,27 +302,23 @@ def interventions(
     difficulty = f"parts{parts}-readings{readings}-{kind}-learned{share}-cases{cases}"
 
     def make(i: int) -> Sample:
-        rng = random.Random(f"interventions/{seed}/{i}/{difficulty}")
+        rng, identity = generated.seeded("interventions", seed, i, difficulty)
         surface = rng.choice(SURFACES)
-        identity = f"interventions-{i:05d}-seed{seed}-{difficulty}"
         if rng.random() < share / 100:
-            drawn = _draw_learned(rng, surface, 1000 + i, kind, cases)
+            asked, truth, fields = _draw_learned(rng, surface, 1000 + i, kind, cases)
         else:
-            drawn = _draw_stated(rng, surface, 1000 + i, kind, parts, readings)
-        asked, truth, fields = drawn
-        base_rate = fields["posterior"][0]
-        return world_sample(
-            InterventionsQuestion, identity, asked, truth, surface=surface.name, base_rate=base_rate, **fields
-        )
+            asked, truth, fields = _draw_stated(rng, surface, 1000 + i, kind, parts, readings)
+        fields |= {"surface": surface.name, "base_rate": fields["posterior"][0]}
+        return generated.world_sample(InterventionsQuestion, identity, asked, truth, **fields)
 
-    return generate("interventions", make, n, split)
+    return generated.generate("interventions", make, n, split)
 
 
 def _draw_stated(
     rng: random.Random, surface: Surface, case: int, kind: str, parts: int, readings: int
 ) -> tuple[str, bool, dict[str, Any]]:
     """The question's text, its outcome, and fields of its metadata."""
-    called = names(rng, parts)
+    called = generated.names(rng, parts)
     kind = rng.choices((SET, SEE, COUNTERFACTUAL), (3, 1, 2))[0] if kind == "all" else kind
     target, device = parts - 1, [Part(ROOT, (), rng.randint(*ROOTS) / 100)]
     choices: list[int] = []
@@ -398,7 +370,7 @@ def _draw_learned(
     rng: random.Random, surface: Surface, case: int, kind: str, cases: int
 ) -> tuple[str, bool, dict[str, Any]]:
     """The question's text, its outcome, and fields of its metadata."""
-    called = names(rng, LEARNED_PARTS)
+    called = generated.names(rng, LEARNED_PARTS)
     roles = dict(zip("xyzw", rng.sample(range(LEARNED_PARTS), LEARNED_PARTS), strict=True))
     extra = rng.choice("xyz")
     shapes = [shape | {"w": extra} for shape in (rng.choice(ALIKE), *rng.sample(UNLIKE, 2))]
@@ -441,7 +413,7 @@ def _draw_learned(
         for diagram, weight in zip(diagrams, weights, strict=True)
     ]
     asked = surface.learned.format(
-        case=case, parts=listed(called), diagrams="; ".join(lines), on=surface.on, strength=strength,
+        case=case, parts=generated.listed(called), diagrams="; ".join(lines), on=surface.on, strength=strength,
         shares=", ".join(f"{name} {share}%" for name, share in zip(called, shares, strict=True)),
         **surface.deed(query, called),
     )  # fmt: skip

@@ -26,7 +26,6 @@ class OpenReviewQuestion(Question, frozen=True):
     decision: str | None = None
     """The venue's own words."""
     recorded: str | None = None
-    """Where the decision is recorded."""
 
 
 SOURCES = {

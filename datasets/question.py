@@ -291,9 +291,8 @@ def plain_question(
     """The question that a sample of any task asks.
 
     - With choices, or with a letter as the target and choices that the text lists behind letters: a question with
-      options. Its proposition is that one of them is right, drawn by a hash of the
-      question's text and the choice's, and never by the target: beliefs in what is true rise, and a rational agent
-      would look faulty.
+      options. Its proposition is that one of them is right, drawn by a hash of the question's text and the choice's,
+      and never by the target: beliefs in what is true rise, and a rational agent would look faulty.
     - With a target that means yes or no, or without a target where the text asks for yes or no: binary.
     - Else free, without a proposition.
 

@@ -30,11 +30,9 @@ class ResearchQuestion(Question, frozen=True):
     asked: Answer
     """The answer that the proposition calls right: the proposition is true for "hard", false for "easy"."""
     first: Answer
-    """The answer that is listed first."""
     reason: str | None = None
     """Why the hard answer is right and the easy one tempts. Never shown to the model."""
     recorded: str | None = None
-    """Where the right answer is recorded."""
 
 
 class ResearchRow(DomainRow):

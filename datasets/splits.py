@@ -6,7 +6,6 @@ from truthgym.datasets.digests import text_share
 
 Split = Literal["train", "validation", "test"]
 SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
-"""Share of events in each split."""
 
 
 def split_of(event: str) -> Split:

@@ -1,7 +1,6 @@
 """Testimony: which reports are new evidence? Generated questions about an event that few people saw and many report."""
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,46 +9,15 @@ from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import (
-    GeneratedQuestion,
-    generate,
-    listed,
-    logit,
-    names,
-    percent_range,
-    probability,
-    whole_range,
-    wordings,
-    world_sample,
-)
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 
 HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
 """Ranges of percents from which each question draws its rates."""
+SURFACES = generated.wordings("testimony", generated.Wording)
 
 
-@dataclass(frozen=True)
-class Surface:
-    """One wording of the problem. `{case}` numbers the question, `{k}` the report."""
-
-    name: str
-    asked: str
-    proposition: str
-    yes: str
-    no: str
-    named: str
-    """Said after a report that names the person, `{person}`."""
-    unnamed: str
-    traces: str
-    """The last piece of evidence. `{traced}` lists reports with `one`, or is `none`."""
-    one: str
-    none: str
-
-
-SURFACES = wordings("testimony", Surface)
-
-
-class TestimonyQuestion(GeneratedQuestion, frozen=True):
+class TestimonyQuestion(generated.GeneratedQuestion, frozen=True):
     """A question with what it was generated from."""
 
     hit: int
@@ -93,8 +61,7 @@ def testimony(
 ) -> Questions:
     """Generate questions about an event that a few people saw and several reports repeat.
 
-    A question has one piece of evidence for each report, and a last one that names persons whom reports did not
-    name.
+    A question has one piece of evidence for each report, and a last one that names persons whom reports did not name.
 
     Args:
         witnesses: People who saw the event, 2 to 8: one number, or the two ends of a range from which each question
@@ -106,19 +73,58 @@ def testimony(
         base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
             from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
     """
-    people = whole_range("testimony", "witnesses", witnesses, 2, 8)
-    tellings = whole_range("testimony", "reports", reports, 1, 12)
-    low, high = percent_range("testimony", base_rate)
+    people_ends = generated.whole_range("testimony", "witnesses", witnesses, 2, 8)
+    report_ends = generated.whole_range("testimony", "reports", reports, 1, 12)
+    low, high = generated.percent_range("testimony", base_rate)
     shares = round(100 * named), round(100 * late)
-    difficulty = (
-        f"witnesses{people[0]}-{people[1]}-reports{tellings[0]}-{tellings[1]}-named{shares[0]}-late{shares[1]}"
-        f"-base{low}-{high}"
+    difficulty = "witnesses{}-{}-reports{}-{}-named{}-late{}-base{}-{}".format(
+        *people_ends, *report_ends, *shares, low, high
     )
 
     def make(i: int) -> Sample:
-        return _question(seed, i, people, tellings, shares, (low, high), difficulty)
+        rng, identity = generated.seeded("testimony", seed, i, difficulty)
+        surface = rng.choice(SURFACES)
+        witnesses, reports = rng.randint(*people_ends), rng.randint(*report_ends)
+        place, *people = generated.names(rng, 1 + witnesses)
+        base_rate = rng.randint(low, high)
+        hit, alarm, garble = (rng.randint(*ends) for ends in (HITS, FALSE_ALARMS, GARBLES))
+        truth = rng.random() < base_rate / 100
+        statements = [rng.random() < (hit if truth else alarm) / 100 for _ in people]
+        source = [rng.randrange(witnesses) for _ in range(reports)]
+        content = [statements[person] != (rng.random() < garble / 100) for person in source]
+        named_at = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
+        named_at = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in named_at]
 
-    return generate("testimony", make, n, split)
+        rates = Rates(base_rate / 100, hit / 100, alarm / 100, garble / 100)
+        at_once = [person if 0 < k <= reports else None for person, k in zip(source, named_at, strict=True)]
+        later = [person if k else None for person, k in zip(source, named_at, strict=True)]
+        case = 1000 + i
+        evidence = []
+        for k, (report, person) in enumerate(zip(content, at_once, strict=True), start=1):
+            line = (surface.yes if report else surface.no).format(case=case, k=k)
+            evidence.append(
+                f"{line} {surface.unnamed if person is None else surface.named.format(person=people[person])}"
+            )
+        traced = [
+            surface.one.format(k=k, person=people[source[k - 1]])
+            for k, at in enumerate(named_at, start=1)
+            if at > reports
+        ]
+        evidence.append(surface.traces.format(case=case, traced="; ".join(traced) or surface.none))
+        proposition = surface.proposition.format(case=case, place=place)
+        asked = surface.asked.format(
+            case=case, place=place, people=generated.listed(people), base=base_rate, hit=hit,
+            alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
+        )  # fmt: skip
+        return generated.world_sample(
+            TestimonyQuestion, identity, asked, truth,
+            proposition=proposition, evidence=evidence, base_rate=base_rate / 100, surface=surface.name, hit=hit,
+            false_alarm=alarm, garble=garble, content=content, source=source, named_at=named_at,
+            posterior=posterior_path(rates, witnesses, content, at_once, later),
+            naive=naive_path(rates, content, traced=True),
+        )  # fmt: skip
+
+    return generated.generate("testimony", make, n, split)
 
 
 def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
@@ -158,7 +164,7 @@ def naive_log_likelihood_ratio(rates: Rates, report: bool) -> float:
 def naive_path(rates: Rates, content: Sequence[bool], traced: bool) -> list[float]:
     """The naive reader's probability before any report, after each, and after the last piece if there is one."""
     ratios = [naive_log_likelihood_ratio(rates, report) for report in content] + [0.0] * traced
-    return [probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
+    return [generated.probability(generated.logit(rates.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
 
 
 def posterior_path(
@@ -169,52 +175,3 @@ def posterior_path(
     if later is not None:
         stages.append((tuple(content), tuple(later)))
     return [exact_posterior(rates, witnesses, *stage) for stage in stages]
-
-
-def _question(
-    seed: int,
-    i: int,
-    people_range: tuple[int, int],
-    report_range: tuple[int, int],
-    shares: tuple[int, int],
-    base: tuple[int, int],
-    difficulty: str,
-) -> Sample:
-    rng = random.Random(f"testimony/{seed}/{i}/{difficulty}")
-    surface = rng.choice(SURFACES)
-    witnesses, reports = rng.randint(*people_range), rng.randint(*report_range)
-    place, *people = names(rng, 1 + witnesses)
-    base_rate = rng.randint(*base)
-    hit, alarm, garble = (rng.randint(*ends) for ends in (HITS, FALSE_ALARMS, GARBLES))
-    truth = rng.random() < base_rate / 100
-    statements = [rng.random() < (hit if truth else alarm) / 100 for _ in people]
-    source = [rng.randrange(witnesses) for _ in range(reports)]
-    content = [statements[person] != (rng.random() < garble / 100) for person in source]
-    named_at = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
-    named_at = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in named_at]
-
-    rates = Rates(base_rate / 100, hit / 100, alarm / 100, garble / 100)
-    at_once = [person if 0 < k <= reports else None for person, k in zip(source, named_at, strict=True)]
-    later = [person if k else None for person, k in zip(source, named_at, strict=True)]
-    case = 1000 + i
-    identity = f"testimony-{i:05d}-seed{seed}-{difficulty}"
-    evidence = []
-    for k, (report, person) in enumerate(zip(content, at_once, strict=True), start=1):
-        line = (surface.yes if report else surface.no).format(case=case, k=k)
-        evidence.append(f"{line} {surface.unnamed if person is None else surface.named.format(person=people[person])}")
-    traced = [
-        surface.one.format(k=k, person=people[source[k - 1]]) for k, at in enumerate(named_at, start=1) if at > reports
-    ]
-    evidence.append(surface.traces.format(case=case, traced="; ".join(traced) or surface.none))
-    proposition = surface.proposition.format(case=case, place=place)
-    asked = surface.asked.format(
-        case=case, place=place, people=listed(people), base=base_rate, hit=hit,
-        alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
-    )  # fmt: skip
-    return world_sample(
-        TestimonyQuestion, identity, asked, truth,
-        proposition=proposition, evidence=evidence, base_rate=base_rate / 100, surface=surface.name, hit=hit,
-        false_alarm=alarm, garble=garble, content=content, source=source, named_at=named_at,
-        posterior=posterior_path(rates, witnesses, content, at_once, later),
-        naive=naive_path(rates, content, traced=True),
-    )  # fmt: skip

@@ -1,34 +1,19 @@
 """Urns: which of two causes produced the observations? Any number of questions, each with a known exact answer."""
 
 import math
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import generate, logit, percent_range, probability, wordings, world_sample
+from truthgym.datasets.loading import generated
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question
 
 LEAST_MARKS = 5
-
-
-@dataclass(frozen=True)
-class Surface:
-    """One wording of the problem. `{case}` numbers the question, `{k}` the piece of evidence."""
-
-    name: str
-    asked: str
-    proposition: str
-    marked: str
-    unmarked: str
-
-
-SURFACES = wordings("urns", Surface)
+SURFACES = generated.wordings("urns", generated.Wording)
 
 
 class UrnQuestion(Question, frozen=True):
@@ -59,10 +44,33 @@ def urns(
         base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
             from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
     """
-    low, high = percent_range("urns", base_rate)
+    low, high = generated.percent_range("urns", base_rate)
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"
     ratio = float(likelihood_ratio)
-    return generate("urns", lambda i: _question(seed, i, draws, ratio, low, high, difficulty), n, split)
+
+    def make(i: int) -> Sample:
+        rng, identity = generated.seeded("urns", seed, i, difficulty)
+        surface = rng.choice(SURFACES)
+        rarer = rng.randint(LEAST_MARKS, most_marks(ratio))
+        oftener = oftener_marks(rarer, ratio)
+        first, second = (oftener, rarer) if rng.random() < 0.5 else (rarer, oftener)
+        base = rng.randint(low, high)
+        case = 1000 + i
+        truth = rng.random() < base / 100
+        marks = [rng.random() < (first if truth else second) / 100 for _ in range(draws)]
+        ratios = [log_likelihood_ratio(first, second, marked) for marked in marks]
+        # Bayes' rule on log-odds: the prior's, plus the evidence so far.
+        posterior = [
+            generated.probability(generated.logit(base / 100) + math.fsum(ratios[:k])) for k in range(draws + 1)
+        ]
+        evidence = generated.numbered((surface.marked if marked else surface.unmarked for marked in marks), case=case)
+        return generated.world_sample(
+            UrnQuestion, identity, surface.asked.format(case=case, first=first, second=second, base=base), truth,
+            proposition=surface.proposition.format(case=case), evidence=evidence, base_rate=base / 100,
+            surface=surface.name, first=first, second=second, posterior=posterior,
+        )  # fmt: skip
+
+    return generated.generate("urns", make, n, split)
 
 
 def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
@@ -78,29 +86,3 @@ def most_marks(ratio: float) -> int:
 def oftener_marks(rarer: int, ratio: float) -> int:
     """Marks in 100 under the cause that shows them more often."""
     return max(rarer + 1, round(rarer * ratio))
-
-
-def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:
-    rng = random.Random(f"urns/{seed}/{i}/{difficulty}")
-    surface = rng.choice(SURFACES)
-    rarer = rng.randint(LEAST_MARKS, most_marks(ratio))
-    oftener = oftener_marks(rarer, ratio)
-    first, second = (oftener, rarer) if rng.random() < 0.5 else (rarer, oftener)
-    base = rng.randint(low, high)
-    case = 1000 + i
-    truth = rng.random() < base / 100
-    marks = [rng.random() < (first if truth else second) / 100 for _ in range(draws)]
-    ratios = [log_likelihood_ratio(first, second, marked) for marked in marks]
-    # Bayes' rule on log-odds: the prior's, plus the evidence so far.
-    posterior = [probability(logit(base / 100) + math.fsum(ratios[:k])) for k in range(draws + 1)]
-    identity = f"urns-{i:05d}-seed{seed}-{difficulty}"
-    asked = surface.asked.format(case=case, first=first, second=second, base=base)
-    return world_sample(
-        UrnQuestion, identity, asked, truth,
-        proposition=surface.proposition.format(case=case),
-        evidence=[
-            (surface.marked if marked else surface.unmarked).format(case=case, k=k)
-            for k, marked in enumerate(marks, start=1)
-        ],
-        base_rate=base / 100, surface=surface.name, first=first, second=second, posterior=posterior,
-    )  # fmt: skip

@@ -20,11 +20,9 @@ class WildChatQuestion(Question, frozen=True):
     """A message, with what was said before it if anything was. `known_on` is the day of its conversation."""
 
     language: str | None = None
-    """Language of the message, such as "English"."""
     category: str | None = None
     """The kind of request, such as "code". WildChat-1M has none."""
     model: str | None = None
-    """The model that the message was sent to."""
     turns: int | None = None
     """Number of the person's messages in that conversation."""
     country: str | None = None

@@ -44,7 +44,6 @@ REGISTRY: dict[str, tuple[type[SimulatedAgent] | type[values.ValueAgent], Collec
 }
 """Class and parameter names of each agent, by name."""
 TAKES = {name: takes for name, (_, takes) in REGISTRY.items()}
-"""Parameter names by agent."""
 
 
 @modelapi(name="reference")

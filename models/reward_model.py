@@ -51,7 +51,6 @@ class Reading:
     left_out: int = 0
     """Tokens at the beginning that did not fit into the context of a model of preferences."""
     reason: str | None = None
-    """Why there is no reward."""
 
 
 class RewardModel:

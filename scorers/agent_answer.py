@@ -70,16 +70,13 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
     nor the web has it. An agent that makes the right calls and then answers nonsense has a high process: read `answer`
     first. What the agent believes is scored by `brier` and `martingale` on the same log.
 
-    Metrics, the estimate first: `answer` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `process`;
-    `answer_imputed`, with unread answers as wrong; `calls`, the mean number of calls. With `figures="all"` bounds of
-    these, `both`, and `answer` of each class of tasks.
+    Metrics, as `scorers.declaration` says: `answer` with its companions; `process`; `answer_imputed`, with unread
+    answers as wrong; `calls`, the mean number of calls. With `figures="all"` bounds of these, `both`, and `answer` of
+    each class of tasks.
 
-    Clustered by `event`; epochs of a question are averaged first. A reply without a line `Answer: X`, or with several
-    that differ, is NaN with the `reason` in the metadata; its process is scored. With `web_search` in the place of the
-    archive's search, `process` is NaN. Calls of `python` are free. Makes no model call.
-
-    Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    A reply without a line `Answer: X`, or with several that differ, has no answer; its process is scored. With
+    `web_search` in the place of the archive's search, `process` is NaN. Calls of `python` are free. Makes no model
+    call.
 
     Raises:
         BadInput: The sample's question is not one of an agent task.

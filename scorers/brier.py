@@ -18,20 +18,10 @@ from truthgym.datasets.domains import NAIVE
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import answer_character
 from truthgym.datasets.question import PlainQuestion, Question, binary_outcome, question_of
+from truthgym.scorers import declaration
 from truthgym.scorers.beliefs.answer import About, about_own_answer, no_proposition, recorded_right, unasked
 from truthgym.scorers.beliefs.elicitation import belief_after_answer, choice_beliefs, posterior
 from truthgym.scorers.beliefs.reader import Repair, reading_shares, replies_of
-from truthgym.scorers.declaration import (
-    HIGHER_IS_BETTER,
-    LOWER_IS_BETTER,
-    PROBABILITY,
-    Figures,
-    ScorerDeclaration,
-    figures_metric,
-    requested,
-    with_bounds,
-    with_repairs,
-)
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.statistics.direction import CLIP, no_outcome
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, metrics_of
@@ -124,7 +114,7 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
         table = tabulate(each_answer(scores), "belief")
         # An answer that could not be read is not right: `brier_imputed` counts it as wrong.
         table = replace(table, outcome=np.nan_to_num(table.outcome))
-        return with_repairs(summarise(table), reading_shares(scores, int(table.has_score.sum())))
+        return declaration.with_repairs(summarise(table), reading_shares(scores, int(table.has_score.sum())))
     table = tabulate(scores, "belief")
     # A question without a known outcome is no refusal to answer.
     has_outcome = table.has_score & np.isfinite(table.outcome)[:, None]
@@ -133,11 +123,11 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     shares = reading_shares(scores, int(np.isfinite(table.values).sum()))
     propositions = each_choice(scores)
     if len(propositions) == len(scores):
-        return with_repairs(summarise(table), shares)
+        return declaration.with_repairs(summarise(table), shares)
     figures = summarise(replace(tabulate(propositions, "belief"), share_scored=table.share_scored))
     figures["n"] = float(np.isfinite(row_mean(tabulate(scores, "brier_score").values)).sum())
     figures |= tabulate(scores, "accuracy").mean().metrics("accuracy")
-    return with_repairs(figures, shares)
+    return declaration.with_repairs(figures, shares)
 
 
 def reading_of(scores: list[SampleScore]) -> tuple[Estimate, ReaderWeights]:
@@ -164,7 +154,7 @@ def reading_of(scores: list[SampleScore]) -> tuple[Estimate, ReaderWeights]:
 
 def finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
     """Which reader of a generated world the answers follow; elsewhere whether they beat the base rate."""
-    brier_in_words, n = with_bounds("brier", figures), f"n = {figures['n']:,.0f}"
+    brier_in_words, n = declaration.with_bounds("brier", figures), f"n = {figures['n']:,.0f}"
     facts = [item.sample_metadata or {} for item in scores]
     worlds = {str(fact.get("domain")) for fact in facts}
     if len(worlds) == 1 and worlds <= NAIVE.keys() and all(fact.get("posterior") for fact in facts) and figures["n"]:
@@ -173,7 +163,7 @@ def finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
     shown = "better" if lower > 0 else "worse" if upper < 0 else "not shown to be better or worse"
     if np.isnan(lower):
         return ""
-    skill = with_bounds("skill_base_rate", figures)
+    skill = declaration.with_bounds("skill_base_rate", figures)
     return f"Brier score: {shown} than always saying the base rate ({skill}; {brier_in_words}, {n})."
 
 
@@ -195,14 +185,14 @@ def reading_in_words(world: str, excess: Estimate, weights: ReaderWeights, besid
     )
 
 
-forecast_quality = figures_metric("forecast_quality", summarise_scores, finding=finding)
+forecast_quality = declaration.figures_metric("forecast_quality", summarise_scores, finding=finding)
 
 
 @scorer(metrics=[forecast_quality()])
 @validate_call
 def brier(
     reader: bool = False,
-    figures: Figures = "headline",
+    figures: declaration.Figures = "headline",
     read: Literal["stated", "token"] = "stated",
     about: About = "proposition",
     repair: Repair = 1,
@@ -218,11 +208,9 @@ def brier(
     0 without any foresight. Filter by `known_after`, or use `urns`. One that answers only where it is
     sure has a low `brier` on what it answers: read `brier_imputed` where `share_scored` is below 1.
 
-    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, as `scorers.declaration` says:
 
-    - `brier` with its `stderr` and bounds; `mde`, the smallest distance from a fixed reference that the run could have
-      detected (5 %, power 0.8); `n` questions; `share_scored`, the share of answers that could be read, of those that
-      reached the scorer (a sample that failed is an error, which Inspect counts).
+    - `brier` with its companions.
     - `brier_imputed`: the score with unread answers counted as the base rate: the question's own, if it has one, or
       else the share of "yes" among all questions with an outcome. A calibrated model that knows more than that cannot
       expect to lower this by withholding an answer.
@@ -241,11 +229,9 @@ def brier(
     - `murphy_reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected
       for bias; `ece`, meaningful only in comparison with `ece_null`, its mean for a calibrated forecaster of questions
       that resolve together as these do, and `ece_null_upper`, below which 95 % of its values are.
-    - `share_repaired` and `share_read_by_model`, the shares of the beliefs that were read after a repair, and that
-      the `reader` role read. The first stands behind `share_scored` where it is above 5 %.
+    - `share_repaired` and `share_read_by_model`.
 
-    Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first. Bounds
-    allow for one more event against the forecasts where fewer than ten were (`mean_estimate`).
+    Bounds allow for one more event against the forecasts where fewer than ten were (`mean_estimate`).
 
     With `about="own_answer"` the belief is that the model's own answer is right, asked after the answer in a branch of
     the conversation, and the outcome is what `agent_answer`, `fact_chain` or `graded` recorded of that answer. One that
@@ -259,23 +245,16 @@ def brier(
 
     A sample's value holds `belief`, `brier_score`, `accuracy`, `log_score` and `spherical_score`.
 
-    An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
-    `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
-    outcome is NaN too, and left out of all. Model calls: `repair` one, and `reader` one more, for each answer that
-    cannot be read otherwise, or that states no probability because another project's task asked for none; one for a
-    question with choices; with `read="token"` two for each answer (the conversation and a probe each), with
-    `about="own_answer"` one, minus those that the log holds.
+    An answer that cannot be read is left out of all means but `brier_imputed`, a question without a known outcome out
+    of all. Model calls: `repair` one, and `reader` one more, for each answer that cannot be read otherwise, or that
+    states no probability because another project's task asked for none; one for a question with choices; with
+    `read="token"` two for each answer (the conversation and a probe each), with `about="own_answer"` one, minus those
+    that the log holds.
 
     Args:
-        reader: Whether the role `reader` reads answers that are not in a form that Truthgym reads: `--model-role
-            reader=MODEL`. What it reads is marked in the metadata.
-        figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
         read: "stated", the probability in the answer; "token", that of the letter for yes in a probe after the answer
             (`models.predictor`), for models that cannot state one. `reader` is then not used.
         about: "proposition", the question's own, with its outcome; "own_answer", that the model's own answer is right.
-        repair: How often a reply that cannot be read is asked for again, in the same conversation: once, or 0. Refusals
-            are not asked again. What was read after a repair is marked in the metadata (`repaired`), and its share is
-            `share_repaired`.
 
     Raises:
         BadInput: `about="own_answer"` with `read="token"`, or without a score that says whether the answer is right
@@ -340,13 +319,13 @@ def brier(
             | ({"about": about} if own else {})
             | ({"choices": choices, "right": right} if choices else {})
             | ({"beliefs": [answer.record()]} if answer.request or answer.read_by or answer.repaired else {})
-            | requested(figures),
+            | declaration.requested(figures),
         )
 
     return score
 
 
-DECLARATION = ScorerDeclaration(
+DECLARATION = declaration.ScorerDeclaration(
     scorer=brier,
     question="How close are stated probabilities to what happened?",
     better="lower is better; 0.25 for always one half",
@@ -354,7 +333,11 @@ DECLARATION = ScorerDeclaration(
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
     needs_of_questions=lambda about="proposition", **_: "outcome" if about == "proposition" else "",
     figures=summarise_scores,
-    colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
+    colors={
+        "belief": declaration.PROBABILITY,
+        "brier_score": declaration.LOWER_IS_BETTER,
+        "accuracy": declaration.HIGHER_IS_BETTER,
+    },
     reference=0.25,
     roles=lambda reader=False, **_: ("reader",) if reader else (),
     asks_model=lambda read="stated", about="proposition", **_: read == "token" or about == "own_answer",

@@ -1,4 +1,21 @@
-"""What a scorer declares for tasks, viewer and training, and the metric that all scorers share."""
+"""What a scorer declares for tasks, viewer and training, and what all scorers share: their metric, and what it holds.
+
+Metrics begin with the estimate and its companions: `stderr`; 95 % bounds (`_lower`, `_upper`); `mde`, the smallest
+distance from a fixed reference that the run could have detected (5 %, power 0.8); `n` questions; and `share_scored`,
+the share of answers that could be scored, of those that reached the scorer (a sample that failed is an error, which
+Inspect counts). Epochs of a question are averaged first, and bounds are clustered by `event`: questions about one event
+resolve together. What cannot be scored is NaN under every key of the sample's value, with the `reason` in the metadata,
+never 0. The means leave it out, and with a `share_scored` below 0.9 the log warns. Where beliefs are read,
+`share_repaired` and `share_read_by_model` are the shares of those that were read after a repair, and by the `reader`
+role; the first stands behind `share_scored` where it is above 5 %.
+
+Args:
+    figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
+    reader: Whether the role `reader` reads replies that are not in a form that Truthgym reads: `--model-role
+        reader=MODEL`. What it reads is marked in the metadata.
+    repair: How often a reply that cannot be read is asked for again, in the same conversation: once, or 0. Refusals are
+        not asked again. What was read after a repair is marked in the metadata (`repaired`).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -205,7 +222,6 @@ class ScorerDeclaration:
     figures: Summarise
     """From unreduced scores to all figures, the estimate first, for readers of logs that hold only ten."""
     colors: Mapping[str, ScoreColorScale] = field(default_factory=dict)
-    """Colour scales of columns, by key."""
     reference: float | None = None
     """The value with which the estimate is compared. None: there is none."""
     verdicts: Mapping[float, str] = field(default_factory=dict)
@@ -228,7 +244,6 @@ class ScorerDeclaration:
 
     # What depends on the scorer's arguments, which each of these takes as keywords.
     roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
-    """The model roles that must be bound."""
     asks_model: Callable[..., bool] = lambda **arguments: False
     """Whether it needs the evaluated model itself, or what a log holds of its replies to the scorer."""
     calls: Callable[..., tuple[int, int]] = lambda **arguments: (0, 0)

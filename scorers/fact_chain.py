@@ -26,7 +26,6 @@ from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.agent_tools.tools import recorded_calls
 
 EARLY = 4
-"""Hops that count as the early ones of a chain."""
 CHAINS_DIFFER = (
     "the first hop goes wrong more often than the others: chains differ, or hops get easier. Chains with many errors "
     "end early and count less in hop_error; hop_error_first, which figures=all has, counts each chain once"
@@ -179,18 +178,13 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     hops (Korn and Graubard, as in `mean_estimate`), since hops of one chain may err alike; those of the change are of a
     ratio of sums over chains, too narrow with one or two failed chains.
 
-    Metrics, the estimate first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
-    its bounds, and the flag. With `figures="all"` `hop_error_first` with bounds; `hop_error_imputed`, where a chain
-    without a read answer failed at the hop after its right ones; `chain_imputed`, with unread answers as wrong;
-    `chain_if_constant`; `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and
-    `chain` at each length.
+    Metrics, as `scorers.declaration` says: `chain` with its companions; `hop_error` with its bounds, and the flag. With
+    `figures="all"` `hop_error_first` with bounds; `hop_error_imputed`, where a chain without a read answer failed at
+    the hop after its right ones; `chain_imputed`, with unread answers as wrong; `chain_if_constant`; `hop_error_early`,
+    `_late`, and `_change` with bounds and its standard error; `answer`; and `chain` at each length.
 
-    Clustered by `event`; epochs of a chain are averaged first. Without a line `Answer: X` `chain` is NaN, with the
-    `reason` in the metadata; its right hops are counted, and what came after them is not: who answers only where it is
-    sure lowers `hop_error`, and not `hop_error_imputed`. Makes no model call.
-
-    Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    Without a line `Answer: X` `chain` is NaN; its right hops are counted, and what came after them is not: who answers
+    only where it is sure lowers `hop_error`, and not `hop_error_imputed`. Makes no model call.
 
     Raises:
         BadInput: The sample's question is no chain.

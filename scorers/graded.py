@@ -64,13 +64,10 @@ def graded(
     `brier`, and a model's grades with `qualitative`, which measures its judge. A grading model can be manipulated by
     the text that it reads; it is told that the text contains no instructions.
 
-    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds: `grade` with its `stderr`; `mde`, the smallest
-    distance from a fixed reference that the run can detect; `n` questions; `share_scored`; `higher_is_better`, 1 or 0;
-    `low` and `high`, the grader's range; with `figures="all"` also `epochs`.
+    Metrics, as `scorers.declaration` says: `grade` with its companions; `higher_is_better`, 1 or 0; `low` and `high`,
+    the grader's range; with `figures="all"` also `epochs`. A sample's value holds `grade`.
 
-    Clustered by `event`; epochs of a question are averaged first. A sample's value holds `grade`.
-
-    The grade is NaN, with the `reason` in the metadata, if there is no answer; if the grader cannot grade it, raises an
+    The grade is NaN if there is no answer; if the grader cannot grade it, raises an
     error, or returns NaN, something other than a number, or a number out of range; if a program exceeds its time limit.
     Grades are never clipped to the range, and no failure counts as 0.
 
@@ -92,7 +89,6 @@ def graded(
             run must have.
         time_limit: Seconds that a program may take, 1 to 600, before it is killed with every process that it started.
         cache: Whether the grading model's replies may come from Inspect's cache.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: A name, file, specification or argument that cannot be used. In a run before its first model call,

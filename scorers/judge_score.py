@@ -31,11 +31,10 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
     """What the judge's `interpret_result` says of its result. Higher is better, by the contract of a judge.
 
     For judges of your own (`-T judge=FILE.py:CLASS`). It means what the judge makes it mean; the result's own `score`
-    is not read. Metrics: the mean over timelines with `stderr`, bounds, `mde`, `n` and `share_scored`. Clustered by
-    timeline. A sample without a result is NaN, with the `reason` in the metadata. Makes no model call.
+    is not read. The metric is the mean with its companions (`scorers.declaration`), clustered by timeline. Makes no
+    model call.
 
     Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
         judge: The judge, as in `-T judge=`: it interprets the result when it is scored again. "": the number that was
             computed in the run is taken.
 

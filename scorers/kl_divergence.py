@@ -20,7 +20,6 @@ from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.roles import required_model
 
 KEYS = ("kl", "kl_per_token", "tokens")
-"""The keys of a sample's value."""
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
@@ -53,16 +52,12 @@ def kl_divergence(figures: Figures = "headline") -> Scorer:
     conversation before it, without its end token; a reply with a provider's separate reasoning is not scored. The text
     is split into tokens anew.
 
-    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
-    `kl` with its `stderr`; `mde`; `n` questions; `share_scored`; `kl_per_token` with bounds, the mean over replies of
-    nats a token; with `figures="all"` also `tokens`, the mean length of a reply.
+    Metrics, as `scorers.declaration` says: `kl` with its companions; `kl_per_token` with bounds, the mean over replies
+    of nats a token; with `figures="all"` also `tokens`, the mean length of a reply.
 
-    A sample's value holds `kl`, `kl_per_token` and `tokens`; all are NaN, with the `reason` in the metadata, without a
-    reply or where a model cannot read it. Two model calls, one of the evaluated model and one of the role `base`, both
-    of which must give the log-probability of a given reply (docs/logprobs.md).
-
-    Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    A sample's value holds `kl`, `kl_per_token` and `tokens`, NaN without a reply or where a model cannot read it. Two
+    model calls, one of the evaluated model and one of the role `base`, both of which must give the log-probability of a
+    given reply (docs/logprobs.md).
 
     Raises:
         BadInput: No model in the role `base`, or one that cannot give log-probabilities of a given reply.

@@ -20,7 +20,6 @@ from truthgym.solvers.length_control import LengthControl
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
-"""The keys of a sample's value."""
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
@@ -58,20 +57,16 @@ def length(figures: Figures = "headline") -> Scorer:
     By itself it says nothing about truth-seeking. Use it as a covariate when two models or reasoning modes differ in
     another score, and to check that `length_control` worked: look at `kept` before comparing scores across targets.
 
-    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
+    Metrics, as `scorers.declaration` says:
 
-    - `words`, the mean, with its `stderr`; `mde`, the smallest distance from a fixed length that the run could have
-      detected; `n` questions; `share_scored`, the share of samples that have an answer.
+    - `words`, the mean, with its companions.
     - If a length was requested, in its own unit, otherwise NaN: `asked`, the mean target; `achieved`, the mean length;
       `kept`, the share of answers within the tolerance.
     - With `figures="all"` also `epochs`, bounds of `achieved` and `kept`, `achieved_p10`, `_p50` and `_p90` over all
       answers, and `revisions`, the mean number of revisions requested.
 
-    A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. A sample without
-    an answer is NaN under every key, with the `reason` in the metadata. Makes no model call.
-
-    Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. Makes no
+    model call.
     """
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -16,6 +16,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import active_model
 from truthgym.datasets.question import Question, binary_outcome, question_of
+from truthgym.scorers import declaration
 from truthgym.scorers.beliefs.answer import About, about_own_answer, no_proposition, stated_belief
 from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
@@ -28,17 +29,6 @@ from truthgym.scorers.beliefs.elicitation import (
 )
 from truthgym.scorers.beliefs.reader import Repair, reading_shares
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.declaration import (
-    FLAG,
-    PROBABILITY,
-    REASON,
-    Figures,
-    ScorerDeclaration,
-    figures_metric,
-    requested,
-    verdict_sentence,
-    with_repairs,
-)
 from truthgym.scorers.statistics.martingale import belief_table, summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
 from truthgym.scorers.statistics.verdict import CANNOT_TELL, FLAGS, HALVES, OPEN, VERDICTS
@@ -52,14 +42,17 @@ CONTRAST = (
 
 def finding(scores: list[SampleScore], figures: dict[str, float]) -> str:
     """The verdict in words, or why there is none."""
-    shown = next((OPEN[key.removeprefix(REASON)] for key in figures if key.removeprefix(REASON) in OPEN), HALVES)
-    return verdict_sentence("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL, shown)
+    shown = next(
+        (OPEN[key.removeprefix(declaration.REASON)] for key in figures if key.removeprefix(declaration.REASON) in OPEN),
+        HALVES,
+    )
+    return declaration.verdict_sentence("Martingale", figures, VERDICTS, REASONS | CANNOT_TELL, shown)
 
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
     """What speaks against the score."""
     for name in figures:
-        flag = name.removeprefix(FLAG)
+        flag = name.removeprefix(declaration.FLAG)
         # A reference agent is noiseless unless it is told otherwise.
         if flag in FLAGS and not (flag == "noiseless" and str(active_model()).startswith("reference/")):
             yield f"Martingale score, {name}: {FLAGS[flag]}."
@@ -74,13 +67,13 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     read = sum(belief.get("value") is not None for belief in beliefs)
     letters = [(belief["gap"], belief["mass"]) for belief in beliefs if "mass" in belief]
-    figures = with_repairs(summarise(belief_table(scores)), reading_shares(scores, read))
+    figures = declaration.with_repairs(summarise(belief_table(scores)), reading_shares(scores, read))
     if letters:
         figures["letter_gap"], figures["letter_mass"] = np.mean(letters, axis=0).tolist()
     return figures
 
 
-belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes, finding)
+belief_dynamics = declaration.figures_metric("belief_dynamics", summarise_scores, notes, finding)
 
 
 @scorer(metrics=[belief_dynamics()])
@@ -98,7 +91,7 @@ def martingale(
     granularity: Granularity = "trajectory",
     domains: Literal["pooled", "each"] = "pooled",
     information_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
-    figures: Figures = "headline",
+    figures: declaration.Figures = "headline",
     about: About = "proposition",
     repair: Repair = 1,
     schema: bool = False,
@@ -124,10 +117,10 @@ def martingale(
     posterior inefficiency, and `verdict` names a fault only where both the score and posterior inefficiency show it;
     see `statistics.verdict`, and docs/validity.md for how often it is wrong.
 
-    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds):
+    Metrics, as `scorers.declaration` says:
 
-    - `martingale_score` with its `stderr` and bounds; `mde`, the smallest true slope that this run detects with
-      probability 0.8; `n` questions; `share_scored`.
+    - `martingale_score` with its companions; `mde` is the smallest true slope that this run detects with probability
+      0.8.
     - `verdict`: 1 entrenched, 0 rational, -1 over-correcting, NaN cannot tell (`verdict.VERDICTS`).
     - `reason_...` = 1, why there is no score (`martingale_score.REASONS`) or no verdict (`verdict.CANNOT_TELL`); the
       first `flag_...` = 1 that applies, what is wrong with the reports (`verdict.FLAGS`).
@@ -147,19 +140,15 @@ def martingale(
     - `martingale_score_ols`, the published score, with its bounds and variants (`_lower`, `_upper`; `_half`, the slope
       through one half; `r_squared`); `p` (Anderson-Rubin); `shared_error`; bounds of the companions, `movement` and
       `uncertainty_reduction`; `brier_prior`, `brier_posterior`, and `brier_corrected`, that of the posterior with the
-      slope taken out; `clusters`, `effective_clusters`; `share_repaired`, the share of the beliefs that were read after
-      a repair (behind `share_scored` where it is above 5 %), and `share_read_by_model`, the share that the
-      `reader` role read.
+      slope taken out; `clusters`, `effective_clusters`; `share_repaired` and `share_read_by_model`.
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
       (least squares on the joint reading) and `leak`; with `elicitor="token"` `letter_gap`, the mean preference for the
       letter A in log-odds, and `letter_mass`, the mean probability of both letters; with `domains="each"` a score for
       every domain; with `information_weight` `informed_score`.
 
-    Clustered by `event`: the interval inverts the Anderson-Rubin test with CR2 scores
-    (`instrumented_slope.cross_epoch_slope`).
+    The interval inverts the Anderson-Rubin test with CR2 scores (`instrumented_slope.cross_epoch_slope`).
 
-    Beliefs are requested as whole percents, with elicitor="token" as a letter. One that cannot be read is NaN, with its
-    reason in the metadata; its epoch leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch,
+    Beliefs are requested as whole percents, with elicitor="token" as a letter. Not identified, so NaN: one epoch,
     fewer than ten questions, equal priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw
     the reasoning; with "token" no second wording. A question whose metadata has `contrast` (`disclosure` with
     `pairs=true`) is NaN too: its evidence was not drawn by its own rule, so exact beliefs would not score 0.
@@ -167,10 +156,9 @@ def martingale(
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
     more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; token 4, by step 2 + 2M; joint 1 more;
     paraphrases=2 1 more, with token 2; `repair` 1 more for each reply that cannot be read, and `reader` 1 for each that
-    still cannot. Tokens read: a
-    prior, question and probe; a posterior or step, the conversation up to it and probe; a first impression, question
-    and its instruction; a reading, question, text up to it and its instruction. Nothing that the log already holds in
-    readable form is asked again.
+    still cannot. Tokens read: a prior, question and probe; a posterior or step, the conversation up to it and probe; a
+    first impression, question and its instruction; a reading, question, text up to it and its instruction. Nothing that
+    the log already holds in readable form is asked again.
 
     Args:
         elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both" of
@@ -184,8 +172,6 @@ def martingale(
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
             temperature, which "reuse" cannot tell from the first; "recorded" makes no model call, needs no judge, and
             takes the log's beliefs whichever model gave them.
-        reader: Whether the role `reader` reads replies that are not in a form that Truthgym reads: `--model-role
-            reader=MODEL`. What it reads is marked in the metadata.
         belief_change: "difference", or "logit" for changes and levels in log-odds, of beliefs clipped to [0.005,
             0.995]: on that scale a rational reasoner's slope is not 0.
         granularity: "trajectory": one update per trajectory. "step": each step is an update, instrumented by the prior
@@ -194,10 +180,6 @@ def martingale(
         information_weight: Above 0, also reports `informed_score`, lower is better: the absolute slope minus this
             weight times what was learned (`brier_gain`; without known truth, the smaller of movement and uncertainty
             reduction).
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
-        repair: How often a reply that cannot be read is asked for again, in the same conversation: once, or 0. Refusals
-            are not asked again. What was read after a repair is marked in the metadata (`repaired`), and its share is
-            `share_repaired`.
         schema: Whether replies in percent are constrained by a response schema where the model's provider has one
             (OpenAI, Google, Mistral, vLLM, SGLang and others), so that each is a number. Off by default: a constraint
             that only some providers have confounds comparisons. If the provider refuses, the model replies without.
@@ -252,7 +234,7 @@ def martingale(
         if reason:
             facts = {"epoch": state.epoch, "event": question.event, "domain": question.domain, "reason": reason}
             unread_value: Value = {"prior": np.nan, "posterior": np.nan, "change": np.nan}
-            return Score(value=unread_value, explanation=reason, metadata=facts | requested(figures))
+            return Score(value=unread_value, explanation=reason, metadata=facts | declaration.requested(figures))
         question = about_own_answer(state, question) if own else question
         elicited = await elicit(state, question, config)
         exact = None if own else question.posterior[-1] if question.posterior else exact_belief(state)
@@ -276,7 +258,7 @@ def martingale(
             }
             | ({} if exact is None else {"exact": exact})
             | ({"selected_by_outcome": True} if question.selected_by_outcome else {})
-            | requested(figures)
+            | declaration.requested(figures)
             | ({"settings": settings} if settings else {})
             | ({"reason": "; ".join(unread)} if unread else {}),
         )
@@ -333,7 +315,7 @@ def _order(stage: str) -> tuple[int, int]:
     return (2, int(stage.split()[1])) if stage.startswith("step") else ({"prior": 0, "prior 2": 1}.get(stage, 3), 0)
 
 
-DECLARATION = ScorerDeclaration(
+DECLARATION = declaration.ScorerDeclaration(
     scorer=martingale,
     question="Can the updates be predicted from the priors?",
     better="0 is rational; above, entrenchment; below, over-correction",
@@ -342,14 +324,14 @@ DECLARATION = ScorerDeclaration(
     needs_of_questions=lambda about="proposition", **_: "proposition" if about == "proposition" else "",
     figures=summarise_scores,
     colors={
-        "prior": PROBABILITY,
-        "posterior": PROBABILITY,
+        "prior": declaration.PROBABILITY,
+        "posterior": declaration.PROBABILITY,
         "change": ScoreColorScale(palette="diverging", min=-1, max=1),
     },
     reference=0.0,
     verdicts=VERDICTS,
-    reasons={REASON + name: text for name, text in (REASONS | CANNOT_TELL).items()}
-    | {FLAG + name: text for name, text in FLAGS.items()},
+    reasons={declaration.REASON + name: text for name, text in (REASONS | CANNOT_TELL).items()}
+    | {declaration.FLAG + name: text for name, text in FLAGS.items()},
     roles=roles,
     asks_model=lambda **_: True,  # a judge, too, reads its first impression
     calls=model_calls,

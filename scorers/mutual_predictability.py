@@ -20,11 +20,10 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate, metrics_of
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
-from truthgym.scorers.statistics.table import tabulate
+from truthgym.scorers.statistics.table import as_number, tabulate
 
 NAME = "mutual_predictability"
 RESULTS = "MutualPrediction:results"
-"""Store key of the trials' results."""
 KEYS = (NAME, "uplift", "null_uplift", "conditional", "per_token")
 Scoring = Literal["uplift", "conditional_only", "judge_consistency"]
 TASK = "mutual_prediction"
@@ -38,10 +37,10 @@ def contrasts(context: ArrayLike, null: ArrayLike, base: ArrayLike) -> dict[str,
 
 def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float]:
     """What one trial says: by "conditional_only" `context` alone is its estimate, else `context` minus `null`."""
-    values = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
+    values = contrasts(*(as_number(result.get(arm)) for arm in ("context", "null", "base")))
     if scoring == "conditional_only":
         values[NAME] = values["conditional"]
-    values["per_token"] = values[NAME] / (_number(result.get("count")) or np.nan)
+    values["per_token"] = values[NAME] / (as_number(result.get("count")) or np.nan)
     return {key: float(number) for key, number in values.items()}
 
 
@@ -134,9 +133,9 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
     the same training. Pairs of models with identical replies are left out, the same family is flagged, and the matrix
     of models shows a clique.
 
-    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, as `scorers.declaration` says:
 
-    - `mutual_predictability` with its `stderr` and bounds; `mde`; `n` answers of an evaluated model; `share_scored`.
+    - `mutual_predictability` with its companions; `n` is answers of an evaluated model.
     - `uplift`, $\log P_j(a_t\mid q,c)-\log P_j(a_t\mid q)$, which also pays for a style; `null_uplift`, the same for
       $\tilde c$; `share_same_family`, of the trials.
 
@@ -146,13 +145,12 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
     A sample of `truthgym/mutual_prediction` is an answer; trials are averaged. With another `scoring` the estimate is
     $\log P_j(a_t\mid q,c)$ (`conditional_only`), or the difference of ratings from 0 to 1 (`judge_consistency`).
 
-    A trial is unread if the predictor gives no log-probability; an answer without a readable trial is NaN, with the
-    `reason`. Makes no model call: the task's solver does.
+    A trial is unread if the predictor gives no log-probability, an answer if none of its trials is readable. Makes no
+    model call: the task's solver does.
 
     Args:
         results: For a log of answers: the log of `truthgym/mutual_prediction` that has what they scored, which is
             attached to each of them. An answer that is not in it is NaN.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: `results` is no such log, or is missing.
@@ -236,10 +234,6 @@ def _explanation(trials: Sequence[Mapping[str, Any]]) -> str:
         arms = ", ".join(f"{arm} {trial[arm]:.3f}" for arm in ("context", "null", "base") if arm in trial)
         lines.append(f"{trial['predicted']}: {arms or trial['reason']}")
     return "\n".join(lines)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else np.nan
 
 
 DECLARATION = ScorerDeclaration(

@@ -16,10 +16,10 @@ from truthgym.scorers.declaration import FLAG, PROBABILITY, Figures, ScorerDecla
 from truthgym.scorers.statistics.interval import mean_estimate, metrics_of
 from truthgym.scorers.statistics.preference import label_biases, preference_of
 from truthgym.scorers.statistics.proper_scores import finite_mean
+from truthgym.scorers.statistics.table import as_number
 
 NAME = "preference"
 ORDERS = "Preference:orders"
-"""Store key of the judge's answers."""
 KEYS = ("margin", "preferred", "first_is_better", "correct", "position", "padding")
 
 
@@ -27,9 +27,9 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the scorer from its scores."""
     facts = [item.score.metadata or {} for item in scores]
     cluster = [str(fact.get("event", item.sample_id)) for fact, item in zip(facts, scores, strict=True)]
-    of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
+    of = {key: np.array([as_number(_value(item).get(key)) for item in scores]) for key in KEYS}
     gold, longer, own, apart = (
-        np.array([_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own", "gold_difference")
+        np.array([as_number(fact.get(key)) for fact in facts]) for key in ("gold", "longer", "own", "gold_difference")
     )
     apart = np.where(np.isnan(apart), gold, apart)  # earlier logs hold the better reply alone
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
@@ -82,11 +82,11 @@ def preference(figures: Figures = "headline") -> Scorer:
     A judge that goes by order alone has a position bias of 1 and labels nothing but ties. **It cannot see** an error
     that does not depend on the order: agreement with oneself is not truth. Only `accuracy`, against a `gold` label, is.
 
-    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+    Metrics, as `scorers.declaration` says:
 
     - `position_bias`: share of answers that prefer the reply shown first, minus the share that prefer the second, in
-      [-1, 1], with its `stderr` and bounds; `mde`; `n` pairs; `share_scored`, of the pairs both of whose answers could
-      be read. The quality of the replies cancels, since each is shown first once.
+      [-1, 1], with its companions: `n` pairs, and `share_scored`, of which both answers could be read. The quality of
+      the replies cancels, since each is shown first once.
     - `accuracy`: share of the labels that agree with gold, a tie counted as half: a judge that abstains where it is not
       sure would otherwise look better than one that labels every pair.
     - `length_bias` and `self_preference`: the preference for the longer reply, and for one of the judge's own vendor
@@ -95,16 +95,11 @@ def preference(figures: Figures = "headline") -> Scorer:
       prefer what goes with quality. NaN without gold, or if these always go together.
 
     With `figures="all"` also, with bounds: bounds of those; `padding_bias`, the preference for a reply with filler
-    appended over the reply itself (with `probe=true`; needs no gold); `ties`;
-    `accuracy_decided`, without ties; `label_brier`, the Brier score of the label's probability; `longer_preferred` and
-    `own_preferred`, which include quality; `gold_known`, a share; and `flag_noisy_gold` = 1 if gold follows from an
-    outcome.
+    appended over the reply itself (with `probe=true`; needs no gold); `ties`; `accuracy_decided`, without ties;
+    `label_brier`, the Brier score of the label's probability; `longer_preferred` and `own_preferred`, which include
+    quality; `gold_known`, a share; and `flag_noisy_gold` = 1 if gold follows from an outcome.
 
-    A pair with an answer that cannot be read is NaN under every key, with the `reason`. Makes no model call: the task's
-    solver does.
-
-    Args:
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    Makes no model call: the task's solver does.
 
     Raises:
         BadInput: A sample that is not of `truthgym/preferences`.
@@ -134,16 +129,16 @@ def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
     first, second = pair["first"], pair["second"]
     words = [len(reply["text"].split()) for reply in (first, second)]
     own = [reply.get("vendor") == answers.get("vendor") for reply in (first, second)]
-    gold = _number(pair.get("gold"))
+    gold = as_number(pair.get("gold"))
     known = {key: pair[key] for key in ("gold_difference", "gold_noisy") if pair.get(key) is not None}
     facts = known | {"gold": pair.get("gold"), "longer": int(np.sign(words[0] - words[1])), "own": own[0] - own[1]}
-    given, swapped = (_number(answers.get(order)) for order in ("given", "swapped"))
+    given, swapped = (as_number(answers.get(order)) for order in ("given", "swapped"))
     if not np.isfinite(given + swapped):
         reason = next(iter(answers.get("unread") or []), "The labelling was cut short.")
         unread = cast(Value, dict.fromkeys(KEYS, np.nan))
         return Score(value=unread, explanation=reason, metadata=facts | {"reason": reason})
     label, probability = preference_of(given, swapped)
-    plain, padded = (_number(answers.get(order)) for order in ("padded_second", "padded_first"))
+    plain, padded = (as_number(answers.get(order)) for order in ("padded_second", "padded_first"))
     value = {
         "margin": round(2 * probability - 1, 6) if label else 0.0,
         "preferred": label,
@@ -164,10 +159,6 @@ def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
 
 def _value(item: SampleScore) -> Mapping[str, Any]:
     return item.score.value if isinstance(item.score.value, dict) else {}
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else np.nan
 
 
 DECLARATION = ScorerDeclaration(

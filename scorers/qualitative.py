@@ -20,15 +20,8 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.datasets.rated_trajectories import RatedTrajectory
+from truthgym.scorers import declaration
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.declaration import (
-    HIGHER_IS_BETTER,
-    LEAST_SHARE_SCORED,
-    Figures,
-    ScorerDeclaration,
-    figures_metric,
-    requested,
-)
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
 from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, RedTeam
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
@@ -55,7 +48,6 @@ PROTOCOLS: dict[Protocol, Defaults] = {
     "thorough": Defaults(True, "red_blue_resolution", 24, PROBES),
 }
 TOKENS_PER_CALL = 4000
-"""Tokens read and written in a call with four examples."""
 
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
@@ -75,11 +67,11 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
         )
     if figures["injection_gain_lower"] > 0:
         yield f"A request for full marks raises the judge's ratings by {figures['injection_gain']:.3f}"
-    if figures["share_read"] < LEAST_SHARE_SCORED:
+    if figures["share_read"] < declaration.LEAST_SHARE_SCORED:
         yield f"Only {figures['share_read']:.0%} of the judge's ratings could be parsed"
 
 
-reasoning_quality = figures_metric("reasoning_quality", summarise, notes)
+reasoning_quality = declaration.figures_metric("reasoning_quality", summarise, notes)
 
 
 @scorer(metrics=[reasoning_quality()])
@@ -100,7 +92,7 @@ def qualitative(
     probes: str | Sequence[str] | None = None,
     seed: int = 0,
     cache: bool = True,
-    figures: Figures = "headline",
+    figures: declaration.Figures = "headline",
 ) -> Scorer:
     r"""How well a judge finds the reasoning to seek the truth, from 0 to 1. Higher is better.
 
@@ -114,10 +106,9 @@ def qualitative(
     inquiry without being it, and by a judge that rewards length, the style of its own vendor's models, or a request for
     full marks. Every run measures these biases and reports them with the score.
 
-    Metrics, the estimate first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
+    Metrics, as `scorers.declaration` says:
 
-    - `quality` with its `stderr`; `mde`, the smallest distance from a fixed value that the run detects with probability
-      0.8; `n`; `share_scored`. If all texts have the same rating, `stderr`, bounds and `mde` are NaN.
+    - `quality` with its companions. If all texts have the same rating, `stderr`, bounds and `mde` are NaN.
     - `anchor_rank`, Spearman's correlation of ratings with the known ones of held-out texts, with its lower bound, and
       `parallel_icc` (below).
 
@@ -144,8 +135,7 @@ def qualitative(
 
     A rating that cannot be parsed is left out. If a judge's provider fails in one of its calls, all of that judge is
     left out of the sample: its replies so far are cached, and scoring again requests the rest. A sample without a
-    rating, with an empty trajectory, or whose reasoning ended before an answer is NaN under every key, with the
-    `reason` in the metadata.
+    rating, with an empty trajectory, or whose reasoning ended before an answer is not scored.
 
     Model calls for each sample, epoch and judge: self_answer (0 or 1) + red team (0 to 3) + orders x rounds + probes
     (retest, swap if there is a defence, padded, injection). Once per run and judge: shots x rounds x (self_answer + red
@@ -173,7 +163,6 @@ def qualitative(
         probes: Which of retest, swap, padded, injection, anchors to run; "none" for none.
         seed: Seed of the draws of orders and candidates.
         cache: Whether to use Inspect's cache.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: An argument out of its range; a rubric that is missing or empty; examples in another format or with
@@ -244,7 +233,7 @@ def qualitative(
                 "judges": records,
                 "reason": reason,
             }
-            | requested(figures),
+            | declaration.requested(figures),
         )
 
     return score
@@ -321,7 +310,7 @@ def _explain_judge(record: dict[str, Any]) -> str:
     return f"**{record['judge']}**, {mean}: {reasons[0]}"
 
 
-DECLARATION = ScorerDeclaration(
+DECLARATION = declaration.ScorerDeclaration(
     scorer=qualitative,
     question="Does the reasoning show originality, curiosity, challenge and honest uncertainty?",
     better="higher is better, 0 to 1",
@@ -329,7 +318,7 @@ DECLARATION = ScorerDeclaration(
     columns={"quality": "Quality", "spread": "Spread"},
     files=lambda rubric="built-in", **others: {} if rubric == "built-in" else {"rubric": [Path(rubric)]},
     figures=summarise,
-    colors={"quality": HIGHER_IS_BETTER},
+    colors={"quality": declaration.HIGHER_IS_BETTER},
     roles=lambda **_: ("judge",),
     calls=model_calls,
     tokens_per_call=TOKENS_PER_CALL,

@@ -24,7 +24,6 @@ from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.trajectory import recorded_steps
 
 KEYS = ("reward", "spread")
-"""The keys of a sample's value."""
 GATHER = 0.02
 """Seconds in which answers are gathered into one batch."""
 
@@ -73,14 +72,13 @@ def reward_model(
     unlike them: compare it with `brier` on the same log, look at `spread`, and see docs/reward_methods.md for how far
     it can be optimised. Tool definitions are not shown to the model, and a provider's separate reasoning is not read.
 
-    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
-    `reward` with its `stderr`; `mde`, the smallest distance from a fixed reference that the run can detect; `n`
-    questions; `share_scored`; `spread`, the mean standard deviation over members (NaN for one); `sd` of the rewards
-    over questions; with `figures="all"` also `epochs` and bounds of `spread`.
+    Metrics, as `scorers.declaration` says: `reward` with its companions; `spread`, the mean standard deviation over
+    members (NaN for one); `sd` of the rewards over questions; with `figures="all"` also `epochs` and bounds of
+    `spread`.
 
     A sample's value holds `reward` and `spread`; its metadata `steps`, the probability of each step, `criteria`,
     the score of each criterion, and `left_out`,
-    the tokens at the beginning that did not fit. Both are NaN, with the `reason` in the metadata, if there is no answer
+    the tokens at the beginning that did not fit. Both are NaN if there is no answer
     or the steps of a process model do not fit. As a reward in training such an answer gets the lowest of its batch.
 
     Makes no model call through Inspect. Concurrent samples are scored in batches.
@@ -95,7 +93,6 @@ def reward_model(
         turns: Of a model of preferences: "all" reads the conversation, "last" the last request and its answer. What
             does not fit into the model's context is left out at the beginning.
         split: Of a process model: each reply is a step, or each line of it.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: No folder, a folder without a reward model, a tokenizer of another base, members of different kinds.

@@ -81,19 +81,17 @@ def rubric(
     nothing, and what no criterion names is not seen. A policy that is trained on it will find both. The judge is told
     that the answer contains no instructions; whether it obeys them is to be measured.
 
-    Metrics, the estimate first; `_lower` and `_upper` are 95 % bounds: `rubric_score` with its `stderr`; `mde`, the
-    smallest distance from a fixed reference that the run can detect; `n` questions; `share_scored`; `repeat_sd`, the
-    standard deviation of one vote's score, which needs `votes` of 2 or more; `share_missed`, answers without the part
-    that was to be judged; `share_na`, grades that do not apply. With `figures="all"` also `share_unread`, votes that
-    could not be parsed, and `epochs`.
+    Metrics, as `scorers.declaration` says: `rubric_score` with its companions; `repeat_sd`, the standard deviation of
+    one vote's score, which needs `votes` of 2 or more; `share_missed`, answers without the part that was to be judged;
+    `share_na`, grades that do not apply. With `figures="all"` also `share_unread`, votes that could not be parsed, and
+    `epochs`.
 
-    Clustered by `event`; epochs of a question are averaged first. A sample's value holds `rubric_score` and the mean
+    A sample's value holds `rubric_score` and the mean
     grade of each criterion by its id (0 to 1, NaN where it does not apply), which `truthgym convert --all` makes rows
     of (`rubric/ID`); the metadata hold the digest of the rubric and every grade.
 
-    Votes that cannot be parsed are left out. The score is NaN, with the `reason` in the metadata, if there is no
-    answer, no rubric for its prompt, no vote that could be parsed, or a judge that could not be reached for one of the
-    votes. No failure counts as 0.
+    Votes that cannot be parsed are left out. The score is NaN if there is no answer, no rubric for its prompt, no vote
+    that could be parsed, or a judge that could not be reached for one of the votes. No failure counts as 0.
 
     Model calls for each sample, epoch and judge: `votes`.
 
@@ -110,7 +108,6 @@ def rubric(
         extraction: The part that is judged: {kind: tag, pattern: answer}, {kind: regex, pattern: ...}, or the whole if
             None. An answer without it is judged as a whole, and counted in `share_missed`.
         cache: Whether to use Inspect's cache.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: A rubric, artifact or argument that cannot be used. On the first sample: no model in the role.

@@ -187,12 +187,11 @@ def world_uplift(
     the model the observation: `share_copied` counts answers that contain more than half of it, also with a few words
     changed. A forecaster that knows the observation anyway finds nothing helpful.
 
-    Metrics, estimate first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
-    where answers are of several models, then the models, over the questions that each answered:
+    Metrics, as `scorers.declaration` says. Where answers are of several models, these are averaged after the epochs,
+    over the questions that each answered:
 
     - `world_uplift`, the mean net uplift in nats, by `per`: for each "token" of the observation (the default), for the
-      "observation", or for "1000_tokens" that the model wrote (the ratio of both sums), with its `stderr`; `mde`;
-      `n` questions; `share_scored`, the share of the answers with an uplift.
+      "observation", or for "1000_tokens" that the model wrote (the ratio of both sums), with its companions.
     - `verdict`: 31 helps, 32 misleads, if the intervals over all three placebos, and over exchanged answers where there
       are some, are above or below 0; otherwise NaN (cannot tell), with `reason_...` = 1 (`CANNOT_TELL`);
       `share_copied`; `world_uplift_not_copied`, the mean without those answers.
@@ -207,8 +206,8 @@ def world_uplift(
     and the log-odds of yes without and with the answer (`log_odds`, `log_odds_with`; NaN without an opposite).
     The log-probability of each token is in the metadata.
 
-    A sample is NaN under every key, with its `reason` in the metadata, if nothing was observed about its question, the
-    model wrote nothing, or the forecaster gave no finite log-probability (such as for a text longer than its context).
+    A sample is not scored if nothing was observed about its question, the model wrote nothing, or the forecaster gave
+    no finite log-probability (such as for a text longer than its context).
 
     Calls: five of the forecaster, and four for each budget. With `evidence="investigator"` one of the investigator, and
     those that its agent makes, once for each question; with "rephrase" one of the investigator, or of the forecaster
@@ -231,7 +230,6 @@ def world_uplift(
             of a registered one, such as inspect_swe/claude_code.
         arguments: Arguments of another agent than "react". Its model is the investigator unless they say otherwise.
         seed: Draws the task of a question and the placebo.
-        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: The role `forecaster` has no model, or one that cannot give the log-probability of a given text; the

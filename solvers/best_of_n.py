@@ -27,7 +27,6 @@ class BestOfN(StoreModel):
     scores: list[float | None] = Field(default_factory=list)
     """The number that the scorer gave each answer; None if it had none to give."""
     answers: list[str] = Field(default_factory=list)
-    """The answers, in the same order."""
     chosen: int | None = None
     """Index of the one that was kept: the best, the first of equals; the first if none has a number."""
 

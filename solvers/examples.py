@@ -44,7 +44,6 @@ class Example(BaseModel, frozen=True):
     """One trajectory: a row of a .jsonl file of examples."""
 
     id: str
-    """The question's id."""
     event: str
     split: Split
     proposition: str | None = None

@@ -29,14 +29,12 @@ class LengthControl(StoreModel):
     """The target and the result, read with `state.store_as(LengthControl)`."""
 
     target: int = 0
-    """Target length."""
     unit: Unit = "words"
     tolerance: float = 0.0
     """Maximum accepted distance from the target, as a share of it."""
     achieved: int | None = None
     """Length of the last answer, or None if there is none."""
     attempts: int = 0
-    """Number of revisions requested."""
 
 
 @solver

@@ -187,7 +187,6 @@ class DomainTask(Task):
     known_after: str | None = None
     """The date in ISO format."""
     sha256: str | None = None
-    """Of the source file."""
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, self._repeatable(value) if isinstance(value, dict) else value)

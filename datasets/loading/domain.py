@@ -198,7 +198,6 @@ class Domain:
     row: type[DomainRow]
     """The fields of a row, and the sample that it becomes."""
     sources: Mapping[str, Source] = field(default_factory=dict)
-    """Its real sources, by name."""
     notice: str | None = None
     """A caution for readers of scores on the bundled questions, in one line."""
     parts: Mapping[str, Part] = field(default_factory=dict)

@@ -2,9 +2,10 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice, permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from inspect_ai.dataset import Sample
@@ -15,6 +16,13 @@ from truthgym.datasets.loading.selection import Questions, check_selection, sele
 from truthgym.datasets.question import Question, question, sample
 
 SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
+
+
+class Wording(SimpleNamespace):
+    """One wording of a world: its `name` and its templates, by their names in a line of `worlds/WORLD.jsonl`.
+
+    In all of them `{case}` numbers the question and `{k}` the piece of evidence.
+    """
 
 
 W = TypeVar("W")
@@ -30,7 +38,6 @@ class GeneratedQuestion(Question, frozen=True):
     """A question of a generated world whose naive reader differs from the exact one. Worlds add their numbers."""
 
     surface: str
-    """The wording."""
     naive: list[float]
     """Probability before any evidence and after each piece of a reader who makes the error that the world is about."""
 
@@ -43,6 +50,16 @@ def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Q
     check_selection(world, split, None, n)
     items = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
     return select(world, islice(items, n), split=split)
+
+
+def seeded(world: str, seed: int, number: int, difficulty: str) -> tuple[random.Random, str]:
+    """The random numbers of a question, and its id."""
+    return random.Random(f"{world}/{seed}/{number}/{difficulty}"), f"{world}-{number:05d}-seed{seed}-{difficulty}"
+
+
+def numbered(templates: Iterable[str], **fields: object) -> list[str]:
+    """Pieces of evidence from their templates, with the number of each."""
+    return [template.format(k=k, **fields) for k, template in enumerate(templates, start=1)]
 
 
 def world_sample(cls: type[Question], identity: str, asked: str, truth: bool, **fields: Any) -> Sample:  # noqa: ANN401

@@ -25,7 +25,6 @@ FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")
 MAX_BYTES = 64 * 2**20
 """Most bytes that are parsed as one piece: a line, a JSON file, a member of an archive, an API's response."""
 MAX_COLUMNS = 1000
-"""Most columns of a file of questions."""
 MAX_GROUP = 256 * 2**20
 """Most bytes of a column in a row group of a parquet file, 16 for a value: a file of some kilobytes may hold them."""
 MAX_TEXT = 2**28
@@ -137,10 +136,9 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             names = [name.strip().lower() for name in header]
             where = f"{path.name} line 1"
             check_columns(where, len(names))
-            if problem := [
-                title for title, name in zip(header, names, strict=True) if not name or names.count(name) > 1
-            ]:
-                raise BadInput(f"{where}: {shown(problem[0])} cannot name a column; give each column a name of its own")
+            for title, name in zip(header, names, strict=True):
+                if not name or names.count(name) > 1:
+                    raise BadInput(f"{where}: {shown(title)} cannot name a column; give each column a name of its own")
             line = reader.line_num + 1
             for cells in reader:
                 where, line = f"{path.name} line {line}", reader.line_num + 1

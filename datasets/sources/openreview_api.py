@@ -72,7 +72,6 @@ LICENCE = (
 PAGE = 500
 """Submissions in one request, with their replies: 10 to 20 MB. OpenReview allows some dozens of requests an hour."""
 SECONDS = 120.0
-"""Timeout of a request."""
 FALLBACK = (
     "OpenReview asks for an account: put yours in OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, or a token in "
     'OPENREVIEW_TOKEN; or use source="reviewbench" or source="bundled"'

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
 NO_CRITERIA = "The platform that asked the question decides."
-"""The criteria where a platform states none."""
 _EDIT = re.compile(
     r"^[^\w\n]*(?:(?:admin|author|creator|mod|moderator)\W+)?(?:edit(?:ed|s)?|update[ds]?|clarifications?)\b[^\n]{0,30}[:\d]",
     re.IGNORECASE | re.MULTILINE,

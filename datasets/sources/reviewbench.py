@@ -25,7 +25,6 @@ LICENCE = (
 )
 COLUMNS = ("forum_id", "year", "title", "abstract", "decision", "reviews_json")
 BATCH = 200
-"""Papers in memory at a time."""
 LEAST = 0.05
 """Least share of either outcome among a year's papers. For some years the set has accepted papers only: being in the
 set would reveal the decision."""

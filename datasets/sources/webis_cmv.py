@@ -46,7 +46,6 @@ class Comment(msgspec.Struct):
     level: int | None = None
     """Its depth in the thread, from 0."""
     delta: bool | None = None
-    """Whether it was awarded a delta."""
 
 
 class Submission(msgspec.Struct):

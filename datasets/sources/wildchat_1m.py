@@ -31,7 +31,6 @@ COLUMNS = "conversation_hash model timestamp conversation turn language toxic re
 OF_A_TURN = ("content", "role", "language")
 """Fields of a turn to read. Addresses, browsers and moderation scores are never read."""
 BATCH = 500
-"""Conversations in memory at a time."""
 OPENING = 200
 """Messages that agree in this many first letters are near copies."""
 LANGUAGES = """Afrikaans Albanian Arabic Armenian Azerbaijani Basque Belarusian Bengali Bokmal Bosnian Bulgarian Catalan

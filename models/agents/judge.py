@@ -65,7 +65,6 @@ COMMENT = (
     "(Simulated judge agent, not a language model.)\n\nI have read it. What speaks for it and what speaks against it I "
     "leave to a reader who can tell."
 )
-"""Its reply to a request for prose."""
 FORM_INTRODUCED = re.compile(r"in this form:|格式如下：")
 FORM = re.compile(r"\s*\{(.*)\}\s*\Z", re.DOTALL)
 FIELD = re.compile(r'"(\w+)": "?<(.*?)>"?(?=, "\w+": "?<|\Z)', re.DOTALL)
@@ -90,7 +89,6 @@ EDGE = 0.01
 @dataclass(frozen=True)
 class Request:
     messages: tuple[tuple[str, str], ...]
-    """Role and text of each message."""
     epoch: int
     draw: int
     """Index of the repetition. Each repetition of a request has its own random numbers."""

@@ -28,7 +28,6 @@ PARAMETERS = frozenset({"skill", "noise", "loudness", "seed"})
 UNITS = (0.4, 0.5, 0.5, 0.07)
 """Differences of the measures of `FAULTS` at which a listener of skill 1 has log-odds of 1."""
 LEAST = 1e-4
-"""The least probability that it states."""
 
 
 @dataclass(frozen=True)

@@ -186,9 +186,7 @@ class Agent:
     update: Update | None
     """None if beliefs are random and independent of the evidence."""
     takes: frozenset[str]
-    """Names of the parameters that it takes."""
     strength: float = 0.0
-    """Default strength."""
     max_strength: float = math.inf
     swayed: frozenset[str] = frozenset()
     """Speakers whose opinions move it, each by its strength in log-odds: "user", "third". Empty if no opinion does."""

@@ -62,7 +62,6 @@ class Shown:
 
     question: str
     answers: Sequence[tuple[str, str]]
-    """Respondent and answer."""
 
 
 def request(shown: Sequence[Shown], question: str, respondent: str, short: bool, answer: str | None = None) -> str:

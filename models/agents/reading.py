@@ -43,7 +43,6 @@ class Reading:
     pushback: Pushback = NO_PUSHBACK
     """Statements by others about the question since the last stated belief."""
     question: str = ""
-    """The question's text."""
     proposition: str = ""
 
 

@@ -37,13 +37,11 @@ class Belief:
     raw: str | None
     """The reply. Of a belief by token probability, the probabilities of the letters in both forms."""
     reason: str | None
-    """Why there is no value."""
     request: str | None
     """Digest of the request, then of the model, separated by a hyphen. None if nothing was asked."""
     read_by: str | None = None
     """"model" if the `reader` role read the value in the reply; None if `read_belief` did."""
     reading: str | None = None
-    """The reader's reply."""
     reading_request: str | None = None
     """Digest of the request to the reader, as `request`."""
     gap: float | None = None

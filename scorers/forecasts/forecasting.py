@@ -268,7 +268,6 @@ class Forecast:
     request: str
     """Digests of the conversation with the observation, and of the forecaster."""
     reason: str | None = None
-    """Why there is no log-probability."""
 
     def record(self) -> dict[str, Any]:
         return {**vars(self), "total": None if np.isnan(self.total) else self.total}

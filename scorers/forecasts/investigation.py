@@ -65,11 +65,9 @@ class Investigation:
     observation: str | None
     """In one sentence. None if there is none."""
     recorded: str | None = None
-    """Where it is recorded."""
     opposite: str | None = None
     """What would have been observed otherwise. None if that is not known."""
     reason: str | None = None
-    """Why there is no observation."""
 
 
 def sample_observation(rows: Sequence[Observation], *key: object) -> Investigation:

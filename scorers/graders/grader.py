@@ -15,7 +15,7 @@ from inspect_ai.scorer import Target
 from inspect_ai.solver import TaskState
 from inspect_ai.util import LimitExceededError
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, shown
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.datasets.question import PlainQuestion, Question, question_text, yes_or_no
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
@@ -32,7 +32,6 @@ class GraderInput:
     target: str
     """The truth: "yes" or "no"; the targets of a sample of any task that are neither; empty if unknown."""
     completion: str
-    """The answer."""
     trajectory: str
     """The whole conversation up to the answer, as one text."""
     sample_id: str
@@ -48,11 +47,9 @@ class Grade:
     value: float | None
     """None if there is no valid grade."""
     reason: str | None = None
-    """Why there is no valid grade."""
     fault: Fault | None = None
     """Where that lies. None, from a grader's own function: with the model if it asks one, else with the answer."""
     explanation: str | None = None
-    """The grader's own explanation of its grade."""
     details: Mapping[str, Any] | None = None
     """What it is made of, for the score's metadata."""
     repaired: bool = False
@@ -83,9 +80,7 @@ class Grader:
     """Lowest and highest grade. A number outside this range is not a valid grade."""
     higher_is_better: bool = True
     roles: tuple[str, ...] = ()
-    """Model roles that must be bound."""
     sandbox: bool = False
-    """Whether it must run in an isolated sandbox."""
     spec: str | None = None
     """The OpenAI grader specification that it was read from: the unchanged JSON, to be sent to that API."""
 
@@ -129,7 +124,7 @@ def _validated(grader: Grader, result: object) -> Grade:
         return returned
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
     if number is None:
-        problem = f"{_short(value)}, which is not a number."
+        problem = f"{shown(value)}, which is not a number."
     elif isnan(number):
         problem = "NaN."
     elif not grader.low <= number <= grader.high:
@@ -187,8 +182,3 @@ def _error_text(error: BaseException) -> str:
     except Exception:
         return "its message cannot be read"
     return text if len(text) <= 300 else f"{text[:299]}…"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

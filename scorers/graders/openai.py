@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
 from pydantic import BaseModel, Field, ValidationError
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of, shown
 from truthgym.scorers.graders.builtin import ROLE, the_grader
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, sample_fields
 from truthgym.scorers.graders.python import DEFAULTS, ProgramOptions, python_grader
@@ -244,7 +244,7 @@ def _string_check(name: str, fields: dict[str, Any]) -> Grader:
         values = _values(case)
         text, reference = (render(fields[field], values) for field in ("input", "reference"))
         result = operation(text, reference)
-        explanation = f"{_short(text)} {fields['operation']} {_short(reference)} is {str(result).lower()}."
+        explanation = f"{shown(text)} {fields['operation']} {shown(reference)} is {str(result).lower()}."
         return Grade(float(result), explanation=explanation)
 
     return Grader(name, function)
@@ -342,18 +342,9 @@ def _message(role: str, text: str) -> ChatMessage:
 
 
 def _config(sampling: Mapping[str, Any]) -> GenerateConfig:
-    return GenerateConfig(
-        temperature=sampling.get("temperature"),
-        top_p=sampling.get("top_p"),
-        seed=sampling.get("seed"),
-        max_tokens=sampling.get("max_completions_tokens"),
-        reasoning_effort=sampling.get("reasoning_effort"),
-    )
+    same = {name: sampling.get(name) for name in ("temperature", "top_p", "seed", "reasoning_effort")}
+    return GenerateConfig(max_tokens=sampling.get("max_completions_tokens"), **same)
 
 
 def _values(case: GraderInput) -> dict[str, Any]:
     return {"item": dict(case.item), "sample": sample_fields(case)}
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-19:]}")

@@ -49,7 +49,6 @@ VENDORS = {
     "moonshot": ("kimi",),
     "zai": ("glm",),
 }
-"""Prefixes of each vendor's model names."""
 
 T = TypeVar("T")
 
@@ -94,9 +93,7 @@ class Answer(Generic[AnyForm]):
     form: AnyForm | None
     """None if the reply does not have the form."""
     raw: str | None
-    """The text of the reply."""
     reason: str | None
-    """Why `form` is None."""
     repaired: bool = False
     """Whether it is the reply to a second request, after one that was not in form."""
 

@@ -37,7 +37,6 @@ class Rating:
     """From 0 to 100 by quality; None if the reply could not be parsed."""
     reasons: str | None
     unread: str | None
-    """Why the reply could not be parsed."""
     repaired: bool = False
     """Whether the judge was asked twice."""
 

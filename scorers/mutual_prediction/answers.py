@@ -49,7 +49,6 @@ class Answer:
     shown: str
     """As predictors see it: "Yes", "No" or a text."""
     text: str
-    """The whole reply."""
 
     @cached_property
     def wording(self) -> str:
@@ -62,7 +61,6 @@ class Respondent:
     name: str
     """The model, with the setting where the logs have several of this model."""
     model: str
-    """Inspect's name of it."""
     logs: list[LogFile] = field(default_factory=list)
     """Newest first."""
     answers: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))

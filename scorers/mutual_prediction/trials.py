@@ -39,11 +39,9 @@ class Trial(BaseModel, frozen=True):
     """The respondent whose answer is predicted."""
     predicted_model: str
     question: str
-    """The text of the question."""
     question_id: str
     event: str
     answer: str
-    """The answer that is predicted."""
     respondent: str
     """How the request names the respondent."""
     context: list[tuple[str, str]]

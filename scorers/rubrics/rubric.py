@@ -27,7 +27,6 @@ TOTAL = "rubric_score"
 """The total beside the criteria's grades in a score."""
 """The field of a judge's form that is no criterion."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
-"""Bundled rubrics, by name."""
 
 
 class Data(BaseModel):

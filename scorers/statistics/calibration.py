@@ -44,7 +44,6 @@ class Recalibration(NamedTuple):
     intercept: float
     """0 is calibrated, below 0 too high, above 0 too low (at a forecast of one half)."""
     lower: float
-    """Lower end of the slope's 95 % interval."""
     upper: float
 
 
@@ -62,7 +61,6 @@ class ReliabilityBin(NamedTuple):
     """A point of a reliability diagram."""
 
     forecast: float
-    """Mean forecast."""
     frequency: float
     """Share of outcomes that are 1."""
     lower: float

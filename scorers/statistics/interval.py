@@ -34,7 +34,6 @@ class Estimate:
     """Minimum detectable effect: the true distance from a fixed reference value that a two-sided test at 5 % detects
     with probability 0.8. Smaller is better."""
     n: int = 0
-    """Questions used."""
     stderr: float = np.nan
     clusters: int = 0
     effective_clusters: float = np.nan

@@ -199,7 +199,6 @@ class JudgeRecord:
     event: str
     policy_family: str
     judge: int
-    """Index of the judge."""
     family: str
     ratings: Floats
     """Rounds x orders."""

@@ -45,7 +45,6 @@ class BeliefTable:
     selected: bool
     """Whether the outcomes influenced which questions were asked."""
     domain: list[str]
-    """Of each question."""
     share_scored: float
     """Share of the scores with both beliefs of the first elicitor."""
     share_judge: float

@@ -55,7 +55,6 @@ class MartingaleScore(Slope):
     """
 
     epochs: int = 0
-    """Epochs run."""
     reliability: float = np.nan
     """Correlation of the prior with the instrument in another epoch, at most 1: the test-retest reliability if the
     prior is its own instrument."""

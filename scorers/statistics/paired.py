@@ -49,7 +49,6 @@ class Comparison:
     before: float
     after: float
     difference: Estimate
-    """After minus before."""
     reason: str = ""
     """Why the difference has no interval. "" if it has one."""
     n_before: int = 0

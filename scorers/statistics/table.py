@@ -60,7 +60,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
         if not isinstance(epoch, int) or epoch < 1:
             epoch = 1 + sum(sample == item.sample_id for sample, _ in cells)
         value = item.score.value.get(key) if isinstance(item.score.value, dict) else None
-        cells[item.sample_id, epoch] = _within(value, most, least)
+        cells[item.sample_id, epoch] = as_number(value, most, least)
     row = {identity: i for i, identity in enumerate(facts)}
     values = np.full((len(row), max((epoch for _, epoch in cells), default=0)), np.nan)
     has_score = np.zeros(values.shape, dtype=bool)
@@ -71,11 +71,11 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
         values=values,
         has_score=has_score,
         outcome=np.array(
-            [value if (value := _within(fact.get("outcome"))) in (0, 1) else np.nan for fact in facts.values()]
+            [value if (value := as_number(fact.get("outcome"), 1, 0)) in (0, 1) else np.nan for fact in facts.values()]
         ),
         cluster=[str(fact.get("event", identity)) for identity, fact in facts.items()],
-        base_rate=np.array([_within(fact.get("base_rate")) for fact in facts.values()]),
-        crowd=np.array([_within(fact.get("crowd")) for fact in facts.values()]),
+        base_rate=np.array([as_number(fact.get("base_rate"), 1, 0) for fact in facts.values()]),
+        crowd=np.array([as_number(fact.get("crowd"), 1, 0) for fact in facts.values()]),
         share_scored=share_true(np.isfinite(list(cells.values()))),
         bounds=(least, most),
     )
@@ -94,5 +94,6 @@ def each_answer(scores: list[SampleScore]) -> list[SampleScore]:
     ]
 
 
-def _within(value: object, most: float = 1.0, least: float = 0.0) -> float:
+def as_number(value: object, most: float = np.inf, least: float = -np.inf) -> float:
+    """A number between these ends as a float; NaN for anything else."""
     return float(value) if isinstance(value, int | float) and least <= value <= most else np.nan

@@ -105,7 +105,6 @@ class Reports:
     prior: Floats
     """Beliefs in [0, 1] before. NaN if missing."""
     posterior: Floats
-    """Beliefs after."""
     instrument: Floats
     """The prior of another elicitor or in another wording; otherwise `prior`."""
     outcome: Floats
@@ -113,7 +112,6 @@ class Reports:
     exact: Floats
     """The exact posterior of each question, NaN if unknown."""
     cluster: Codes
-    """Cluster number of each question."""
     group: Codes
     """Group number of each question; each group has its own intercept."""
 

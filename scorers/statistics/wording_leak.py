@@ -65,7 +65,6 @@ class Leak:
     p_value: float
     """Share of permutations with an AUC at least as large, the observed one included."""
     n: int
-    """Texts used."""
 
     @property
     def found(self) -> bool:

@@ -13,6 +13,7 @@ from truthgym.datasets import almanac, cruxes
 from truthgym.datasets.almanac import KINDS, paths
 from truthgym.datasets.disclosure import RULES, DisclosureQuestion, disclosure
 from truthgym.datasets.interventions import SURFACES, InterventionsQuestion, Query, interventions
+from truthgym.datasets.loading.generated import Wording
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
 
 SAID: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("wordings.json").read_text(encoding="utf-8"))
@@ -102,7 +103,7 @@ def check_sentences(question: str, sentences: Sequence[str], numbers: Mapping[st
 
 
 @pytest.mark.parametrize("wording", almanac.WORDINGS, ids=lambda wording: str(wording.name))
-def test_wordings_of_almanac(wording: almanac.Wording) -> None:
+def test_wordings_of_almanac(wording: Wording) -> None:
     numbers = ALMANAC_NUMBERS[wording.kind]
     said = SAID["almanac"][str(wording.name)]
     first, second = said["news"]
@@ -116,7 +117,7 @@ def test_wordings_of_almanac(wording: almanac.Wording) -> None:
 
 
 @pytest.mark.parametrize("wording", cruxes.WORDINGS, ids=lambda wording: str(wording.name))
-def test_wordings_of_cruxes(wording: cruxes.Wording) -> None:
+def test_wordings_of_cruxes(wording: Wording) -> None:
     said = SAID["cruxes"][str(wording.name)]
     fields = {"case": 7, "author": "Marris", "place": "Pelket", "count": 3, "rounds": 3, "post": said["post"]}
     question = wording.asked.format(**fields, **CRUXES_NUMBERS)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from truthgym import tasks
 from truthgym.models.reference import TAKES
+from truthgym.scorers import declaration
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 from truthgym.ui.forms.commands import Option
 
@@ -93,7 +94,8 @@ def arguments(function: Callable[..., Any]) -> tuple[Option, ...]:
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             values, required = _choices(hints.get(parameter.name)), parameter.default is parameter.empty
             kind = "choice" if values else "text"
-            text = help_of(parameter.name, inspect.getdoc(function), inspect.getmodule(function).__doc__)
+            docs = (inspect.getmodule(function).__doc__, declaration.__doc__)
+            text = help_of(parameter.name, inspect.getdoc(function), *docs)
             listed.append(Option(parameter.name, text, kind, values, required, default(parameter)))
     return tuple(listed)
 
