@@ -52,12 +52,12 @@ def code_repairer(
             raise BadInput("code_repairer repairs the functions of truthgym/code_repair; use it with that task")
         if not trusted:
             required_sandbox("code_repairer", REMEDY)
-        function = question.function
-        failed = _failure_here if trusted else _failure
         ask(state, CHECKS)
         for tries_left in reversed(range(tries)):
             await act(state, [])
-            failure = await failed(state.output.completion, function, time_limit) if tries_left else None
+            if not tries_left:
+                break
+            failure = await _failure(state.output.completion, question.function, time_limit, trusted)
             if failure is None:
                 break
             ask(state, FAILED.format(what=failure))
@@ -66,26 +66,21 @@ def code_repairer(
     return execute
 
 
-async def _failure_here(reply: str, function: str, seconds: int) -> str | None:
-    """The same on this machine. Raises OSError for a fault of the machine."""
-    if find_program(reply, function) is None:
-        return NO_PROGRAM.format(function=function)
-    try:
-        text = (await run_here("The program", {"source": "\n".join(code_blocks(reply))}, seconds))["failure"]
-    except ProgramError as error:
-        return str(error)
-    return f"The program failed:\n\n{text}" if text else None
-
-
-async def _failure(reply: str, function: str, seconds: int) -> str | None:
-    """What is wrong with the programs of a reply; None if they run without an error."""
+async def _failure(reply: str, function: str, seconds: int, trusted: bool) -> str | None:
+    """What is wrong with the programs of a reply; None if they run without an error. OSError: the machine's fault."""
     if find_program(reply, function) is None:
         return NO_PROGRAM.format(function=function)
     program = "\n".join(code_blocks(reply))
     try:
-        ran = await sandbox().exec(["python3", "-"], input=program, timeout=seconds, timeout_retry=False)
+        if trusted:
+            text = (await run_here("The program", {"source": program}, seconds))["failure"] or None
+        else:
+            ran = await sandbox().exec(["python3", "-"], input=program, timeout=seconds, timeout_retry=False)
+            text = None if ran.success else (ran.stderr or ran.stdout).strip()[-SHOWN:]
+    except ProgramError as error:
+        return str(error)
     except TimeoutError:
         return f"The program did not end within {seconds} s and was stopped."
     except (OutputLimitExceededError, UnicodeDecodeError):
         return "The program printed too much, or what is not text."
-    return None if ran.success else f"The program failed:\n\n{(ran.stderr or ran.stdout).strip()[-SHOWN:]}"
+    return None if text is None else f"The program failed:\n\n{text}"

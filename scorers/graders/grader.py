@@ -124,7 +124,7 @@ def _validated(grader: Grader, result: object) -> Grade:
         return returned
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
     if number is None:
-        problem = f"{shown(value)}, which is not a number."
+        problem = f"{'None' if value is None else shown(value)}, which is not a number."
     elif isnan(number):
         problem = "NaN."
     elif not grader.low <= number <= grader.high:

@@ -23,9 +23,9 @@ Scope = Literal["prompt", "domain", "global"]
 Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 """Letters a to z, digits and underscores, at most 40, a letter first."""
 RESERVED = "reasons"
+"""The field of a judge's form that is no criterion."""
 TOTAL = "rubric_score"
 """The total beside the criteria's grades in a score."""
-"""The field of a judge's form that is no criterion."""
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
 
 
