@@ -8,11 +8,12 @@ inspect score LOG --scorer truthgym/kl_divergence --model-role base=vllm/Qwen/Qw
 from typing import cast
 
 import numpy as np
-from inspect_ai.model import ChatMessageAssistant, ContentReasoning, get_model
+from inspect_ai.model import ChatMessageAssistant, ContentReasoning, GenerateConfig, get_model
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import validate_call
+from truthgym.datasets.inspect_private import active_generate_config
 from truthgym.datasets.question import Question, question_of
 from truthgym.models.predictor import check_method, reply_logprobs
 from truthgym.scorers.declaration import Figures, ScorerDeclaration, figures_metric, requested
@@ -47,10 +48,11 @@ def kl_divergence(figures: Figures = "headline") -> Scorer:
     0 is the base model's distribution; larger is farther. It is neither good nor bad: it is the price of a gain, and
     two checkpoints with the same gain differ by it. A single reply may be below 0; the mean is below 0 by chance alone.
 
-    It is unbiased for replies that the model itself sampled at temperature 1, without top-p or top-k. The scorer does
-    not check this: of replies at a lower temperature it is another number. It is of the last reply, given the
-    conversation before it, without its end token; a reply with a provider's separate reasoning is not scored. The text
-    is split into tokens anew.
+    It is unbiased for replies that the model itself sampled at temperature 1, without top-p or top-k; with other
+    settings no reply is scored, since it would be another number. Settings that are not given count as these: give
+    --temperature 1 --top-p 1 where a provider, or a model's generation_config.json, has other defaults. It is of the
+    last reply, given the conversation before it, without its end token; a reply with a provider's separate reasoning is
+    not scored. The text is split into tokens anew.
 
     Metrics, as `scorers.declaration` says: `kl` with its companions; `kl_per_token` with bounds, the mean over replies
     of nats a token; with `figures="all"` also `tokens`, the mean length of a reply.
@@ -73,7 +75,9 @@ def kl_divergence(figures: Figures = "headline") -> Scorer:
             check_method(model, "teacher_forced")
         place = max((i for i, m in enumerate(state.messages) if isinstance(m, ChatMessageAssistant)), default=-1)
         reply = state.messages[place] if place > 0 else None
-        reason = None if reply and reply.text.strip() else "The sample has no reply."
+        reason = _other_sampling(models[0].config.merge(active_generate_config()))
+        if reason is None and not (reply and reply.text.strip()):
+            reason = "The sample has no reply."
         if reply and not isinstance(reply.content, str) and any(isinstance(c, ContentReasoning) for c in reply.content):
             reason = "The reply has a separate reasoning, whose probability is not known."
         values = dict.fromkeys(KEYS, np.nan)
@@ -92,6 +96,16 @@ def kl_divergence(figures: Figures = "headline") -> Scorer:
         )
 
     return score
+
+
+def _other_sampling(config: GenerateConfig) -> str | None:
+    """Why replies with these settings do not estimate the divergence."""
+    full = {"temperature": (None, 1), "top_p": (None, 1), "top_k": (None, -1, 0)}
+    values = {name: getattr(config, name) for name in full}
+    other = ", ".join(f"{name}={value:g}" for name, value in values.items() if value not in full[name])
+    if not other:
+        return None
+    return f"Replies with {other} do not estimate it; run the eval with --temperature 1, without top-p and top-k"
 
 
 DECLARATION = ScorerDeclaration(

@@ -63,3 +63,14 @@ def test_a_model_without_log_probabilities_is_refused_before_a_call(fails: Fails
     message = fails(urns(n=2, paradigms="kl_divergence"), models[0], model_roles={"base": "reference/bayesian"})
     assert "method=teacher_forced" in message
     assert "role base" in fails(urns(n=2, paradigms="kl_divergence"), models[0])
+
+
+def test_replies_of_another_distribution_are_not_scored(run: Run, models: list[Model]) -> None:
+    settings = {"temperature": 0.5, "top_p": 0.9}
+    log = run(urns(n=2, paradigms="kl_divergence"), models[0], epochs=1, model_roles={"base": models[1]}, max_tokens=5,
+              **settings)  # fmt: skip
+    for sample in samples(log):
+        assert np.isnan(score_of(sample, "kl_divergence").value["kl"])  # type: ignore[index, call-overload]
+        reason = (score_of(sample, "kl_divergence").metadata or {})["reason"]
+        assert "temperature=0.5, top_p=0.9" in reason
+        assert "--temperature 1" in reason
