@@ -99,7 +99,7 @@ def conversation(
         kept = {key: value for key, value in message.items() if key in MESSAGE_KEYS and value is not None}
         role = kept.get("role")
         if calls := kept.pop("tool_calls", None):
-            kept["tool_calls"] = [_tool_call(call, f"call_{place}_{i}") for i, call in enumerate(calls)]
+            kept["tool_calls"] = [_tool_call(call, f"call_{place}_{i}", at) for i, call in enumerate(calls)]
             unanswered = [call["id"] for call in kept["tool_calls"]]
         if role == "tool" and "tool_call_id" not in kept and unanswered:
             kept["tool_call_id"] = unanswered.pop(0)
@@ -154,8 +154,10 @@ def _content(content: object, at: str, images: Iterator[str]) -> object:
     return "\n\n".join(part["text"] for part in parts) if all(part["type"] == "text" for part in parts) else parts
 
 
-def _tool_call(call: Row, default_id: str) -> dict[str, Any]:
-    function = call.get("function", call)
+def _tool_call(call: Row, default_id: str, at: str) -> dict[str, Any]:
+    function = call.get("function", call) if isinstance(call, Mapping) else call
+    if not isinstance(function, Mapping) or not function.get("name"):
+        raise bad_input(f"{at}: the tool call {str(function)[:80]} has no function name; add it, or remove the row")
     arguments = function.get("arguments") or {}
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     named = {"name": function["name"], "arguments": text}

@@ -72,6 +72,8 @@ def test_reinforcement_keeps_the_fields_of_the_question() -> None:
         ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: .*reasoning_content.*--reasoning keep"),
         ([*ASKED, {"role": "assistant"}], "it has no content"),
         ([{"role": "tool", "content": "x"}], "a tool message without a tool call"),
+        ([*ASKED, YES | {"tool_calls": [{"function": {"arguments": "{}"}}]}], "has no function name"),
+        ([*ASKED, YES | {"tool_calls": ["search"]}], "has no function name"),
         ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' is not accepted"),
     ],
 )
