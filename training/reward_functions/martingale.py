@@ -5,6 +5,7 @@ Penalising the slope alone rewards never updating (slope 0), so an information t
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,6 @@ class MartingaleRewards:
     it is not identified."""
     information: float
     """Mean of the information term, before its weight; NaN for an empty batch."""
-    identified: float
-    """Share of the rollouts whose reward has a slope term. For the others that term is 0."""
 
 
 def martingale_rewards(
@@ -64,10 +63,9 @@ def martingale_rewards(
     terms = _question_terms(before, after, codes)
     total = terms.sum(axis=1, keepdims=True)
     before = np.where(np.isfinite(before), before, others_before.mean)
-    slope = _slope((total - terms)[:, codes])  # of the other questions
-    gradient = -slope.estimate * (others_before.mean - slope.mean_prior) / slope.variance * (after - before)
-    identified = np.isfinite(gradient)
-    slope_term = np.clip(np.where(identified, gradient, 0.0), -MAX_SLOPE_TERM, MAX_SLOPE_TERM)
+    slope, mean_prior, variance = _slope((total - terms)[:, codes])  # of the other questions
+    gradient = -slope * (others_before.mean - mean_prior) / variance * (after - before)
+    slope_term = np.clip(np.nan_to_num(gradient), -MAX_SLOPE_TERM, MAX_SLOPE_TERM)
     information = np.where(
         np.isnan(truth),
         _information_without_truth(after, others_before, others_after, codes),
@@ -79,14 +77,12 @@ def martingale_rewards(
     finite = information[np.isfinite(information) & has_prior]
     return MartingaleRewards(
         rewards=impute_group_mean(rewards.tolist(), (~has_prior).tolist(), question),
-        slope=float(_slope(total).estimate[0]) if len(codes) else np.nan,
+        slope=float(_slope(total)[0][0]) if len(codes) else np.nan,
         information=float(finite.mean()) if finite.size else np.nan,
-        identified=float(identified[has_prior].mean()) if has_prior.any() else 0.0,
     )
 
 
-@dataclass(frozen=True)
-class _LeaveOneOut:
+class _LeaveOneOut(NamedTuple):
     """Leave-one-out statistics: for each rollout, of its question's other rollouts. NaN if there are none."""
 
     mean: Floats
@@ -128,15 +124,6 @@ def _sum_of_other_questions(values: Floats, codes: Codes) -> Floats:
     return rest
 
 
-@dataclass(frozen=True)
-class _Slope:
-    """A slope of the update on the prior, and the mean and variance between questions of the prior; NaN if unknown."""
-
-    estimate: Floats
-    mean_prior: Floats
-    variance: Floats
-
-
 def _question_terms(before: Floats, after: Floats, codes: Codes) -> Floats:
     r"""Of each question (columns) the terms that `_slope` adds up, from rollouts with a prior and a posterior.
 
@@ -161,8 +148,10 @@ def _question_terms(before: Floats, after: Floats, codes: Codes) -> Floats:
     return np.where(enough, terms, 0.0)
 
 
-def _slope(sums: Floats) -> _Slope:
+def _slope(sums: Floats) -> tuple[Floats, Floats, Floats]:
     r"""The slope between questions, from sums of their `_question_terms`, as `instrumented_slope.cross_epoch_slope`.
+
+    With it the mean and the variance between questions of the prior; NaN where it is not identified.
 
     The covariance between questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, the variance alike.
     """
@@ -175,4 +164,5 @@ def _slope(sums: Floats) -> _Slope:
     enough = n + 1e-9 >= MIN_QUESTIONS - 1
     identified = enough & (variance > np.maximum(MIN_RELIABILITY * single_report, ROUNDING_ERROR))
     safe = np.where(identified, variance, 1.0)
-    return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
+    slope, mean, variance = (np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe))
+    return slope, mean, variance

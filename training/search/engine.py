@@ -259,7 +259,7 @@ class Search:
         )
         above = np.triu_indices(len(population), 1)
         diversity = float(distances[above].mean()) if len(population) > 1 else 0.0
-        credits = [Credit(credit["mode"], credit["gain"]) for credit in state["credits"]]
+        credits = [(credit["mode"], credit["gain"]) for credit in state["credits"]]
         weights = mode_weights(config.schedule, credits, state["generation"] / config.generations, diversity)
         plans: list[tuple[Rubric, Mode, Prompt]] = []
         for i in range(1 if self.iterative else config.mutations):
@@ -361,21 +361,18 @@ class Search:
         self.state = state
 
 
-@dataclass(frozen=True)
-class Credit:
-    """What became of one offspring."""
+def mode_weights(
+    schedule: Schedule, history: Sequence[tuple[Mode, float]], progress: float, diversity: float
+) -> dict[Mode, float]:
+    """Probabilities of the modes for the next offspring; they sum to 1.
 
-    mode: Mode
-    gain: float
-    """Its objective minus its own parent's, on the same prompts."""
-
-
-def mode_weights(schedule: Schedule, history: Sequence[Credit], progress: float, diversity: float) -> dict[Mode, float]:
-    """Probabilities of the modes for the next offspring; they sum to 1. `progress` is the share of generations done."""
+    `history` has of each offspring its mode, and its objective minus its parent's. `progress` is the share of
+    generations done.
+    """
     weights = dict.fromkeys(MODES, 1.0)
     if schedule == "success_feedback":
         for mode in MODES:
-            gains = [max(credit.gain, 0.0) for credit in history if credit.mode == mode][-WINDOW:]
+            gains = [max(gain, 0.0) for own, gain in history if own == mode][-WINDOW:]
             rate = (sum(gain > 0 for gain in gains) + 0.5) / (len(gains) + 1)
             weights[mode] = max(rate * (1 + (float(np.mean(gains)) if gains else 0.0)), LEAST)
     elif schedule == "exploration_decay":

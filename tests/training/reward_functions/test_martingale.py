@@ -83,7 +83,7 @@ def test_its_slope_is_that_of_the_score() -> None:
     result = martingale_rewards(np.repeat(codes, 4).tolist(), x.ravel().tolist(), y.ravel().tolist(), [None] * 8000)
     assert result.slope == pytest.approx(pooled.estimate, abs=2e-4)
     assert result.slope == pytest.approx(0.2, abs=0.02)
-    assert result.identified == 1
+    assert np.isfinite(result.slope)
 
 
 def test_its_first_term_is_in_the_mean_minus_the_slope_squared() -> None:
@@ -150,5 +150,4 @@ def test_with_few_questions_only_what_was_learned_counts() -> None:
     x, y = [0.1, 0.1, 0.5, 0.5, 0.9, 0.9], [0.2, 0.2, 0.6, 0.6, 1.0, 1.0]
     result = martingale_rewards([0, 0, 1, 1, 2, 2], x, y, [1.0] * 6)
     assert np.isnan(result.slope)
-    assert result.identified == 0
     assert result.rewards[0] == pytest.approx(0.9**2 - 0.8**2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from truthgym.training.search.candidates import by_rank
-from truthgym.training.search.engine import MODES, Credit, choose_mode, mode_weights, select
+from truthgym.training.search.engine import MODES, Mode, choose_mode, mode_weights, select
 from truthgym.training.search.objective import (
     PromptScores,
     Weights,
@@ -109,7 +109,7 @@ def test_behavioural_distance() -> None:
 
 
 def test_credit_is_the_offsprings_own() -> None:
-    history = [Credit("decompose", 0.4), Credit("anti_fluff", -0.9), Credit("anti_fluff", -0.9)]
+    history: list[tuple[Mode, float]] = [("decompose", 0.4), ("anti_fluff", -0.9), ("anti_fluff", -0.9)]
     weights = mode_weights("success_feedback", history, 0.5, 0.5)
     untried = weights["raise_bar"]
     assert weights["decompose"] > untried > weights["anti_fluff"], "a large loss is no success"
