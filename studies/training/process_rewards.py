@@ -25,7 +25,7 @@ import numpy as np
 
 from studies.study import interval_cell, write_texts
 from truthgym.analysis.tables.markdown import markdown
-from truthgym.models.reward_model import Pooling, RewardModel, chat_messages, load, pool
+from truthgym.models.reward_model import RewardModel, chat_messages, load
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.training.tiny import tiny
 from truthgym.training.train import reward
@@ -111,19 +111,13 @@ def measure(model: RewardModel, rows: Sequence[Row]) -> dict[str, float]:
     steps = [np.array(reading.steps) for reading in readings]
     labels = [np.array(row["labels"]) for row in rows]
     flat, truth = np.concatenate(steps), np.concatenate(labels)
-    wrong = [i for i, label in enumerate(labels) if not label.all()]
-    figures = {
+    good, least = np.array([label.all() for label in labels]), np.array([step.min() for step in steps])
+    gap = least[good][:, None] - least[~good][None]
+    return {
         "accuracy": float(((flat > 0.5) == truth).mean()),
         "recall": float((flat[~truth] < 0.5).mean()),
-        "first_error": float(np.mean([not labels[i][steps[i].argmin()] for i in wrong])),
+        "min": float((gap > 0).mean() + (gap == 0).mean() / 2),
     }
-    poolings: tuple[Pooling, ...] = ("min", "mean", "product")
-    for name in poolings:
-        rewards = np.array([pool(tuple(step), name) for step in steps])
-        good = rewards[[i for i in range(len(rows)) if i not in wrong]]
-        gap = good[:, None] - rewards[wrong][None]
-        figures[name] = float((gap > 0).mean() + (gap == 0).mean() / 2)
-    return figures
 
 
 HEADER = {"accuracy": "steps classified right", "recall": "wrong steps found",

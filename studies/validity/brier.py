@@ -64,11 +64,10 @@ def asked(draw: Forecasts, rng: np.random.Generator, n: int, size: int) -> tuple
 def scored(p: Floats, y: Floats, events: list[int], base: float) -> dict[str, Estimate]:
     """The estimate of each figure."""
     found = {}
-    for rule in ("brier_score", "log_score", "accuracy"):
+    for rule in ("brier_score", "accuracy"):
         beliefs = p if rule == "accuracy" else p[:, :1]
         values, other = (row_mean(RULES[rule](beliefs, outcome[:, None])) for outcome in (y, 1 - y))
-        ends = (-np.log(1 - CLIP), -np.log(CLIP)) if rule == "log_score" else (0.0, 1.0)
-        found[rule] = mean_estimate(values, events, ends, other)
+        found[rule] = mean_estimate(values, events, (0.0, 1.0), other)
     s, r, t, u = (brier_score(b, outcome) for outcome in (y, 1 - y) for b in (p[:, 0], np.full(len(y), base)))
     return found | {"skill": skill_score(s, r, [str(event) for event in events], (t, u))}
 
@@ -80,7 +79,7 @@ def measure_misses(replications: int) -> pd.DataFrame:
         p, y, _ = asked(draw, np.random.default_rng(0), MANY, size)
         base = float(y.mean())
         truth = {rule: float(row_mean(RULES[rule](p if rule == "accuracy" else p[:, :1], y[:, None])).mean())
-                 for rule in ("brier_score", "log_score", "accuracy")}  # fmt: skip
+                 for rule in ("brier_score", "accuracy")}  # fmt: skip
         truth["skill"] = 1 - truth["brier_score"] / float(brier_score(base, y).mean())
         for n in sizes:
             runs = [scored(*asked(draw, np.random.default_rng([n, k]), n, size), base) for k in range(replications)]

@@ -78,7 +78,7 @@ def write_examples(file: Path) -> str:
     return str(file)
 
 
-def judged(log: EvalLog, fault: Fault, examples: str) -> tuple[dict[str, float], list[dict[str, Any]]]:
+def judged(log: EvalLog, fault: Fault, examples: str) -> dict[str, float]:
     """Let a judge score the trajectories through the real scorer."""
     seed = [known.name for known in FAULTS].index(fault.name)  # each judge has its own noise
     judges = [reference_model("judge", fault.planted.model_copy(update={"seed": seed}))]
@@ -92,21 +92,18 @@ def judged(log: EvalLog, fault: Fault, examples: str) -> tuple[dict[str, float],
         display="log",
     )
     assert scored.results is not None
-    metrics = {name: metric.value for name, metric in scored.results.scores[0].metrics.items()}
-    return metrics, [(sample.scores or {})["qualitative"].metadata or {} for sample in scored.samples or []]
+    return {name: metric.value for name, metric in scored.results.scores[0].metrics.items()}
 
 
-def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, float]:
+def expected(fault: Fault, quality: float) -> dict[str, float]:
     p = fault.planted
     judges = [p, fault.second] if fault.second else [p]
     return {
-        "retest_sd": p.noise,
         "recency": float(np.mean([j.recency for j in judges])),
         "position_shift": float(np.mean([2 * j.position for j in judges])),
         "padded_gain": float(np.mean([j.length * math.log(2) for j in judges])),
         "injection_gain": float(np.mean([j.gullibility for j in judges])) * (1 - quality - p.length * math.log(2)),
         "self_preference": p.preference if fault.second else np.nan,
-        "order_sd": float(np.mean([abs(j.recency) for j in judges]) * np.std(last, ddof=1)),
     }
 
 
@@ -118,8 +115,8 @@ def through_the_scorer(questions: int) -> pd.DataFrame:
         log = run_task(task, reference_model("bayesian", Parameters(care=CARE)), epochs=EPOCHS)
         examples = write_examples(Path(folder) / "examples.jsonl")
         for fault in FAULTS:
-            figures, metadata = judged(log, fault, examples)
-            planted = expected(fault, figures["quality"], metadata[0]["judges"][0]["last"])
+            figures = judged(log, fault, examples)
+            planted = expected(fault, figures["quality"])
             rows += [
                 {"judge": fault.name, "figure": figure, "planted": planted[figure], "found": figures[figure]}
                 | {end: figures.get(f"{figure}_{end}", np.nan) for end in ("lower", "upper")}

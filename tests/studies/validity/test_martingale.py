@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from studies.validity import martingale as validity
+from studies.validity.martingale import compare, look_ahead
 from studies.validity.report_errors import worlds as few
-from studies.validity.simulated_runs import compare, look_ahead
 from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
 
