@@ -86,13 +86,10 @@ class RolloutBatch:
         return [_recorded(rollout, "martingale", "posterior") for rollout in self.rollouts]
 
     @property
-    def information_weight(self) -> float | None:
-        """The scorer's `information_weight` if that is above 0; None for the default."""
-        settings = [_metadata(rollout, "martingale").get("settings") or {} for rollout in self.rollouts]
-        weights = [
-            float(options.get("information_weight", 0.0)) for options in settings if isinstance(options, Mapping)
-        ]
-        return max(weights, default=0.0) or None
+    def information_weight(self) -> float:
+        """The scorer's `information_weight` if that is above 0, or the default."""
+        settings: list[Any] = [_metadata(rollout, "martingale").get("settings") or {} for rollout in self.rollouts]
+        return max((options.get("information_weight", 0.0) for options in settings), default=0.0) or INFORMATION_WEIGHT
 
     def log(self, name: str, value: float) -> None:
         """Keep a figure that is not NaN."""
@@ -107,7 +104,7 @@ class TextBatch:
     prompts: Sequence[object]
     completions: Sequence[object]
     columns: Columns
-    information_weight: float | None = None
+    information_weight: float = INFORMATION_WEIGHT
 
     @cached_property
     def texts(self) -> list[str]:
@@ -206,7 +203,7 @@ def martingale_reward(batch: Batch, weight: float = WEIGHT) -> Rewards:
         batch.posteriors,
         batch.outcomes,
         weight=weight,
-        information_weight=INFORMATION_WEIGHT if batch.information_weight is None else batch.information_weight,
+        information_weight=batch.information_weight,
     )
     batch.log("martingale_slope", result.slope)
     batch.log("martingale_information", result.information)
@@ -348,13 +345,10 @@ def _check_martingale(rollouts: Sequence[Rollout]) -> None:
             f"reward=martingale: a batch of {questions} questions is too small to estimate a slope; train on at least "
             f"{MIN_QUESTIONS} at a time (--generation_batch_size divided by --num_generations)"
         )
-    for rollout in rollouts:
-        beliefs = _metadata(rollout, "martingale").get("beliefs")
-        for belief in beliefs if isinstance(beliefs, list) and not rollout.error else []:
-            if belief.get("stage") == "prior":
-                if belief.get("saw_reasoning"):
-                    raise BadInput(
-                        f"reward=martingale: the prior of sample {rollout.sample_id} was elicited with the reasoning "
-                        "in view, so it is not a prior; use elicitor=self or elicitor=judge"
-                    )
-                break
+    for rollout in (rollout for rollout in rollouts if not rollout.error):
+        beliefs: Any = _metadata(rollout, "martingale").get("beliefs") or []
+        if next((belief.get("saw_reasoning") for belief in beliefs if belief.get("stage") == "prior"), False):
+            raise BadInput(
+                f"reward=martingale: the prior of sample {rollout.sample_id} was elicited with the reasoning in view, "
+                "so it is not a prior; use elicitor=self or elicitor=judge"
+            )

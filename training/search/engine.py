@@ -7,7 +7,6 @@ the same result: random numbers come from the saved generator, and models are as
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -62,26 +61,16 @@ class Drafts(Form):
     )
 
 
-@dataclass(frozen=True)
-class Wording:
-    """What the writing models are asked, in one language."""
-
-    rules: str
-    initial: str
-    revise: str
-    modes: dict[Mode, str]
-
-
-WORDINGS: dict[Language, Wording] = {
-    language: Wording(**texts)
-    for language, texts in json.loads(Path(__file__).with_name("wordings.json").read_text(encoding="utf-8")).items()
-}
+WORDINGS: dict[Language, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("wordings.json").read_text(encoding="utf-8")
+)
+"""What the writing models are asked: `rules`, `initial`, `revise`, and `modes` by name."""
 
 
 async def initial_rubric(model: Model, prompts: Sequence[str], base: Rubric, language: Language) -> Rubric | str:
     """A rubric that the initialiser writes from some prompts, without seeing an answer; or why there is none."""
     texts = "\n\n".join(material("question", prompt) for prompt in prompts[:SHOWN_PROMPTS])
-    return await _write(model, WORDINGS[language].initial, {"prompts": texts}, base, language, draw=0)
+    return await _write(model, WORDINGS[language]["initial"], {"prompts": texts}, base, language, draw=0)
 
 
 async def revised_rubric(
@@ -91,20 +80,20 @@ async def revised_rubric(
     lines = "\n".join(f"- {criterion.text} ({criterion.weight:g})" for criterion in rubric.criteria)
     wording = WORDINGS[language]
     parts = {
-        "mode": wording.modes[mode],
+        "mode": wording["modes"][mode],
         "rubric": material("rubric", lines),
         "question": material("question", prompt),
         "better": material("better", better),
         "worse": material("worse", worse),
     }
-    return await _write(model, wording.revise, parts, rubric, language, draw)
+    return await _write(model, wording["revise"], parts, rubric, language, draw)
 
 
 async def _write(
     model: Model, template: str, parts: dict[str, str], base: Rubric, language: Language, draw: int
 ) -> Rubric | str:
     form = PROMPTS[language].form
-    request = fill(template, parts | {"rules": WORDINGS[language].rules, "form": form_instruction(Drafts, form)})
+    request = fill(template, parts | {"rules": WORDINGS[language]["rules"], "form": form_instruction(Drafts, form)})
     try:
         answer = await ask(model, request, Drafts, epoch=1, name="rubric", draw=draw, instruction=form)
     except Exception as error:
