@@ -85,8 +85,8 @@ def measure(model: str, rollouts: int, steps: int, more: list[str], profiled: bo
     from trl import GRPOTrainer
 
     from truthgym.training.rollouts import runner, trl_adapter
-    from truthgym.training.rollouts.callbacks import ValidationCallback
     from truthgym.training.rollouts.sampling import LocalEngine
+    from truthgym.training.rollouts.trainer import ValidationCallback
     from truthgym.training.train import grpo
 
     clock, profile = Clock(), cProfile.Profile()

@@ -13,7 +13,7 @@ from truthgym.cli.train import _spelled_as_trl
 
 WITHIN = {
     "truthgym.training.rollouts.policy",
-    "truthgym.training.rollouts.callbacks",
+    "truthgym.training.rollouts.trainer",
     "truthgym.training.rollouts.hacking_monitor",
     "truthgym.training.trainers.step_lines",
 }

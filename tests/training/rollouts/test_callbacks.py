@@ -10,7 +10,7 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.rollouts.callbacks import RolloutLines, ValidationCallback
+from truthgym.training.rollouts.trainer import RolloutLines, ValidationCallback
 
 
 class Half:
@@ -98,7 +98,7 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
         return part
 
     monkeypatch.setattr("accelerate.utils.gather_object", gather)
-    monkeypatch.setattr("truthgym.training.rollouts.callbacks.open_engine", lambda trainer: nullcontext("engine"))
+    monkeypatch.setattr("truthgym.training.rollouts.trainer.open_engine", lambda trainer: nullcontext("engine"))
     questions = [SimpleNamespace(samples=dict.fromkeys("abcd"))]
     trainer: Any = SimpleNamespace(accelerator=SimpleNamespace(process_index=1, num_processes=2))
     held_out: Any = SimpleNamespace(questions=questions, run=run)

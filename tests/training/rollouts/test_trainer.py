@@ -54,7 +54,7 @@ def logs(folder: Path) -> list[EvalLog]:
 def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     train: Train, base: Path, letters: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from truthgym.training.rollouts.callbacks import RolloutLines
+    from truthgym.training.rollouts.trainer import RolloutLines
 
     reported: list[dict[str, float]] = []
     monkeypatch.setattr(RolloutLines, "on_log", lambda *_, logs, **__: reported.append(logs))
