@@ -84,20 +84,14 @@ def true_tail(preferred: Array, fraction: float) -> NDArray[np.bool_]:
     return tail
 
 
-def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, bool, bool]]:
+def pair_credits(prompt: PromptScores, fraction: float) -> tuple[Array, NDArray[np.bool_], NDArray[np.bool_]]:
     """Of each ordered pair with an answer of the tail: credit, both in the tail, different sources."""
-    tail = true_tail(prompt.preferred, fraction)
-    credits = []
-    for i in range(len(tail)):
-        for j in range(i + 1, len(tail)):
-            label = prompt.preferred[i, j]
-            if not (tail[i] or tail[j]) or not np.isfinite(label) or label == 0.5:
-                continue
-            gap = prompt.scores[i] - prompt.scores[j]
-            tied = not np.isfinite(gap) or abs(gap) <= TIE
-            credit = 0.5 if tied else float((gap > 0) == (label > 0.5))
-            credits.append((credit, bool(tail[i] and tail[j]), prompt.sources[i] != prompt.sources[j]))
-    return credits
+    tail, sources = true_tail(prompt.preferred, fraction), np.array(prompt.sources)
+    i, j = np.triu_indices(len(tail), 1)
+    label, gap = prompt.preferred[i, j], prompt.scores[i] - prompt.scores[j]
+    credit = np.where(np.abs(gap) > TIE, (gap > 0) == (label > 0.5), 0.5)  # a missing score is a tie
+    kept = (tail[i] | tail[j]) & np.isfinite(label) & (label != 0.5)
+    return credit[kept], (tail[i] & tail[j])[kept], (sources[i] != sources[j])[kept]
 
 
 def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
@@ -112,12 +106,10 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
     says nothing has (1 + mu) / 2 - lambda; an accuracy without pairs counts as one half.
     """
     credits = [pair_credits(prompt, weights.tail_fraction) for prompt in prompts]
-    tail_acc = np.array([_balanced(prompt_credits) for prompt_credits in credits])
-    diverse = np.array(
-        [_mean([credit for credit, _, different in prompt_credits if different]) for prompt_credits in credits]
-    )
-    pairs = sum(map(len, credits))
-    diverse_pairs = sum(different for prompt_credits in credits for _, _, different in prompt_credits)
+    tail_acc = np.array([_mean([_mean(credit[inside]), _mean(credit[~inside])]) for credit, inside, _ in credits])
+    diverse = np.array([_mean(credit[different]) for credit, _, different in credits])
+    pairs = sum(len(credit) for credit, _, _ in credits)
+    diverse_pairs = sum(int(different.sum()) for _, _, different in credits)
     noise = _noise(prompts, weights.tail_fraction)
     by_prompt = (
         _shrunk(tail_acc, pairs, weights.prior)
@@ -128,9 +120,9 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
     return Objective(
         mean_estimate(by_prompt),
         by_prompt,
-        _mean(tail_acc[np.isfinite(tail_acc)].tolist()),
+        _mean(tail_acc),
         float(noise.mean()),
-        _mean(diverse[np.isfinite(diverse)].tolist()),
+        _mean(diverse),
         _mean(recalls),
         pairs,
         diverse_pairs,
@@ -165,15 +157,10 @@ def distinguished(prompt: PromptScores, votes: int, least: float) -> bool:
     return margin > max(least, 1.96 * math.sqrt(noise))
 
 
-def _balanced(credits: list[tuple[float, bool, bool]]) -> float:
-    """The mean of the accuracy within the tail and of that across its edge, as far as there are such pairs."""
-    within = _mean([credit for credit, inside, _ in credits if inside])
-    across = _mean([credit for credit, inside, _ in credits if not inside])
-    return _mean([accuracy for accuracy in (within, across) if not math.isnan(accuracy)])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else math.nan
+def _mean(values: Array | Sequence[float]) -> float:
+    """The mean of the values that are not NaN."""
+    known = np.asarray(values)[np.isfinite(values)]
+    return float(known.mean()) if known.size else math.nan
 
 
 def _shrunk(values: Array, pairs: int, prior: float) -> Array:
