@@ -37,6 +37,12 @@ def agent(name: str, **planted: Any) -> Model:
     return get_model(f"reference/{name}", **planted)
 
 
+@pytest.fixture(scope="module")
+def eighty(run_once: Run) -> dict[str, EvalLog]:
+    """Logs of two agents on 80 questions. A test changes copies."""
+    return {name: run_once(urns(n=80, paradigms="brier"), agent(name), epochs=1) for name in ("bayesian", "random")}
+
+
 def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
     first = run(urns(n=40), agent("bayesian", noise=0.05, seed=3), epochs=2)
     second = run(urns(n=40), agent("entrenched", noise=0.1, seed=4, strength=1), epochs=2)
@@ -63,9 +69,8 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
     assert all("Martingale verdict: " in said for said in alone)
 
 
-def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Path) -> None:
-    first = run(urns(n=60, paradigms="brier"), agent("bayesian"), epochs=1)
-    second = run(urns(n=60, paradigms="brier"), agent("random"), epochs=1)
+def test_what_got_worse_is_said_for_one_version_of_a_task(eighty: dict[str, EvalLog], tmp_path: Path) -> None:
+    first, second = eighty["bayesian"], eighty["random"].model_copy(deep=True)
     logs = first.location, second.location
     for (before, after), verdict in ((logs, "worse"), (logs[::-1], "better"), (logs[:1] * 2, "no difference found")):
         frame = regressions(before, after)
@@ -106,9 +111,10 @@ def silent(log: EvalLog, path: Path, unread: int, repaired: int = 0) -> str:
 
 
 @pytest.mark.parametrize(("unread", "repaired", "shares"), [(16, 0, "100 %.* 80 %"), (1, 5, "100 %.* 92.5 %")])
-def test_silence_does_not_win(run: Run, tmp_path: Path, unread: int, repaired: int, shares: str) -> None:
-    first = run(urns(n=80, paradigms="brier"), agent("random"), epochs=1)
-    log = run(urns(n=80, paradigms="brier"), agent("bayesian"), epochs=1)
+def test_silence_does_not_win(
+    eighty: dict[str, EvalLog], tmp_path: Path, unread: int, repaired: int, shares: str
+) -> None:
+    first, log = eighty["random"], eighty["bayesian"].model_copy(deep=True)
     path = silent(log, tmp_path / "silent.eval", unread, repaired)
     row = by_score(first.location, path)["brier/brier_score"]
     assert math.isnan(row["lower"])
@@ -352,8 +358,8 @@ def test_tables_fit_the_terminal(base: tuple[EvalLog, EvalLog], tmp_path: Path, 
     assert "brier_score ↓" in result.output
 
 
-def test_sentences_say_what_is_shown(run: Run) -> None:
-    logs = [run(urns(n=60, paradigms="brier"), agent(name), epochs=1).location for name in ("bayesian", "random")]
+def test_sentences_say_what_is_shown(eighty: dict[str, EvalLog]) -> None:
+    logs = [log.location for log in eighty.values()]
     frame = compare(logs)
     row = frame.iloc[0]
     (found,) = findings(frame)
@@ -363,16 +369,16 @@ def test_sentences_say_what_is_shown(run: Run) -> None:
     assert "no difference shown on brier/brier_score; differences above " in next(findings(same))["sentences"][0]
 
 
-def test_by_a_field_of_the_questions(run: Run) -> None:
-    logs = [run(urns(n=80, paradigms="brier"), agent(name), epochs=1) for name in ("bayesian", "random")]
+def test_by_a_field_of_the_questions(eighty: dict[str, EvalLog], tmp_path: Path) -> None:
+    logs = [log.model_copy(deep=True) for log in eighty.values()]
     for log in logs:  # the second is as good as the first on the questions of one kind
         for i, sample in enumerate(log.samples or []):
             sample.metadata["kind"] = "odd" if i % 2 else "even"
             if i % 2:
                 assert logs[0].samples
                 sample.scores = logs[0].samples[i].scores
-        write_eval_log(log, log.location)
-    paths = [log.location for log in logs]
+        write_eval_log(log, str(tmp_path / Path(log.location).name))
+    paths = [str(tmp_path / Path(log.location).name) for log in logs]
     frame = compare(paths, by="kind")
     rows = frame[frame["score"] == "brier/brier_score"].set_index("category")
     assert dict(rows["verdict"].items()) == {
@@ -394,9 +400,9 @@ def test_by_a_field_of_the_questions(run: Run) -> None:
         compare(paths, by="knd")
 
 
-def test_a_judges_labels_of_two_runs_are_their_win_rate(run: Run) -> None:
-    logs = [run(urns(n=40, paradigms="brier"), agent(name), epochs=1).location for name in ("random", "bayesian")]
-    labels = run(preferences(answers=logs, gold="brier/brier_score"), agent("judge", accuracy=1.0))
+def test_a_judges_labels_of_two_runs_are_their_win_rate(run: Run, eighty: dict[str, EvalLog]) -> None:
+    logs = [eighty[name].location for name in ("random", "bayesian")]
+    labels = run(preferences(answers=logs, gold="brier/brier_score"), agent("judge", accuracy=1.0), limit=40)
     frame = compare([*logs, labels.location]).set_index("score")
     wins = frame.loc["win_rate"]
     said = [sample for sample in labels.samples or [] if sample.scores]
