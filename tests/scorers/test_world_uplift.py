@@ -337,7 +337,7 @@ def test_what_says_nothing_has_no_uplift(text: str, faults: dict[str, Any], upli
 )
 def test_an_answer_must_say_something_about_its_own_question(percent: int | None, verdict: float, uplift: Run) -> None:
     roles = {"forecaster": get_model("reference/forecaster", slant=3)}
-    task = urns(n=120, paradigms={"world_uplift": {"figures": "all", "per": "observation"}})
+    task = urns(n=80, paradigms={"world_uplift": {"figures": "all", "per": "observation"}})
     model = "reference/bayesian" if percent is None else says(rf"\finalBeliefProb{{{percent / 100}}}")
     result = metrics(uplift(task, model, roles=roles))
     assert min(result[f"uplift_over_{kind}_lower"] for kind in ("text", "shuffled", "question")) > 0
