@@ -24,8 +24,12 @@ ROOT = Path(__file__).parent.parent
 settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
 settings.load_profile("truthgym")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of torch cost tiny models more than they help
+os.environ.setdefault("INSPECT_EVAL_CTL_SERVER", "false")  # else each eval starts a server of its own
 # Inspect asks in each eval which package has a task; of one that is installed with -e, it reads all there are.
 vars(sys.modules["inspect_ai._util.package"])["packages_distributions"] = cache(packages_distributions)
+TASK_LOG = vars(sys.modules["inspect_ai._eval.task.log"])
+TASK_LOG["get_distribution_for_object"] = cache(TASK_LOG["get_distribution_for_object"])
+vars(sys.modules["inspect_ai._util.zipfile"])["_ZSTD_THREADS"] = 0  # small logs take longer to start 12 threads for
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process that a test starts would compile all of Truthgym
 sys.dont_write_bytecode = False
 gc.set_threshold(50_000, 20, 20)  # by default, a seventh of the time goes into looking through what Inspect imports
