@@ -13,9 +13,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from inspect_ai.model import get_model
 
 from tests.commands import call
 from tests.docs.test_commands import PAGES, ROOT, commands
+from tests.fixtures import evaluate, made_once
 
 FILES = {page.stem: page for page in (*sorted(ROOT.glob("datasets/*.md")), *PAGES)}
 TOGETHER = (
@@ -43,8 +45,6 @@ NOT_RUN = {
 """What does not run: patterns of the beginnings of commands, and the reason."""
 
 NOWHERE = "http://127.0.0.1:9"
-FIRST = "--model reference/bayesian,reference/entrenched -M noise=0.1 --display none --log-dir first"
-NEEDS_LOGS = re.compile(r"\b(LOGS?|LOG_DIR|before\.eval)\b|(convert|report|analysis\.\w+) logs")
 AGENTS = {
     **dict.fromkeys(("agent_bench_mini", "gaia_mini", "code_repair"), "reference/oracle"),
     **dict.fromkeys(("progress_follow", "progress_predict", "progress_coevolve"), "reference/values"),
@@ -197,7 +197,7 @@ def fault(written: list[str]) -> str:
 
 
 def begin(name: str) -> None:
-    """Write what the commands of a page read: the files that it shows, and two small logs."""
+    """Write the files that the commands of a page read and the page shows, and leave nothing of the page before."""
     kept = {"first", "before.eval", "after.eval"} | ({"trained"} if name in TOGETHER else set())
     for path in Path().iterdir() if name != "lineage" else ():  # it reads what the page before has made
         if path.name not in kept:
@@ -207,10 +207,6 @@ def begin(name: str) -> None:
             r"^ *```\w*\n(.*?)^ *```$", FILES[page].read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
         )
         Path(file).write_text(next(block for block in blocks if part in block), encoding="utf-8")
-    if NEEDS_LOGS.search(FILES[name].read_text(encoding="utf-8")) and not Path("first").exists():
-        run(f"inspect eval truthgym/urns -T n=100 -T split=train --limit 32 --epochs 2 {FIRST}".split())
-        for place in ("before.eval", "after.eval"):
-            shutil.copy2(newest("first/*.eval"), place)
 
 
 def expanded(page: Path) -> Iterator[list[str]]:
@@ -241,10 +237,22 @@ OTHERS = [
 ]
 
 
+def eval_first(folder: Path) -> None:
+    """Two small logs, which are there before the first command of a page."""
+    models = [get_model(f"reference/{name}", noise=0.1) for name in ("bayesian", "entrenched")]
+    evaluate("truthgym/urns", models, folder, task_args={"n": 100, "split": "train"}, limit=32, epochs=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [TOGETHER, OTHERS[::2], OTHERS[1::2]], ids=["training", "even", "odd"])
-def test_commands_run(names: Sequence[str], tmp_path: Path, environment: dict[str, str]) -> None:
+def test_commands_run(
+    names: Sequence[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> None:
     """Without keys, and with a proxy that does not exist in the place of the network."""
+    logs = made_once(tmp_path_factory, "logs_of_pages", eval_first)
+    shutil.copytree(logs, tmp_path / "first")
+    for place in ("before.eval", "after.eval"):
+        shutil.copy2(max(logs.iterdir()), tmp_path / place)
     offline = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
     offline |= {"HF_HUB_OFFLINE": "1", "HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "localhost,127.0.0.1"}
     program = f"from tests.docs.test_pages_run import run_pages; run_pages(*{names!r})"
