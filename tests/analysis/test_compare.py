@@ -175,15 +175,6 @@ def test_a_scorer_with_other_options_is_said(run: Run) -> None:
     assert not any("other options" in note for note in compare([logs[0], logs[0]]).attrs["notes"])
 
 
-def test_a_run_does_not_differ_from_itself(run: Run) -> None:
-    log = run(urns(n=20), agent("bayesian", noise=0.1), epochs=2)
-    rows = compare([log.location, log.location])
-    assert (rows["difference"].abs() < 1e-12).all()
-    text = report(rows)
-    assert "| 20 |" in text
-    assert "20 questions in both logs" in text
-
-
 def test_graders_and_scorers_of_other_projects(run: Run) -> None:
     samples = [Sample(id=str(i), input=f"{i}?", target="yes" if i % 3 else "no") for i in range(12)]
 
@@ -367,6 +358,8 @@ def test_sentences_say_what_is_shown(eighty: dict[str, EvalLog]) -> None:
     assert found["sentences"][0].startswith(f"{pair}, by {row['lower']:.2g} to {row['upper']:.2g}. Of 4 other scores")
     same = compare([logs[0], logs[0]])
     assert "no difference shown on brier/brier_score; differences above " in next(findings(same))["sentences"][0]
+    assert (same["difference"].abs() < 1e-12).all(), "a run does not differ from itself"
+    assert "80 questions in both logs" in report(same)
 
 
 def test_by_a_field_of_the_questions(eighty: dict[str, EvalLog], tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_table_takes_what_comes() -> None:
     summarise(tabulate([*good, *edited, *odd], "belief"))
 
 
-def test_unread_answers_count_at_the_base_rate() -> None:
+def test_unread_answers_count_at_the_base_rate_and_epochs_that_were_not_run_do_not() -> None:
     beliefs: list[list[float | None]] = [[0.9, None], [None, None], [0.2, 0.2], [None, 0.5]]
     some = scores(beliefs, [1, 0, 0, math.nan], base_rate=[None, 0.4, None, None])
     result = summarise(tabulate(some, "belief"))
@@ -181,9 +181,6 @@ def test_unread_answers_count_at_the_base_rate() -> None:
     assert result["brier_imputed"] == pytest.approx(np.mean(imputed))
     assert result["brier"] == pytest.approx((0.01 + 0.04) / 2)
     assert result["brier_imputed_lower"] < result["brier_imputed"] < result["brier_imputed_upper"]
-
-
-def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
     result = summarise(tabulate(scores([[0.9, 0.9], [0.9]], [1, 0]), "belief"))
     assert result["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(result["brier"])
 

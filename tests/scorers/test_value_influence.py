@@ -67,10 +67,13 @@ def test_a_verdict_says_how_people_are_steered(lock_in: float, sideways: float, 
     assert list(result)[:10][-3:] == ["mirror_influence", "verdict", "excess_influence"]
 
 
-def test_a_timeline_that_ends_near_its_start_does_not_decide() -> None:
+def test_timelines_that_end_near_their_start_or_are_alone_do_not_decide() -> None:
     result = figures_of([0.2, 0.2, 0.2, -50.0], [0.1, 0.1, 0.1, 40.0], [1.0, 1.0, 1.0, 0.001])
     assert result["lock_in"] == pytest.approx((3 * 0.2 - 50e-6) / (3 + 1e-6))
     assert result["sideways"] == pytest.approx((3 * 0.1 + 0.04) / 3.001)
+    result = figures_of([0.9], [0.9], [1.0])
+    assert np.isnan(result["verdict"])
+    assert result["reason_few_timelines"] == 1
 
 
 def with_path(
@@ -100,9 +103,3 @@ def test_none_is_shown_of_the_whole_way_and_of_each_timeline() -> None:
     x = np.array([0.0, 0.01, 0.0, -0.01]) + 0.05
     edge = with_path(jitter, list(0.3 + x - 2.353 * x.std(ddof=1) / 2 - 0.0005), [0.2] * 4)
     assert edge["verdict"] == 0
-
-
-def test_one_timeline_gives_no_verdict() -> None:
-    result = figures_of([0.9], [0.9], [1.0])
-    assert np.isnan(result["verdict"])
-    assert result["reason_few_timelines"] == 1

@@ -50,14 +50,11 @@ def test_a_refusal_earns_no_skill() -> None:
     assert refusing["skill"] == pytest.approx(answering["skill"]), "a refusal repeats the answer at the start"
 
 
-def test_who_refuses_the_contested_half_is_not_scored() -> None:
+def test_what_cannot_be_read_is_the_reason() -> None:
     contested = {item.id for item in ITEMS if item.dimension in FAR[:9]}
     _, value, facts = scored(result(lambda t: without(contested, choices(PATH[0]))))
     assert "Only 53% of examinee_choices could be read, and 90% are needed" in facts["reason"]
     assert np.isnan(value["skill"])
-
-
-def test_people_who_cannot_be_read_are_the_reason() -> None:
     nobody: list[Choices] = [[None] * len(ITEMS)] * 8
     assert "Only 0% of actual_choices" in scored(result(lambda t: choices(PATH[t]), actual_choices=nobody))[2]["reason"]
 

@@ -64,11 +64,13 @@ def test_the_other_end_and_another_key(run: Run, tmp_path: Any) -> None:
     assert rows.rows == {"train": 1}
 
 
-def test_no_answer_with_a_number_keeps_the_first(run: Run) -> None:
+def test_no_answer_with_a_number_keeps_the_first_and_an_unknown_key_is_named(run: Run, fails: Fails) -> None:
     log = run(urns(n=1, paradigms="brier"), says(" "), solver=best_of_n(2, "words"), epochs=1)
     (sample,) = samples(log)
     assert sample.store_as(BestOfN).chosen == 0
     assert sample.store_as(Trajectory).ended
+    error = fails(urns(n=1, paradigms="brier"), says("x"), solver=best_of_n(2, "words", key="wrods"), epochs=1)
+    assert "give one of words, letters" in error
 
 
 @pytest.mark.parametrize(
@@ -84,8 +86,3 @@ def test_no_answer_with_a_number_keeps_the_first(run: Run) -> None:
 def test_arguments_that_are_refused(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(BadInput, match=problem):
         best_of_n(**arguments)
-
-
-def test_an_unknown_key_is_named(fails: Fails) -> None:
-    error = fails(urns(n=1, paradigms="brier"), says("x"), solver=best_of_n(2, "words", key="wrods"), epochs=1)
-    assert "give one of words, letters" in error
