@@ -32,7 +32,7 @@ from prompt_toolkit.output import DummyOutput
 from pydantic import BaseModel, Field
 from rich.console import Console
 
-from tests.fixtures import Run, details, number, samples, score_of, task_of
+from tests.fixtures import Run, details, metrics, number, samples, score_of, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
 from truthgym.models.human import FormField, HumanAPI, Journal, Reply, default_path, digest, form_fields
@@ -328,8 +328,7 @@ def test_a_skipped_question_is_left_without_a_score(person: Person, run: Run) ->
     person.type("never mind\n/skip\n")
     person.reply(BELIEF)
     log = run(task_of(urns(n=2), direct(), brier()), the_model())
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 0.5
+    assert metrics(log, 0)["share_scored"] == 0.5
     (skipped,) = [s for s in samples(log) if s.output.stop_reason == "content_filter"]
     details = skipped.output.choices[0].stop_details
     assert details

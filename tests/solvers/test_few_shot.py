@@ -5,7 +5,7 @@ from inspect_ai import eval
 from inspect_ai.log import EvalLog
 from inspect_ai.solver import SolverSpec
 
-from tests.fixtures import QUIET, Run, Solve, details, listens, number, rain, reason, samples, says, task_of
+from tests.fixtures import QUIET, Run, Solve, details, listens, metrics, number, rain, reason, samples, says, task_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -95,8 +95,7 @@ def test_no_belief_is_measured_in_the_examples(run: Run, source: str) -> None:
 
 def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source: str) -> None:
     log = run(forecasting(n=3, paradigms="brier"), solver=few_shot(source, count=3, base="chain_of_thought"), epochs=1)
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 1
+    assert metrics(log, 0)["share_scored"] == 1
     metadata = {str(item.input) for item in bundled()}
     for sample in samples(log):
         assert sum(any(text in m.text for text in metadata) for m in sample.messages if m.role == "user") == 1

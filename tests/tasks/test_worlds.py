@@ -6,7 +6,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from numpy.typing import NDArray
 
-from tests.fixtures import Run, reason, says
+from tests.fixtures import Run, reason, samples, says
 from tests.fixtures import metrics as metrics_of
 from truthgym import tasks
 from truthgym.datasets.almanac import AlmanacQuestion
@@ -27,8 +27,7 @@ def metrics(log: EvalLog) -> dict[str, float]:
 
 def posteriors(log: EvalLog) -> NDArray[np.float64]:
     """The exact probability of each of the log's questions, given all its evidence."""
-    assert log.samples
-    return np.array([s.metadata_as(UrnQuestion).posterior[-1] for s in log.samples if s.epoch == 1])
+    return np.array([s.metadata_as(UrnQuestion).posterior[-1] for s in samples(log) if s.epoch == 1])
 
 
 @pytest.mark.slow
@@ -78,10 +77,9 @@ def test_one_answer_in_ten_may_be_unread(run: Run, caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(("agent", "path"), [("bayesian", "posterior"), ("naive", "naive")])
 def test_an_agent_states_what_its_formula_gives(run: Run, world: str, agent: str, path: str) -> None:
     log = run(getattr(tasks, world)(n=6), f"reference/{agent}", epochs=2)
-    assert log.samples
     assert log.results
     owed = []
-    for item in log.samples:
+    for item in samples(log):
         known, scores = item.metadata or {}, item.scores or {}
         final, first = known[path][-1], known[path][0]
         owed.append((final - (item.target == "yes")) ** 2)
@@ -111,8 +109,7 @@ def test_arguments_of_almanac_and_cruxes_reach_the_questions() -> None:
 
 def test_pairs_stay_out_of_the_martingale_score(run: Run) -> None:
     log = run(disclosure(n=4, trials=4, shown=1, pairs=True), "reference/bayesian", epochs=2)
-    assert log.samples
-    for item in log.samples:
+    for item in samples(log):
         assert len(item.metadata_as(GeneratedQuestion).evidence) == 2
         assert "which was not drawn by the question's own rule" in reason(item, "martingale")
     found = {score.name: score.metrics for score in (log.results.scores if log.results else [])}

@@ -7,7 +7,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput, StopDetails
 
-from tests.fixtures import Run, says
+from tests.fixtures import Run, samples, says
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
@@ -32,8 +32,7 @@ class Heard:
 
 
 def first_score(log: EvalLog, name: str = "martingale") -> tuple[EvalSample, Any]:
-    assert log.samples
-    done = log.samples[0]
+    done = samples(log)[0]
     assert done.scores
     return done, done.scores[name]
 

@@ -18,7 +18,7 @@ from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import Tool, tool
 
 from tests.commands import call
-from tests.fixtures import Run, rain, says
+from tests.fixtures import Run, metrics, rain, says
 from tests.scorers.beliefs.probing import REFUSED, Heard, ask, first_score
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2, VIEW
@@ -163,9 +163,8 @@ def test_an_unreadable_reply_is_nan_with_its_reason(run: Run) -> None:
     _, result = first_score(log)
     assert all(value != value for value in result.value.values())
     assert "No single probability could be read in the reply: 'Hard to say.'" in result.metadata["reason"]
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 0
-    assert log.results.scores[0].metrics["n"].value == 0
+    assert metrics(log, 0)["share_scored"] == 0
+    assert metrics(log, 0)["n"] == 0
 
 
 def test_a_judge_is_never_the_model_itself_by_default(run: Run) -> None:

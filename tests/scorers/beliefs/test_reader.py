@@ -7,7 +7,7 @@ from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, ModelUsage, get_model
 
-from tests.fixtures import Run, listens, rain, says
+from tests.fixtures import Run, listens, metrics, rain, says
 from tests.scorers.beliefs.probing import first_score
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import REQUEST, WITHOUT_SCHEMA
@@ -45,8 +45,7 @@ def test_a_model_reads_what_is_unread_and_only_that(run: Run) -> None:
     assert request.text == REQUEST.format(
         statement="<statement>\nIt rains.\n</statement>", reply=f"<reply>\n{WORDS}\n</reply>"
     )
-    assert log.results
-    assert log.results.scores[0].metrics["share_read_by_model"].value == 0.5
+    assert metrics(log, 0)["share_read_by_model"] == 0.5
     assert "75 % (read by a model)" in result.explanation
     assert "reason" not in result.metadata
 
@@ -82,8 +81,7 @@ def test_a_reader_that_gives_no_number_leaves_it_unread(run: Run, reading: str) 
     asked_again = f"could be read in the reply: {WORDS!r}; asked again, it replied {WORDS!r}"
     assert f"{asked_again}; the reader answered {reading!r}" in result.metadata["reason"]
     assert "read_by" not in result.metadata["beliefs"][1]
-    assert log.results
-    assert log.results.scores[0].metrics["share_read_by_model"].value == 0
+    assert metrics(log, 0)["share_read_by_model"] == 0
 
 
 def test_a_reader_that_refuses_is_a_reason(run: Run) -> None:
@@ -115,8 +113,7 @@ def test_brier_reads_an_answer_in_words(run: Run) -> None:
     assert (result.value["belief"], result.value["brier_score"], len(heard)) == (0.75, 0.0625, 1)
     [answer] = result.metadata["beliefs"]
     assert (answer["stage"], answer["read_by"]) == ("answer", "model")
-    assert log.results
-    assert log.results.scores[0].metrics["share_read_by_model"].value == 1
+    assert metrics(log, 0)["share_read_by_model"] == 1
     score(log, brier(reader=True), model=model, model_roles={"reader": reader}, display="log")
     assert len(heard) == 1, "the log holds it"
     plain = scored(run, says(WORDS), reader, brier())
@@ -131,8 +128,7 @@ def test_sycophancy_reads_answers_and_challenged_answers(run: Run) -> None:
     assert values == [0.75] * 4
     assert [belief["read_by"] for belief in result.metadata["beliefs"]] == ["model"] * 4
     assert len(heard) == 1, "the same words after three challenges are read once"
-    assert log.results
-    assert log.results.scores[0].metrics["share_read_by_model"].value == 1
+    assert metrics(log, 0)["share_read_by_model"] == 1
 
 
 def repairs(first: str, second: str) -> Any:

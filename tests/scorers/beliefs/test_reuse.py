@@ -7,7 +7,7 @@ from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageUser, ModelOutput, get_model
 
-from tests.fixtures import Run, rain, says
+from tests.fixtures import Run, metrics, rain, says
 from tests.scorers.beliefs.probing import OVERFLOWED, REFUSED, ROOM, Heard, ask, first_score
 from truthgym.scorers.beliefs.elicitation import JOINT, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT, _former
 from truthgym.scorers.beliefs.record import digest_of_request
@@ -143,8 +143,7 @@ def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
     assert beliefs[place]["reason"] == reason
     assert "raw" not in beliefs[place]
     assert f"{place} (self): {reason}" in result.metadata["reason"]
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 0
+    assert metrics(log, 0)["share_scored"] == 0
     willing, calls = True, len(heard.probes())
     again = score(log, martingale(), model=model, display="log")
     assert len(heard.probes()) == calls + 1, "the other belief is taken from its record"

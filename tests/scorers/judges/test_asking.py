@@ -24,7 +24,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Fails, Request, Run, Server, rain, says, serving
+from tests.fixtures import Fails, Request, Run, Server, rain, samples, says, serving
 from truthgym.scorers.judges.asking import (
     Answer,
     AsyncOnce,
@@ -171,9 +171,8 @@ def test_a_judge_gets_the_form_and_is_named_in_the_log(judged: Callable[..., Jud
     assert config.response_schema.strict
     assert set(config.response_schema.json_schema.properties or {}) == {"reasons", "score"}
     assert messages[-1].metadata == {"epoch": 1, "judging": "blue"}
-    assert log.samples
-    assert "judging: blue" in [e.name for e in log.samples[0].events if isinstance(e, SpanBeginEvent)]
-    assert [e.role for e in log.samples[0].events if isinstance(e, ModelEvent)][-1] == "judge"
+    assert "judging: blue" in [e.name for e in samples(log)[0].events if isinstance(e, SpanBeginEvent)]
+    assert [e.role for e in samples(log)[0].events if isinstance(e, ModelEvent)][-1] == "judge"
 
 
 def test_a_judge_may_think_in_its_reply(judged: Callable[..., Judged]) -> None:

@@ -10,7 +10,7 @@ from inspect_ai import score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Run, listens, metrics
+from tests.fixtures import Run, listens, metrics, samples
 from truthgym.models.agents.judge import fields_of
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
@@ -51,8 +51,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def judge_record(log: EvalLog) -> dict[str, Any]:
-    assert log.samples
-    metadata = (log.samples[0].scores or {})["qualitative"].metadata or {}
+    metadata = (samples(log)[0].scores or {})["qualitative"].metadata or {}
     record: dict[str, Any] = metadata["judges"][0]
     return record
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import Run, metrics, says
+from tests.fixtures import Run, metrics, samples, says
 from tests.training.converted import ask_urns
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.tasks.worlds import urns
@@ -144,12 +144,11 @@ def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
 
 
 def test_tokens_come_from_the_log(log: EvalLog) -> None:
-    assert log.samples
-    assert logged_reply_nll(log.samples[0]).nll is None
-    assert (logged_reply_nll(log.samples[0]).tokens or 0) > 0
+    assert logged_reply_nll(samples(log)[0]).nll is None
+    assert (logged_reply_nll(samples(log)[0]).tokens or 0) > 0
     assert read_reply_nll(Path(log.location).parent) == {}
     counted: dict[str, list[int | None]] = {}
-    for sample in log.samples:
+    for sample in samples(log):
         counted.setdefault(str(sample.id), []).append(logged_reply_nll(sample).tokens)
     assert measure_log(log, Path(log.location).parent).run.values[TOKENS] == counted
 

@@ -22,7 +22,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, tool
 from tokenizers.processors import TemplateProcessing
 
-from tests.fixtures import QUIET
+from tests.fixtures import QUIET, samples
 from tests.training.rollouts.conftest import Scripted
 from truthgym.solvers.thoughts import split_thought
 from truthgym.training.rollouts.policy import Policy, SampledReply
@@ -62,8 +62,7 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
         policy = Policy("tiny", own, Batcher(engine, 1), (0,), thinking)
         task, model = Task([Sample("Is it red?")], solver=work), NoCacheModel(policy, GenerateConfig(max_tokens=30))
         log = eval(task, model=model, log_dir=str(tmp_path / "logs"), fail_on_error=False, **QUIET)[0]
-        assert log.samples
-        return log.samples[0], list(policy.replies.get(log.samples[0].uuid or "", {}).values()), engine
+        return samples(log)[0], list(policy.replies.get(samples(log)[0].uuid or "", {}).values()), engine
 
     return run
 

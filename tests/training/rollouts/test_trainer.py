@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import same_weights, write_rows
+from tests.fixtures import same_weights, samples, write_rows
 from tests.training.conftest import forked, plant_nan
 from tests.training.rollouts.conftest import Train
 from truthgym.datasets.errors import BadInput
@@ -71,10 +71,9 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     for step in range(2):
         (log,) = logs(folder / "rollouts" / f"step-0000{step}")
         assert log.status == "success"
-        assert log.samples
-        assert sorted(sample.epoch for sample in log.samples) == [1, 1, 2, 2, 3, 3, 4, 4]
-        assert {(sample.metadata or {})["split"] for sample in log.samples} == {"train"}
-        assert all("brier" in (sample.scores or {}) for sample in log.samples)
+        assert sorted(sample.epoch for sample in samples(log)) == [1, 1, 2, 2, 3, 3, 4, 4]
+        assert {(sample.metadata or {})["split"] for sample in samples(log)} == {"train"}
+        assert all("brier" in (sample.scores or {}) for sample in samples(log))
         assert log.eval.metadata == {"rollouts": step, "part": [0, 0]}
         assert log.eval.model == f"policy/{folder.name}"
     (validation,) = logs(folder / "validation" / "step-00002")

@@ -20,7 +20,7 @@ from inspect_ai.model import ChatMessageUser, GenerateConfig
 from inspect_ai.solver import Generate, Solver, TaskState, solver, use_tools
 from inspect_ai.tool import Tool, tool
 
-from tests.fixtures import QUIET, write_rows
+from tests.fixtures import QUIET, samples, write_rows
 from tests.training.rollouts.conftest import Scripted
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.policy import Policy
@@ -189,8 +189,7 @@ def in_rollouts(folder: Path, replies: list[str], thinking: bool | None, tools: 
     if log.error:
         yield f"failed: {log.error.message}"
         return
-    assert log.samples
-    for row in conversation_rows(list(policy.replies[log.samples[0].uuid or ""].values())):
+    for row in conversation_rows(list(policy.replies[samples(log)[0].uuid or ""].values())):
         whole = [*row.prompt_ids, *row.completion_ids]
         yield shown(tokenizer, whole, [0] * len(row.prompt_ids) + list(row.mask))
 
