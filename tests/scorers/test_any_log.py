@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,28 +109,36 @@ def test_the_table_has_every_scorer() -> None:
     assert {name.split()[0] for name in TABLE} == set(SCORER_BY_NAME)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_scorer_scores_or_says_what_to_do(kind: str, logs: dict[str, EvalLog], monkeypatch: Any) -> None:
-    def read(conversations: list[Any], starts: list[int]) -> list[Reading]:
-        return [Reading(1.5) for _ in conversations]
+@pytest.fixture
+def score_all(monkeypatch: pytest.MonkeyPatch) -> Callable[..., EvalLog]:
+    """Score a log by these rows of the table, with models in all roles."""
+    read = SimpleNamespace(read=lambda conversations, _: [Reading(1.5)] * len(conversations))
+    monkeypatch.setattr(reward_model, "load", lambda folder, **_: read)
 
-    monkeypatch.setattr(reward_model, "load", lambda folder, **options: SimpleNamespace(read=read))
-    roles: dict[str, str | Model] = {
-        "judge": "reference/judge",
-        "grader": says(GRADE),
-        "forecaster": "reference/forecaster",
-    }
-    for name, (arguments, key, expected) in TABLE.items():
-        scorer: Scorer = SCORER_BY_NAME[name.split()[0]].scorer(**arguments)
-        what = expected[kind]
-        if not key:
-            with pytest.raises(BadInput, match=re.escape(what)) as refused:
-                score(logs[kind], scorer, model=says(reply), model_roles=roles, display="log")
-            assert "metadata=" not in str(refused.value)
-            continue
-        done = score(logs[kind], scorer, model=says(reply), model_roles=roles, display="log")
-        (again, _), last = samples(done), list(samples(done)[0].scores or {})[-1]
-        value, why = values(again, last)[key], str(details(again, last).get("reason"))
+    def score_by(log: EvalLog, names: Sequence[str]) -> EvalLog:
+        roles: dict[str, str | Model] = {"judge": "reference/judge", "forecaster": "reference/forecaster"}
+        scorers: list[Scorer] = [SCORER_BY_NAME[name.split()[0]].scorer(**TABLE[name][0]) for name in names]
+        roles["grader"] = says(GRADE)
+        return score(log, scorers, model=says(reply), model_roles=roles, display="log")
+
+    return score_by
+
+
+SCORING = [name for name, (_, key, _) in TABLE.items() if key]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_scorer_scores_or_says_what_to_do(
+    kind: str, logs: dict[str, EvalLog], score_all: Callable[..., EvalLog]
+) -> None:
+    for name in {*TABLE} - {*SCORING}:
+        with pytest.raises(BadInput, match=re.escape(TABLE[name][2][kind])) as refused:
+            score_all(logs[kind], [name])
+        assert "metadata=" not in str(refused.value)
+    again, _ = samples(score_all(logs[kind], SCORING))
+    for name, scored in zip(SCORING, list(again.scores or {})[1:], strict=True):
+        _, key, expected = TABLE[name]
+        what, value, why = expected[kind], values(again, scored)[key], str(details(again, scored).get("reason"))
         if what == "a number":
             assert math.isfinite(value), (name, why)
         elif isinstance(what, str):
@@ -161,28 +170,18 @@ VALUES = ["text", 7, 0.5, True, None, ["a", "b"], [0.1, 0.9], {"x": 1}, {"first"
 
 
 @pytest.mark.parametrize("kind", ["letter", "text"])
-def test_metadata_of_other_projects_change_no_score(kind: str, run: Run, monkeypatch: Any) -> None:
-    monkeypatch.setattr(
-        reward_model, "load", lambda folder, **_: SimpleNamespace(read=lambda c, _: [Reading(1.5)] * len(c))
-    )
+def test_metadata_of_other_projects_change_no_score(kind: str, run: Run, score_all: Callable[..., EvalLog]) -> None:
     text, target, more = KINDS[kind]
     odd = [{name: VALUES[(i + j) % len(VALUES)] for j, name in enumerate(NAMES)} for i in range(len(VALUES))]
     both = []
     without: list[dict[str, Any]] = [{} for _ in odd]
     for fields in (without, odd):
         rows = [Sample(id=i, input=text, target=target, metadata=own, **more) for i, own in enumerate(fields)]
-        both.append(run(Task(rows, solver=multiple_choice() if more else generate(), scorer=includes()), says(reply)))
-    roles: dict[str, str | Model] = {
-        "judge": "reference/judge",
-        "grader": says(GRADE),
-        "forecaster": "reference/forecaster",
-    }
-    for name, (arguments, key, _) in TABLE.items():
-        scorer: Scorer = SCORER_BY_NAME[name.split()[0]].scorer(**arguments)
-        if key:
-            logs = [score(log, scorer, model=says(reply), model_roles=roles, display="log") for log in both]
-            plain, other = ([values(item, list(item.scores or {})[-1])[key] for item in samples(log)] for log in logs)
-            assert other == pytest.approx(plain, nan_ok=True), name
+        log = run(Task(rows, solver=multiple_choice() if more else generate(), scorer=includes()), says(reply))
+        both.append(samples(score_all(log, SCORING)))
+    for name, scored in zip(SCORING, list(both[0][0].scores or {})[1:], strict=True):
+        plain, other = ([values(item, scored)[TABLE[name][1]] for item in items] for items in both)
+        assert other == pytest.approx(plain, nan_ok=True), name
 
 
 def test_choices_are_propositions_and_one_is_drawn_without_the_target() -> None:
