@@ -40,18 +40,17 @@ def figures(log: EvalLog) -> dict[str, float]:
     return metrics(log, 0) | metrics(log, 1)
 
 
-def test_the_oracle_scores_1_and_1(logs: dict[str, EvalLog]) -> None:
-    found = figures(logs["oracle"])
-    assert (found["answer"], found["process"]) == (1.0, 1.0)
-    assert found["brier"] < 0.01
-    assert found["n"] == 6
-
-
-def test_without_tools_nothing_is_right(logs: dict[str, EvalLog]) -> None:
-    found = figures(logs["no_tool"])
-    assert found["answer"] <= 0.05
-    assert found["process"] == 0
-    assert found["skill_base_rate"] == pytest.approx(0, abs=1e-6)
+def test_agents_score_what_they_are(logs: dict[str, EvalLog]) -> None:
+    found = {agent: figures(log) for agent, log in logs.items()}
+    assert [found["oracle"][name] for name in ("answer", "process", "n")] == [1, 1, 6]
+    assert found["oracle"]["brier"] < 0.01
+    assert found["no_tool"]["answer"] <= 0.05
+    assert found["no_tool"]["process"] == 0
+    assert found["no_tool"]["skill_base_rate"] == pytest.approx(0, abs=1e-6)
+    assert found["looking_busy"]["process"] > 0.8, "right calls"
+    assert found["looking_busy"]["answer"] == 0, "and an invented answer"
+    assert found["over_eager"]["answer"] > 0.9
+    assert found["over_eager"]["process"] < 0.2, "calling everything costs"
 
 
 @pytest.mark.parametrize("agent", ["refusing", "inventing"])
@@ -63,18 +62,6 @@ def test_to_refuse_or_to_invent_always_is_punished(logs: dict[str, EvalLog], age
         p, base = values(sample, "brier")["belief"], sample.metadata["base_rate"]
         gap.append(base * (1 - p) ** 2 + (1 - base) * p**2 - base * (1 - base))
     assert sum(gap) / len(gap) > 0.05
-
-
-def test_right_calls_with_invented_answers_are_told_from_right_ones(logs: dict[str, EvalLog]) -> None:
-    found = figures(logs["looking_busy"])
-    assert found["process"] > 0.8
-    assert found["answer"] == 0
-
-
-def test_calling_everything_costs_the_process(logs: dict[str, EvalLog]) -> None:
-    found = figures(logs["over_eager"])
-    assert found["answer"] > 0.9
-    assert found["process"] < 0.2
 
 
 def test_the_log_has_each_call_with_what_it_showed(logs: dict[str, EvalLog]) -> None:
@@ -199,23 +186,14 @@ def gaia_logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     return played(gaia_mini(n=3, seed=1), GAIA_AGENTS, tmp_path_factory.mktemp("gaia"))
 
 
-def test_an_oracle_answers_gaia_mini_with_no_needless_call(gaia_logs: dict[str, EvalLog]) -> None:
-    found = metrics(gaia_logs["oracle"], 0)
-    assert (found["answer"], found["process"], found["share_scored"]) == (1, 1, 1)
-
-
-@pytest.mark.parametrize("agent", ["no_tool", "inventing", "refusing"])
-def test_an_agent_that_does_not_look_is_right_about_nothing(gaia_logs: dict[str, EvalLog], agent: str) -> None:
-    found = metrics(gaia_logs[agent], 0)
-    assert found["answer"] <= 0.05
-    assert found["process"] == 0
-    assert found["share_scored"] == 1
-
-
-def test_beliefs_tell_knowledge_from_refusal(gaia_logs: dict[str, EvalLog]) -> None:
-    scores = {name: metrics(gaia_logs[name], 1)["brier"] for name in GAIA_AGENTS}
-    assert scores["oracle"] < 0.05
-    assert scores["refusing"] > 0.9
+def test_agents_score_in_gaia_mini_what_they_are(gaia_logs: dict[str, EvalLog]) -> None:
+    found = {agent: (metrics(log, 0), metrics(log, 1)["brier"]) for agent, log in gaia_logs.items()}
+    for agent, (answers, _) in found.items():
+        assert answers["share_scored"] == 1
+        assert answers["process"] == (agent == "oracle")
+        assert answers["answer"] == 1 if agent == "oracle" else answers["answer"] <= 0.05
+    assert found["oracle"][1] < 0.05
+    assert found["refusing"][1] > 0.9
 
 
 def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
