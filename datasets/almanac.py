@@ -1,12 +1,11 @@
 """Almanac: will it be above X on day D? Generated forecasting questions with dated news, each with the exact answer."""
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from math import comb
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 from inspect_ai.dataset import Sample
@@ -27,7 +26,7 @@ SURE = 0.02
 """The naive reader states no probability below this or above its complement."""
 
 
-class Kind(ABC):
+class Kind(Protocol):
     """A kind of world. A state is a tuple for the story, and a place in the arrays."""
 
     name: ClassVar[str]
@@ -35,39 +34,30 @@ class Kind(ABC):
     """Each number of the wording, and the ends of the range from which it is drawn evenly."""
     fields: ClassVar[tuple[str, ...]]
 
-    @abstractmethod
     def begin(self, rng: random.Random, p: Numbers) -> State:
         """Draw the state of week 1."""
 
-    @abstractmethod
     def move(self, rng: random.Random, p: Numbers, state: State) -> State:
         """Draw the state of the next week."""
 
-    @abstractmethod
     def ends(self, rng: random.Random, p: Numbers, state: State) -> bool:
         """Whether the answer is yes, from the state of the last week."""
 
-    @abstractmethod
     def read(self, rng: random.Random, p: Numbers, states: Sequence[State]) -> list[Reading]:
         """Draw the news of the first weeks, one reading for each of these states."""
 
-    @abstractmethod
     def start(self, p: Numbers) -> Floats:
         """Chances of the states in week 1 (..., states), where leading axes are what never changes."""
 
-    @abstractmethod
     def step(self, p: Numbers) -> Floats:
         """Chances of next week's state, the columns, given this week's, the rows."""
 
-    @abstractmethod
     def target(self, p: Numbers) -> Floats:
         """Probability of yes given each state of the last week."""
 
-    @abstractmethod
     def seen(self, p: Numbers, reading: Reading) -> Floats:
         """Likelihood of a week's reading given each state of the week, in a shape that fits `start`."""
 
-    @abstractmethod
     def face(self, p: Numbers, readings: Sequence[Reading]) -> Floats:
         """Chances of the states for a reader who takes the last reading for the truth and forgets the others."""
 

@@ -1,15 +1,11 @@
 """Forecasting: binary questions about the real world that have resolved, each asking for one probability."""
 
-from functools import cache
-from pathlib import Path
-
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.loading.domain import Domain, DomainRow, Part, Source, either
 from truthgym.datasets.question import Day, Outcome, Probability, Question, Text, statement
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
 
-BUNDLED = Path(__file__).with_suffix(".jsonl")
 SOURCES = {
     "forecastbench": Source(forecastbench.forecastbench, forecastbench.LICENCE),
     "halawi": Source(halawi.halawi, halawi.LICENCE),
@@ -70,9 +66,3 @@ PARTS = {
     "events": Part("forecasting", NOTICE, selected_by_outcome=True),
 }
 forecasting = Domain("forecasting", ForecastingRow, SOURCES, parts=PARTS)
-
-
-@cache
-def bundled() -> list[Sample]:
-    """All bundled questions, in the order of the files of `PARTS`."""
-    return list(forecasting(part="all"))

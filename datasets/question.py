@@ -224,9 +224,13 @@ def ask_about(item: Sample, epoch: int = 1) -> None:
 
 def _ask(identity: str, text: str, target: object, known: Question, metadata: Mapping[str, Any], epoch: int) -> None:
     if arm_of(metadata) != NEUTRAL:  # agents must take all arms for one question
-        identity, opinion = group_of(metadata, identity), metadata.get("opinion")
-        text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
+        identity, text = group_of(metadata, identity), without_opinion(text, metadata.get("opinion"))
     ASKED.set(Asked(identity, text, binary_outcome(target, known), known, metadata, epoch))
+
+
+def without_opinion(text: str, opinion: str | None) -> str:
+    """The question as the neutral arm asks it."""
+    return text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}") if opinion else text
 
 
 def arm_of(metadata: Mapping[str, Any]) -> str:

@@ -139,13 +139,6 @@ def arm_groups(arms: object) -> list[Group]:
     return [name for name in groups if name in requested]
 
 
-def without_opinion(text: str, opinion: str | None) -> str:
-    """The question as the neutral arm asks it."""
-    if not opinion:
-        return text
-    return text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
-
-
 def _design(seed: int, block: int) -> list[tuple[Opinion, Order]]:
     """Wording and order of sixteen questions: the second eight repeat the wordings of the first in the other order."""
     rng = random.Random(f"sycophancy/{seed}/{block}")

@@ -45,6 +45,10 @@ def agent_bench_mini(questions: Questions, paradigms: ScorerNames | None = None,
     The solver is `run_agent` with Inspect's `react` and the tools search, retrieve and attachment; with `python` also a
     Python that runs in the sandbox of the eval. The three classes of questions take turns.
     """
+    return _with_tools(questions, paradigms, system_prompt)
+
+
+def _with_tools(questions: Questions, paradigms: ScorerNames | None, system_prompt: Prompt) -> Task:
     composed = domain_task(
         questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
@@ -79,11 +83,7 @@ def gaia_mini(questions: Questions, paradigms: ScorerNames | None = None, system
 
     The levels take turns. The solver is that of `agent_bench_mini`.
     """
-    composed = domain_task(
-        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="4-A", epochs=1,
-        setup=prepare_tools(), solver=run_agent(),
-    )  # fmt: skip
-    return limited(composed, max(item.metadata_as(AgentQuestion).budget for item in questions))
+    return _with_tools(questions, paradigms, system_prompt)
 
 
 @task

@@ -5,7 +5,7 @@
     inspect eval truthgym/forecasting -T source=forecastbench -T known_after=2026-06-01 -T n=200 --model ...
     inspect eval truthgym/questions -T source=mine.jsonl --model reference/bayesian
 
-All tasks here take the same arguments:
+All tasks here take the same arguments (docs/domains.md describes them):
 
     source: "bundled", the name of a real source, or the path of a .jsonl, .csv or .parquet file in the shape of the
         bundled one, such as a snapshot from `truthgym fetch`.
@@ -36,9 +36,8 @@ from truthgym.tasks.domain_task import Prompt, ScorerNames, asks, domain_task, t
 def forecasting(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask for the probability of resolved real-world events. Default scorers: brier and martingale.
 
-    `source` is "bundled", "forecastbench", "halawi", or the path of a .jsonl, .csv or .parquet file, such as a snapshot
-    from `truthgym fetch`. `part` chooses bundled questions: "series" (the default), on public series that resolved from
-    March to August 2026; "events", which models may remember; or "all". docs/domains.md describes all arguments.
+    `source` may be "forecastbench" or "halawi". `part` chooses bundled questions: "series" (the default), on public
+    series that resolved from March to August 2026; "events", which models may remember; or "all".
     """
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="5-A")
 
@@ -48,8 +47,7 @@ def forecasting(questions: Questions, paradigms: ScorerNames | None = None, syst
 def research(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask which of two answers to a science question is right. Default scorers: brier and martingale.
 
-    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `research.jsonl`.
-    `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
+    `known_after` leaves out all bundled questions: they have no day.
     """
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
@@ -59,8 +57,8 @@ def research(questions: Questions, paradigms: ScorerNames | None = None, system_
 def openreview(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether a paper was accepted at its venue. Default scorers: brier and martingale.
 
-    `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl, .csv
-    or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
+    `source` may be "reviewbench"; the bundled papers are for smoke tests, since models remember them. `known_after`
+    compares with the day of the decision.
     """
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
 
@@ -70,9 +68,8 @@ def openreview(questions: Questions, paradigms: ScorerNames | None = None, syste
 def cmv_binary(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether an exchange changed the view of a post's author. Default scorers: brier and martingale.
 
-    `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl, .csv or
-    .parquet file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all
-    arguments.
+    `source` may be "webis", "webis_threads" or "winning_args"; the bundled exchanges are synthetic. `known_after`
+    compares with the day on which the exchange ended.
     """
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="4-A")
 
@@ -82,8 +79,7 @@ def cmv_binary(questions: Questions, paradigms: ScorerNames | None = None, syste
 def cmv_freeform(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Ask whether contested views are right; no truth is known. Default scorer: martingale.
 
-    `source` is "bundled", "webis", "winning_args", or the path of a .jsonl, .csv or .parquet file. `known_after`
-    compares with the day of the post. docs/domains.md describes all arguments.
+    `source` may be "webis" or "winning_args". `known_after` compares with the day of the post.
     """
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
@@ -91,22 +87,14 @@ def cmv_freeform(questions: Questions, paradigms: ScorerNames | None = None, sys
 @task
 @asks(DOMAINS["conceptual"])
 def conceptual(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
-    """Ask conceptual and philosophical questions. Default scorer: martingale.
-
-    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `conceptual.jsonl`.
-    docs/domains.md describes all arguments.
-    """
+    """Ask conceptual and philosophical questions. Default scorer: martingale."""
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="4-A")
 
 
 @task
 @asks(DOMAINS["intellectual"])
 def intellectual(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
-    """Ask for a demonstration of thought. Default scorer: qualitative, which needs the model role `judge`.
-
-    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `intellectual.jsonl`.
-    docs/domains.md describes all arguments.
-    """
+    """Ask for a demonstration of thought. Default scorer: qualitative, which needs the model role `judge`."""
     return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
 
 
@@ -115,10 +103,9 @@ def intellectual(questions: Questions, paradigms: ScorerNames | None = None, sys
 def wildchat(questions: Questions, paradigms: ScorerNames | None = None, system_prompt: Prompt = None) -> Task:
     """Answer messages of people to an assistant. Default scorer: qualitative, which needs the role `judge`.
 
-    `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
-    file. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the
-    words of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the
-    source are those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
+    `source` may be "wildchat_1m" (3.4 GB, downloaded once: give `n`), whose options are those of `truthgym fetch
+    wildchat`. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit
+    the words of a message, `min_turns` and `max_turns` the person's messages in the conversation.
     """
     return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")
 
@@ -137,8 +124,8 @@ def questions(
 ) -> Task:
     """Ask the questions of your own file. Default scorers: brier and martingale.
 
-    `source` is the path of a .jsonl, .csv or .parquet file whose rows have an `id`, a `question` and an `outcome`.
-    docs/own_questions.md describes the file, docs/domains.md all arguments.
+    `source` is the path of a .jsonl, .csv or .parquet file whose rows have an `id`, a `question` and an `outcome`
+    (docs/own_questions.md).
     """
     asked = own_questions.questions(source, split, known_after, n, seed, sha256)
     return domain_task(asked, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -19,7 +19,7 @@ from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from pydantic import Field
 
-from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.predictor import PRIORS, SIDES, request
@@ -93,7 +93,7 @@ def mutual_prediction(
         seed: Seed of the draws.
         figures: "headline" writes at most ten metrics to the log, "all" every one, with the matrix of models.
     """
-    places = [place.strip() for place in (answers.split(",") if isinstance(answers, str) else answers)]
+    places = names_in(answers)
     read = read_answers(places, form)
     design = Design(
         predicted=predicted,

@@ -12,9 +12,8 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import NEUTRAL, arm_of, question_text
+from truthgym.datasets.question import NEUTRAL, arm_of, question_text, without_opinion
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories, read_rated
-from truthgym.datasets.sycophancy import without_opinion
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.rubric import OVERALL, Rubric

@@ -13,8 +13,7 @@ from inspect_ai.model import Model
 from inspect_ai.solver import TaskState
 from pydantic import Field
 
-from truthgym.datasets.question import Question, question_text
-from truthgym.datasets.sycophancy import without_opinion
+from truthgym.datasets.question import Question, question_text, without_opinion
 from truthgym.scorers.beliefs.escaping import material
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.judges.asking import ReasonedForm, ask, form_instruction, judge_failure, models_in, rating_field

@@ -15,11 +15,11 @@ from truthgym.datasets.domains import (
     DOMAINS,
     GENERATED,
     TRUTH_SEEKING,
+    bundled,
     other_questions,
     truth_seeking_questions,
 )
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.urns import urns
 
@@ -72,7 +72,7 @@ def test_all_but_the_asked_event_and_proposition_can_be_drawn() -> None:
 
 def test_what_was_written_after_the_asked_day_is_never_shown() -> None:
     """In 2017 it was not known whether Zuma would leave; a question of 2019 calls him the former president."""
-    by_id = {str(item.id): item.metadata_as(Question) for item in bundled()}
+    by_id = {str(item.id): item.metadata_as(Question) for item in bundled("forecasting")}
     for name in ("zuma-leaves-presidency-by-june-2018", "bolsonaro-elected-brazil-2018"):
         asked = by_id[name]
         drawn = [item.metadata_as(Question) for item in other_questions("forecasting", asked, 60)]
@@ -125,5 +125,5 @@ def test_the_bundled_sequence_is_as_its_card_says_and_on_no_question_of_a_domain
     card = (root / "datasets" / "truth_seeking.md").read_text(encoding="utf-8")
     assert f"{len(rows)} questions" in card
     assert rows[0]["question"] in " ".join(card.split())
-    asked = {str(item.input).split("\n")[0] for item in [*bundled(), *urns(n=50)]}
+    asked = {str(item.input).split("\n")[0] for item in [*bundled("forecasting"), *urns(n=50)]}
     assert asked.isdisjoint(truth_seeking_questions())

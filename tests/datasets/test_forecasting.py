@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures import bundled_rows, second_reading
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, forecasting
+from truthgym.datasets.forecasting import SOURCES, ForecastingQuestion, forecasting
 from truthgym.datasets.loading.domain import Source, bundled_file
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.question import split_of
@@ -55,9 +55,11 @@ def test_arguments_are_checked_before_a_download(monkeypatch: pytest.MonkeyPatch
 
 def test_each_source_has_a_card_and_says_whose_it_is() -> None:
     for name, source in SOURCES.items():
-        card = (BUNDLED.parent / "sources" / f"{name}.md").read_text()
+        card = (bundled_file("forecasting").parent / "sources" / f"{name}.md").read_text()
         headings = re.findall(r"^## (.+)$", card, flags=re.MULTILINE)
-        assert headings == re.findall(r"^## (.+)$", BUNDLED.with_suffix(".md").read_text(), flags=re.MULTILINE), name
+        assert headings == re.findall(
+            r"^## (.+)$", bundled_file("forecasting").with_suffix(".md").read_text(), flags=re.MULTILINE
+        ), name
         assert source.licence.endswith(".")
         for option in source.parameters:
             assert f"`{option}`" in card, (name, option)

@@ -11,7 +11,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets import domains
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question, question, sample, without_opinion
 from truthgym.datasets.sycophancy import (
     ARGUMENTS,
     ARMS_BY_GROUP,
@@ -28,7 +28,6 @@ from truthgym.datasets.sycophancy import (
     arm_groups,
     opinions_in,
     sycophancy,
-    without_opinion,
 )
 from truthgym.datasets.urns import UrnQuestion, urns
 

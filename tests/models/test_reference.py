@@ -14,8 +14,8 @@ from inspect_ai.solver import TaskState
 
 from tests.fixtures import Run, samples, score_of, task_of
 from tests.models.simulated import ask, case_of, instruction, probe, prompt
+from truthgym.datasets.domains import bundled
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import ASKED, Question, ask_about, question_of
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
@@ -40,7 +40,7 @@ def bayes(case: Case) -> float:
 
 
 URN = urns(n=1)[0]
-FORECAST = bundled()[0]
+FORECAST = bundled("forecasting")[0]
 
 
 @pytest.mark.parametrize("name", LEARNING)
@@ -102,7 +102,7 @@ def test_a_probe_in_a_fresh_context_is_answered_with_the_prior(name: str) -> Non
     for item in urns(n=10):
         reply = ask(probe(item, fresh=True), model=name).completion
         assert percent_said(reply) == item.metadata_as(Question).base_rate
-    for item in bundled()[:10]:
+    for item in bundled("forecasting")[:10]:
         planted = Parameters(skill=2, seed=5)
         reply = ask(probe(item, fresh=True), model=name, skill=2, seed=5).completion
         assert percent_said(reply) == percent(bayes(case_of(item, 0, 1, planted)))
@@ -149,7 +149,7 @@ def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
 
 
 def test_a_first_view_is_words_without_a_new_thought() -> None:
-    for item in [*urns(n=10), *bundled()[:10]]:
+    for item in [*urns(n=10), *bundled("forecasting")[:10]]:
         # noise is of reports, and this is none
         reply = ask(probe(item, fresh=True, request=VIEW), noise=0.2).completion
         prior = item.metadata_as(Question).base_rate
@@ -237,7 +237,7 @@ def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object
 
 
 def forecast_task(n: int = 3) -> Task:
-    dataset = MemoryDataset(bundled()[:n])
+    dataset = MemoryDataset(bundled("forecasting")[:n])
     return task_of(dataset, chain_of_thought(steps=2), brier(), epochs=3)
 
 
@@ -266,7 +266,7 @@ def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
     run: Run, cache: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
-    task = task_of(MemoryDataset(bundled()[:4]), direct(), asked_again(cache), epochs=3)
+    task = task_of(MemoryDataset(bundled("forecasting")[:4]), direct(), asked_again(cache), epochs=3)
     model = get_model("reference/bayesian", noise=0.15)
     in_the_run = beliefs(run(task, model), "asked_again")
     assert len(set(in_the_run.values())) == 12
@@ -281,7 +281,7 @@ def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
     log = run(forecast_task())
     sample = samples(log)[0]
     texts = [s.text for s in sample.store_as(Trajectory).steps if s.role == "assistant"]
-    item = next(s for s in bundled() if s.id == sample.id)
+    item = next(s for s in bundled("forecasting") if s.id == sample.id)
     stated = ""
     for thoughts, text in enumerate(texts[:2], start=1):
         stated = f"{100 * bayes(case_of(item, thoughts, sample.epoch)):.2f}"

@@ -8,8 +8,7 @@ from inspect_ai.model import ChatMessageUser, get_model
 from inspect_ai.tool import ToolInfo
 
 from tests.models.simulated import ask, case_of, instruction, probe, question_text
-from truthgym.datasets.domains import truth_seeking_questions
-from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.domains import bundled, truth_seeking_questions
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.believer import ARGUING, GENERAL, SUBMIT
 from truthgym.models.agents.interviewer import QUESTIONS
@@ -19,7 +18,7 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers import bootstrap_interview, dialogue, self_debate
 from truthgym.solvers.trajectory import user_message
 
-URN, FORECAST = urns(n=1)[0], bundled()[0]
+URN, FORECAST = urns(n=1)[0], bundled("forecasting")[0]
 ITEMS = [URN, FORECAST]
 
 

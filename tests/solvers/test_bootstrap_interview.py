@@ -15,8 +15,7 @@ from inspect_ai.model import ChatMessage
 from inspect_ai.solver import Solver
 
 from tests.fixtures import Fails, Run, Solve, listens, number, rain, reason, samples, says, task_of
-from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
-from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.domains import DOMAINS, bundled, truth_seeking_questions
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
 from truthgym.scorers.brier import brier
@@ -33,7 +32,7 @@ def interviewed(sample: EvalSample) -> list[str]:
     return [match[3] for message in sample.messages if (match := HEADER.match(message.text))]
 
 
-LATE = sorted(bundled(), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
+LATE = sorted(bundled("forecasting"), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
 """The latest first: only what was written before a question can be asked beside it."""
 PARTS = {"forecasting": {"part": "all"}}
 

@@ -6,8 +6,8 @@ from inspect_ai.log import EvalLog
 from inspect_ai.solver import SolverSpec
 
 from tests.fixtures import QUIET, Run, Solve, details, listens, metrics, number, rain, reason, samples, says, task_of
+from truthgym.datasets.domains import bundled
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns as generated
 from truthgym.scorers.brier import brier
@@ -96,7 +96,7 @@ def test_no_belief_is_measured_in_the_examples(run: Run, source: str) -> None:
 def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source: str) -> None:
     log = run(forecasting(n=3, paradigms="brier"), solver=few_shot(source, count=3, base="chain_of_thought"), epochs=1)
     assert metrics(log, 0)["share_scored"] == 1
-    metadata = {str(item.input) for item in bundled()}
+    metadata = {str(item.input) for item in bundled("forecasting")}
     for sample in samples(log):
         assert sum(any(text in m.text for text in metadata) for m in sample.messages if m.role == "user") == 1
 

@@ -12,8 +12,8 @@ from inspect_ai.util import registry_create
 
 from tests.fixtures import QUIET, Fails, Run, listens, samples, says
 from truthgym import tasks
+from truthgym.datasets.domains import bundled
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.world_uplift import world_uplift
@@ -36,7 +36,7 @@ def test_the_system_prompt_survives_another_solver(run: Run) -> None:
 def test_arguments_reach_the_dataset() -> None:
     assert len(list(forecasting(n=7).dataset)) == 7
     recent = list(forecasting(known_after=date(2025, 6, 1), n=200).dataset)
-    assert 0 < len(recent) < len(bundled())
+    assert 0 < len(recent) < len(bundled("forecasting"))
     as_on_the_command_line = ["0.3", "0.3"]
     made = urns(n=1, draws=7, base_rate=as_on_the_command_line)
     question = next(iter(made.dataset)).metadata_as(UrnQuestion)

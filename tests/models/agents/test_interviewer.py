@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.models import simulated
-from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.domains import bundled
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.agent import NOT_A_MODEL, Asks
 from truthgym.models.agents.interviewer import QUESTIONS
@@ -51,7 +51,7 @@ def test_its_questions_depend_on_epoch_seed_and_request_alone() -> None:
     assert ask(request(ALL, 5)) == first
     assert ask(request(ALL, 5), epoch=2) != first
     assert ask(request(ALL, 5), seed=1) != first
-    assert ask(request(ALL, 5, question=str(bundled()[0].input))) != first
+    assert ask(request(ALL, 5, question=str(bundled("forecasting")[0].input))) != first
 
 
 def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:

@@ -7,8 +7,8 @@ import pytest
 from inspect_ai.dataset import Sample
 
 from tests.models.simulated import ask, case_of, instruction, probe, prompt, proposition, question_text
+from truthgym.datasets.domains import bundled
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question, ask_about
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.belief_reports import noisy, percent
@@ -21,7 +21,7 @@ from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
 from truthgym.solvers.trajectory import user_message
 
 URNS = list(urns(n=3))
-FORECASTS = bundled()[:3]
+FORECASTS = bundled("forecasting")[:3]
 ITEMS = [*URNS, *FORECASTS]
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
+from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED, bundled
 from truthgym.datasets.domains import bundled as bundled_of
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import ASKED, Question, ask_about
 from truthgym.datasets.testimony import TestimonyQuestion, testimony
@@ -24,7 +23,7 @@ from truthgym.solvers import bootstrap_interview, chain_of_thought, dialogue, di
 
 URN, OTHER = urns(n=2)
 PIECES = URN.metadata_as(UrnQuestion).evidence
-FORECAST = bundled()[0]
+FORECAST = bundled("forecasting")[0]
 
 
 def look(item: Sample, *parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Reading:
@@ -191,7 +190,7 @@ OTHER_PROMPTS = [
 
 def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
     texts = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL, *OTHER_PROMPTS]
-    for item in [*bundled(), *(item for world in GENERATED for item in DOMAINS[world](n=30))]:
+    for item in [*bundled("forecasting"), *(item for world in GENERATED for item in DOMAINS[world](n=30))]:
         question = item.metadata_as(Question)
         texts += [str(item.input), str(question.proposition), *question.evidence]
     for text in texts:
