@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from inspect import signature
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -194,8 +195,7 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
 def _interleaved(questions: Sequence[Questions], max_samples: int) -> list[Key]:
     """The first samples of each task in turn."""
     by_task = [[(task, name) for name in task_questions.samples] for task, task_questions in enumerate(questions)]
-    longest = max((len(keys) for keys in by_task), default=0)
-    return [keys[i] for i in range(longest) for keys in by_task if i < len(keys)][:max_samples]
+    return [key for turn in zip_longest(*by_task) for key in turn if key is not None][:max_samples]
 
 
 REPLIES = {"steps": 1, "attempts": 1, "questions": 1, "turns": 2}

@@ -259,11 +259,8 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Pa
     if not any((np.isfinite(label) & (label != 0.5)).any() for label in labels.values()):
         reason = next(iter(reasons), "It prefers no answer to any other")
         raise BadInput(f"The judge {judge} ordered no pair: {reason}; name another with --judge, or give ranks")
-    table = {
-        name: [[None if np.isnan(x) else x for x in row] for row in label.tolist()] for name, label in labels.items()
-    }
     if not reasons:  # what could not be read is asked for again
-        write_atomically(file, json.dumps(table))
+        write_atomically(file, json.dumps({name: label.tolist() for name, label in labels.items()}))
     return labels, sum(len(p.candidates) * (len(p.candidates) - 1) for p in prompts)
 
 

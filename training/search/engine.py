@@ -418,13 +418,9 @@ def select(
 
 def hard_pair(scores: Array, preferred: Array) -> tuple[int, int] | None:
     """Of the better half's ordered pairs, the one (better, worse) whose scores are furthest in the wrong order."""
-    wins = win_shares(preferred)
+    wins, values = win_shares(preferred), np.nan_to_num(scores)
     good = wins >= np.median(wins) - 1e-9
-    values = np.nan_to_num(scores)
-    pairs = [
-        (float(values[i] - values[j]), i, j)
-        for i in range(len(scores))
-        for j in range(len(scores))
-        if good[i] and good[j] and preferred[i, j] == 1
-    ]
-    return min(pairs)[1:] if pairs else None
+    ordered = (preferred == 1) & good & good[:, None]
+    gaps = np.where(ordered, values[:, None] - values, np.inf)
+    better, worse = np.unravel_index(gaps.argmin(), gaps.shape)
+    return (int(better), int(worse)) if ordered.any() else None
