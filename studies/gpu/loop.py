@@ -360,29 +360,9 @@ def verdict(rows: Sequence[Mapping[str, Any]], compared: Sequence[Mapping[str, A
     return {"reached": reached, "sentences": sentences}
 
 
-def report(result: Mapping[str, Any]) -> str:
-    """What `result.md` says."""
-    words = {None: "unknown", True: "reached", False: "not reached"}
-    parts = ["# The closed loop", " ".join(result["verdict"]["sentences"])]
-    parts.append("\n".join(f"- Expected: {text}: **{words[result['verdict']['reached'][key]]}**."
-                           for key, text in EXPECTED.items()))  # fmt: skip
-    header = ["questions", "answers of", "Brier", "read", "correlation with the exact posterior",
-              "the same, given the base rate", "SD of answers"]  # fmt: skip
-    digits = {"brier": 3, "read": 3, "exact": 2, "evidence": 2}
-    for temperature, tables in result["tables"].items():
-        rows = [[row["place"], row["who"], *(interval_cell(row[key], places) if key in row else ""
-                                             for key, places in digits.items()),
-                 f"{row['sd']:.3f}" if row.get("sd", np.nan) >= 0 else ""] for row in tables["figures"]]  # fmt: skip
-        gaps = [[row["place"], f"{row['one']} minus {row['other']}", interval_cell(row["difference"]),
-                 str(row["difference"].n)] for row in tables["comparisons"]]  # fmt: skip
-        parts += [f"## At temperature {temperature}", markdown(header, rows).strip(),
-                  markdown(["worlds", "Brier", "difference", "questions"], gaps).strip()]  # fmt: skip
-    return "\n\n".join(parts) + "\n"
-
-
-def texts(result: Mapping[str, Any]) -> dict[str, str]:
-    """What `docs/loop.md` has of a run with `--cpu`: a table, and the verdict."""
-    found = {(row["place"], row["who"]): row for row in result["tables"]["1"]["figures"]}
+def table(result: Mapping[str, Any], temperature: str) -> str:
+    """Whose answers have which Brier scores in both groups of worlds, and how many are read."""
+    found = {(row["place"], row["who"]): row for row in result["tables"][temperature]["figures"]}
     whose = {"start": "the model at the start", "form": "the form", "grpo": "GRPO",
              "control": "control: rewards shuffled among the rollouts of a question"}  # fmt: skip
     rows = []
@@ -390,8 +370,20 @@ def texts(result: Mapping[str, Any]) -> dict[str, str]:
         both = found["trained on", who], found["not trained on", who]
         read = ", ".join(f"{row['read'].estimate:.2f}" for row in both if "read" in row)
         rows.append([whose.get(who, f"the {who}"), *(interval_cell(row["brier"]) for row in both), read])
-    table = markdown(["answers of", *map(", ".join, result["groups"].values()), "read"], rows).strip()
-    return {"cpu": f"\n{table}\n", "cpu verdict": " ".join(result["verdict"]["sentences"])}
+    return markdown(["answers of", *map(", ".join, result["groups"].values()), "read"], rows).strip()
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """What `result.md` says."""
+    words = {None: "unknown", True: "reached", False: "not reached"}
+    reached = (f"- Expected: {text}: **{words[result['verdict']['reached'][key]]}**." for key, text in EXPECTED.items())
+    tables = (f"## At temperature {temperature}\n\n{table(result, temperature)}" for temperature in result["tables"])
+    return "\n\n".join(["# The closed loop", " ".join(result["verdict"]["sentences"]), "\n".join(reached), *tables, ""])
+
+
+def texts(result: Mapping[str, Any]) -> dict[str, str]:
+    """What `docs/loop.md` has of a run with `--cpu`: a table, and the verdict."""
+    return {"cpu": f"\n{table(result, '1')}\n", "cpu verdict": " ".join(result["verdict"]["sentences"])}
 
 
 def write(setup: Setup, out: Path) -> dict[str, Any]:
