@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from studies.study import write_texts
 from truthgym.analysis import performance, worlds
 from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.saving import between, save
+from truthgym.analysis.tables.saving import save
 from truthgym.scorers.declaration import REASON
 from truthgym.tasks import forecasting, mutual_prediction, research, sycophancy, urns, world_in_the_loop
 
@@ -123,10 +124,7 @@ def page(out: Path, folder: Path, n: int) -> None:
     rows = sorted(map(worlds.row, asked), key=lambda row: (WORLDS.index(row["world"]), row["model"]))
     readers = pd.DataFrame([worlds.cells(row) for row in rows], columns=list(worlds.HEAD))
     texts = {"worlds": table(readers, SHOWN), "scores": scores(frame), "n": str(n), "tokens": str(TOKENS)}
-    text = out.read_text(encoding="utf-8")
-    for name, generated in texts.items():
-        text = between(text, name, generated, str(out))
-    out.write_text(text, encoding="utf-8")
+    write_texts(out, texts)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from truthgym.tasks import urns
 from truthgym.training.conversion.options import Selection
 from truthgym.training.convert import convert
 from truthgym.training.evaluations import add_evaluations
+from truthgym.training.files import markdown_table
 from truthgym.training.tiny import STEPS, tiny
 from truthgym.training.train import sft
 from truthgym.training.trainers.model_card import read_card
@@ -107,8 +108,7 @@ def main(out: Path, seeds: list[int], n: int, epochs: int, steps: int, display: 
     for seed in seeds:
         table += study(out, seed, n, epochs, steps, display, pairs)
     head = ["model", "rows", *METRICS, "trained minus base"]
-    for line in [head, ["---"] * len(head), *table]:
-        print(f"| {' | '.join(line)} |")
+    print(markdown_table(head, table))
     for name, logs in pairs.items():
         change, penalised = over_seeds(logs), over_seeds(logs, 1)
         print(f"{name}: trained minus base over {len(logs)} seeds {change}; with unread answers as wrong {penalised}")

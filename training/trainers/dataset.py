@@ -455,10 +455,3 @@ def converted_logs(method: str, parsed: Namespace) -> Iterator[Path | None]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def move_dataset(dataset: Path, target: Path) -> None:
-    """Move a dataset, replacing one that an interrupted run left there: by its hash, it is the same."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)
-    dataset.replace(target)

@@ -32,7 +32,6 @@ from truthgym.training.trainers.dataset import (
     fit_template,
     load_data,
     longest_row,
-    move_dataset,
     template_errors,
 )
 from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
@@ -353,8 +352,10 @@ def prepare(method: str, raw: RawOptions) -> Run:
         make_ready(run, parsed, shape, _check_length(run))
         if converted:
             run.dataset = str(run.folder / "data")
-            if is_main_process():
-                move_dataset(converted, run.folder / "data")
+            if is_main_process():  # in place of what an interrupted run left there, which is the same by its hash
+                shutil.rmtree(run.dataset, ignore_errors=True)
+                run.folder.mkdir(parents=True, exist_ok=True)
+                converted.replace(run.dataset)
         run.lock = lock.pop_all()
     validation = f"validated on {len(data.validation)}" if data.validation is not None else "without validation"
     log_main(f"Training {run.folder} on {len(data.train)} rows, {validation}")
