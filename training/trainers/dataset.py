@@ -164,7 +164,7 @@ def _check_rows(rows: "Dataset", columns: Sequence[str], name: str) -> None:
     """Refuse the first row whose values are not what a trainer reads: texts, conversations, labels."""
     for column in set(columns) & set(rows.column_names) - {"scores"}:
         for place, value in enumerate(rows[column]):
-            if fault := _label_fault(value) if column in ("label", "labels") else _fault(value, column):
+            if fault := _fault(value, column):
                 raise bad_input(f"Row {place} of {name}: its `{column}` {fault}, or remove the row.")
     if "labels" in columns:
         for place, (steps, labels) in enumerate(zip(rows["completions"], rows["labels"], strict=True)):
@@ -175,13 +175,11 @@ def _check_rows(rows: "Dataset", columns: Sequence[str], name: str) -> None:
                 )
 
 
-def _label_fault(value: object) -> str | None:
-    wrong = [label for label in (value if isinstance(value, list) else [value]) if not isinstance(label, bool)]
-    return f"is {wrong[0]!r}; write true (good) or false (bad)" if wrong else None
-
-
 def _fault(value: object, column: str) -> str | None:
-    """What is wrong with a text or a conversation, and what to do."""
+    """What is wrong with a text, a conversation or labels, and what to do."""
+    if column in ("label", "labels"):
+        wrong = [label for label in (value if isinstance(value, list) else [value]) if not isinstance(label, bool)]
+        return f"is {wrong[0]!r}; write true (good) or false (bad)" if wrong else None
     if isinstance(value, str) and column != "messages":
         return None
     if not isinstance(value, list | dict) or not value:
