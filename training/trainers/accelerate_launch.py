@@ -6,8 +6,6 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from pathlib import Path
 from typing import cast, get_args
 
 from truthgym.datasets.redaction import redact
@@ -29,25 +27,22 @@ def needs(shape: Shape, load: Workload, gpus: int) -> dict[Configuration, int]:
     return {name: predict(shape, load, name, gpus).total for name in names}
 
 
-def config_file(configuration: Configuration) -> Path:
-    """TRL's file for `accelerate launch --config_file`."""
-    return Path(str(files("trl") / "accelerate_configs" / f"{configuration}.yaml"))
-
-
 def launch_line(method: str, words: Sequence[str], configuration: str, gpus: int) -> list[str]:
     """The `accelerate launch` line. TRL's files set bf16, which is left to the trainer's own option `--bf16`."""
-    named = configuration in get_args(Configuration)
-    file = config_file(cast(Configuration, configuration)) if named else Path(configuration)
-    if not file.is_file():
+    from trl.cli.accelerate_config import resolve_accelerate_config_argument
+
+    try:
+        config = resolve_accelerate_config_argument(["--accelerate_config", configuration])
+    except ValueError:
         raise bad_input(
             f"--accelerate_config {configuration}: no such file; give one that `accelerate config` wrote, or one of "
             f"{', '.join(get_args(Configuration))}."
-        )
+        ) from None
     processes = ["--num_processes", str(gpus)] if gpus else []
-    precision = ["--mixed_precision", "no"] if named else []
+    precision = ["--mixed_precision", "no"] if configuration in get_args(Configuration) else []
     words = [word for word in words if word not in ("--print_launch", "--print-launch")]
     module = ["-m", "truthgym.cli.main", "train", method, *words]
-    return ["accelerate", "launch", "--config_file", str(file), *processes, *precision, *module]
+    return ["accelerate", "launch", *config, *processes, *precision, *module]
 
 
 def is_launched() -> bool:

@@ -47,7 +47,8 @@ def test_the_launch_line(tmp_path: Path) -> None:
     assert line[3].endswith("trl/accelerate_configs/zero2.yaml")
     processes = ["--num_processes", "4", "--mixed_precision", "no"]
     assert line[4:] == [*processes, "-m", "truthgym.cli.main", "train", "sft", *words]
-    assert all(launch.config_file(name).is_file() for name in get_args(Configuration))
+    files = [launch.launch_line("sft", [], name, 2)[3] for name in get_args(Configuration)]
+    assert all(Path(file).is_file() for file in files)
     own = tmp_path / "mine.yaml"
     own.write_text("num_processes: 3\n")
     assert launch.launch_line("sft", [], str(own), 0)[3:5] == [str(own), "-m"], "the file decides"
