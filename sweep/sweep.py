@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from truthgym.datasets.errors import BadInput, not_on_windows, one_of
 from truthgym.evallog.discovery import find_logs
+from truthgym.sweep import ray, slurm
 from truthgym.sweep.units.child import completed_samples
 from truthgym.sweep.units.unit import (
     CAPTURE_VERSION,
@@ -35,7 +36,8 @@ from truthgym.sweep.units.unit import (
 
 On = Literal["local", "ray", "slurm"]
 """Where units run: processes of this machine, a Ray cluster, or a Slurm job array."""
-
+Run = Callable[[Sequence[Unit]], Iterator[Outcome]]
+"""Runs units there, and yields each as it ends."""
 CONNECTIONS = 100
 """Connections to a provider that one process of Inspect opens at most if nothing else is said."""
 LOG_BUFFER = 5
@@ -50,23 +52,10 @@ class Shards:
 
     out: str
     units: list[Unit]
-    questions: list[tuple[Any, Any]]
-    """Id and event of each question."""
+    questions: list[Any]
+    """Their ids."""
     script: dict[str, Any]
     """What the script says where the units had their part of it, or another value."""
-
-
-@dataclass(frozen=True)
-class Captured:
-    """What a script's call of `eval_set` would run."""
-
-    log_dir: str
-    earlier: list[list[str]]
-    """The logs of the calls before."""
-    manifest: dict[str, Any]
-    """Inspect's own list of the tasks."""
-    more: dict[str, Any]
-    """What a sweep needs to know besides."""
 
 
 @dataclass
@@ -74,7 +63,6 @@ class Plan:
     """The units of one call of `eval_set`."""
 
     log_dir: str
-    eval_set_id: str
     units: list[Unit] = field(default_factory=list)
     """What is left to run."""
     shards: list[Shards] = field(default_factory=list)
@@ -96,15 +84,13 @@ class Script:
         unit = Unit(self.command, 0, list(command), str(Path.cwd()), 0, [], {}, state)
         self.process = Process(unit, mode="script", manifest=f"{state}.tasks")
 
-    def next_call(self) -> Captured | None:
-        """Run the script up to its next call of `eval_set`, for which nothing is asked of a model."""
+    def next_call(self) -> dict[str, Any] | None:
+        """Run the script up to its next call of `eval_set`; what that would run (`child.capture`). None: no more."""
         answer = self.process.answer({})
-        if "manifest" in answer:
+        if "tasks" in answer:
             self.call += 1
-            check_protocol(answer["manifest"]["version"])
-            return Captured(
-                answer["manifest"]["options"]["log_dir"], answer["earlier"], answer["manifest"], answer["more"]
-            )
+            check_protocol(answer["version"])
+            return answer
         printed = Path(self.process.printed).read_text(encoding="utf-8", errors="replace")
         if self.call:
             print(printed, end="")
@@ -161,9 +147,10 @@ def sweep(
     with ExitStack() as locks, Script(command) as script:
         locked = set()
         while (captured := script.next_call()) is not None:
-            if captured.log_dir not in locked:  # two calls may share it; until the script's own pass is over
-                locks.enter_context(only_sweep(state_folder(captured.log_dir), captured.log_dir))
-                locked.add(captured.log_dir)
+            log_dir = captured["options"]["log_dir"]
+            if log_dir not in locked:  # two calls may share it; until the script's own pass is over
+                locks.enter_context(only_sweep(state_folder(log_dir), log_dir))
+                locked.add(log_dir)
             todo = plan(command, script.call, captured, shards, workers, max_connections)
             if todo.most < workers:
                 report(f"{todo.most} workers, because the script's limits would leave more without work")
@@ -186,25 +173,17 @@ def only_sweep(folder: str | Path, place: str) -> Iterator[None]:
         yield
 
 
-def back_end(on: On, workers: int, address: str, gpus: float) -> Callable[[Sequence[Unit]], Iterator[Outcome]]:
+def back_end(on: On, workers: int, address: str, gpus: float) -> Run:
     if on == "ray":
-        from truthgym.sweep.ray import run as on_ray
-
-        return partial(on_ray, workers=workers, address=address, gpus=gpus)
+        return partial(ray.run, workers=workers, address=address, gpus=gpus)
     if address or gpus:
         raise BadInput(f"--address and --gpus-per-worker are for --on ray, not {on}")
-    if on == "slurm":
-        from truthgym.sweep.slurm import run as on_slurm
-
-        return partial(on_slurm, workers=workers)
-    return partial(run_here, workers=workers)
+    return partial(slurm.run if on == "slurm" else run_here, workers=workers)
 
 
-def sweep_call(todo: Plan, script: Script, run: Callable[[Sequence[Unit]], Iterator[Outcome]],
-               report: Callable[[str], None]) -> bool:  # fmt: skip
+def sweep_call(todo: Plan, script: Script, run: Run, report: Callable[[str], None]) -> bool:
     """Run and merge the units of one eval set, which no other sweep may write meanwhile."""
-    folder = Path(state_folder(todo.log_dir))
-    failed = 0
+    folder, failed = state_folder(todo.log_dir), 0
     if todo.units:
         first = f"{todo.done} tasks were complete." * bool(todo.done)
         logs, failed = follow(run(todo.units), todo.units, report, first)
@@ -227,9 +206,7 @@ def remove_merged(folder: Path) -> None:
             shutil.rmtree(f"{out.removesuffix('.eval')}.shards", ignore_errors=True)
 
 
-def sweep_logs(
-    command: Sequence[str], run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]
-) -> bool:
+def sweep_logs(command: Sequence[str], run: Run, report: Callable[[str], None]) -> bool:
     """Run a command once for each of the logs that its first arguments name. An interrupted one goes on."""
     command = [part for word in command for part in (word.split("=", 1) if word.startswith("--") else [word])]
     places = list(takewhile(lambda word: not word.startswith("-"), command[2:]))
@@ -283,11 +260,10 @@ def sweep_logs(
 
 def done_before(unit: Unit) -> dict[str, Any] | None:
     """The digest of the log that a unit has done, and what was written; None if it is not done."""
-    try:
-        done: dict[str, Any] | None = json.loads(Path(f"{unit.state}.done").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return done
+    with suppress(OSError, ValueError):
+        done: dict[str, Any] = json.loads(Path(f"{unit.state}.done").read_text(encoding="utf-8"))
+        return done
+    return None
 
 
 def follow(
@@ -299,64 +275,59 @@ def follow(
     report(f"{len(units)} units, {total:,} samples. {first}".strip())
     for number, outcome in enumerate(outcomes, start=1):
         done += outcome.unit.samples
-        left = (time.monotonic() - start) / max(done, 1) * (total - done)
+        left = timedelta(seconds=round((time.monotonic() - start) / max(done, 1) * (total - done)))
+        said = f"{outcome.unit.samples:,} samples in {outcome.seconds:.0f} s; {done:,} of {total:,}, about {left} left"
         if outcome.error:
-            failed += 1
-            report(f"[{number}/{len(units)}] {outcome.unit.name}: FAILED: {outcome.error}")
+            failed, said = failed + 1, f"FAILED: {outcome.error}"
         else:
             logs[outcome.unit.state] = outcome.log
-            report(
-                f"[{number}/{len(units)}] {outcome.unit.name}: {outcome.unit.samples:,} samples in "
-                f"{outcome.seconds:.0f} s; {done:,} of {total:,}, about {timedelta(seconds=round(left))} left"
-            )
+        report(f"[{number}/{len(units)}] {outcome.unit.name}: {said}")
     if failed:
         print(f"{failed} of {len(units)} units failed; the same command tries them again", file=sys.stderr)
     return logs, failed
 
 
-def plan(command: Sequence[str], call: int, captured: Captured, shards: int, workers: int,
+def plan(command: Sequence[str], call: int, captured: dict[str, Any], shards: int, workers: int,
          max_connections: int | None) -> Plan:  # fmt: skip
     """List what is left of a call of `eval_set` as units. No other sweep may do so in its folder meanwhile."""
-    log_dir, script = captured.log_dir, captured.manifest["options"]
+    log_dir, script = captured["options"]["log_dir"], captured["options"]
     if shards > 1 and (script.get("limit") or script.get("sample_id") or "://" in log_dir):
         raise BadInput(
             f"--shards divides whole tasks with logs on a disk; {' '.join(command)} selects questions by limit or "
             f"sample_id, or writes to {log_dir}. Give the tasks their own number of questions (-T n=...) and a folder"
         )
-    todo = Plan(log_dir, eval_set_id(log_dir, captured.manifest.get("eval_set_id")))
-    machine = {"max_sandboxes": script.get("max_sandboxes"), "max_subprocesses": captured.more["max_subprocesses"]}
+    todo, set_id = Plan(log_dir), eval_set_id(log_dir, captured.get("eval_set_id"))
+    machine = {"max_sandboxes": script.get("max_sandboxes"), "max_subprocesses": captured["max_subprocesses"]}
     machine = {name: limit for name, limit in machine.items() if limit}
     existing = logs_by_task(log_dir)
-    names = {task["name"].lower() for task in captured.manifest["tasks"]}
-    for task, more in zip(captured.manifest["tasks"], captured.more["tasks"], strict=True):
+    names = {task["name"].lower() for task in captured["tasks"]}
+    for task in captured["tasks"]:
         logs = existing.get(task["identifier"], [])
         due = task["samples"] * task["epochs"]
         may_fail = accepted(script.get("fail_on_error"), due)
         if any(completed is not None and completed >= due - may_fail for completed in logs):
             todo.done += 1
             continue
-        limits = [max_connections, more["max_connections"], *machine.values()]
+        limits = [max_connections, task["max_connections"], *machine.values()]
         todo.most = min([todo.most, *(limit for limit in limits if limit)])
         options = {"log_dir": log_dir, "log_buffer": LOG_BUFFER,
-                   "generate_config": connections(max_connections, more["max_connections"], workers),
+                   "generate_config": connections(max_connections, task["max_connections"], workers),
                    **{name: max(1, limit // workers) for name, limit in machine.items()}}  # fmt: skip
         selected = {key: task.get(key) for key in ("identifier", "registry_name", "args_hash")}
-        selection = {"version": SELECTION_VERSION, "eval_set_id": todo.eval_set_id, "tasks": [selected]}
+        selection = {"version": SELECTION_VERSION, "eval_set_id": set_id, "tasks": [selected]}
         state = str(Path(state_folder(log_dir), sha256(task["identifier"].encode()).hexdigest()[:16]))
         unit = Unit(f"{task['name']}, {task['model']}", due, list(command), str(Path.cwd()), call,
-                    captured.earlier, selection | {"overrides": options}, state, bool(logs), may_fail)  # fmt: skip
-        whole = bool(logs) or more["stops_early"]  # by what it saw of all questions
-        divided = None if whole else divide(unit, task, more["samples"], shards, names, more["script"])
-        if divided is None:
-            todo.units.append(unit)
-            continue
-        todo.shards.append(divided)
-        todo.units += divided.units
+                    captured["earlier"], selection | {"overrides": options}, state, bool(logs), may_fail)  # fmt: skip
+        whole = bool(logs) or task["stops_early"]  # by what it saw of all questions
+        divided = None if whole else divide(unit, task, task["questions"], shards, names)
+        todo.shards += [divided] if divided else []
+        todo.units += divided.units if divided else [unit]
     return todo
 
 
-def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards: int, names: Collection[str] = (),
-           script: dict[str, Any] | None = None) -> Shards | None:  # fmt: skip
+def divide(
+    unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards: int, names: Collection[str] = ()
+) -> Shards | None:
     """Divide a task's questions into shards; None if it stays whole.
 
     Questions of one event stay together, so that no shard is correlated with another, and so do the epochs of a
@@ -403,7 +374,7 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
                     selection=unit.selection | {"overrides": overrides},
                     state=f"{unit.state}-{number}")
         )  # fmt: skip
-    return Shards(divided["out"], units, [(identity, event) for identity, event in questions], script or {})
+    return Shards(divided["out"], units, [identity for identity, _ in questions], task.get("script", {}))
 
 
 def connections(allowed: int | None, script: int | None, workers: int) -> dict[str, Any]:
@@ -461,8 +432,8 @@ def accepted(fail_on_error: bool | float | None, samples: int) -> int:
     return int(fail_on_error * samples) if fail_on_error < 1 else int(fail_on_error)
 
 
-def state_folder(log_dir: str) -> str:
+def state_folder(log_dir: str) -> Path:
     """Where a sweep keeps its own small files: in the log folder, or here if that is an object store."""
     if "://" not in log_dir:
-        return str(Path(log_dir, ".sweep"))
-    return str(Path(".truthgym-sweep", sha256(log_dir.encode()).hexdigest()[:12]).resolve())
+        return Path(log_dir, ".sweep")
+    return Path(".truthgym-sweep", sha256(log_dir.encode()).hexdigest()[:12]).resolve()

@@ -124,7 +124,7 @@ def cost(samples: int = 1000) -> None:
         folder = Path(name)
         sample = (cpu_of(folder, 1, samples, 0, "--workers", 1) - used[2] + unit) / samples
         log = list_eval_logs(str(folder / "logs"))[0].name.removeprefix("file://")
-        questions = [(number, None) for number in range(samples)]
+        questions = list(range(samples))
         merged = cpu_seconds(lambda: merge_shards([log], str(folder / "merged.eval"), questions, {}))
         read = cpu_seconds(lambda: list(read_eval_log_samples(log, all_samples_required=True)))
         size = Path(log).stat().st_size / 1e6

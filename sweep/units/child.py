@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
 from hashlib import sha256
@@ -65,7 +65,6 @@ def main() -> NoReturn:
 
 
 def print_to(path: str) -> None:
-    """Send what this process prints to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     with Path(path).open("ab") as file:
@@ -126,12 +125,11 @@ def run_command(command: list[str]) -> None:
         from truthgym.datasets.inspect_private import main as inspect
 
         inspect()
-        return
-    if Path(command[0]).name == "truthgym":
+    elif Path(command[0]).name == "truthgym":
         runpy.run_module("truthgym.cli.main", run_name="__main__")
-        return
-    sys.path[0] = str(Path(command[0]).resolve().parent)
-    runpy.run_path(str(Path(command[0]).absolute()), run_name="__main__")
+    else:
+        sys.path[0] = str(Path(command[0]).resolve().parent)
+        runpy.run_path(str(Path(command[0]).absolute()), run_name="__main__")
 
 
 def lead(jobs: TextIO, answers: TextIO, settings: dict[str, Any], eval_set: Callable[..., Any],
@@ -156,7 +154,7 @@ def lead(jobs: TextIO, answers: TextIO, settings: dict[str, Any], eval_set: Call
 
 
 def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of the eval set's tasks, with what sharding and connection limits need to know."""
+    """Inspect's manifest of the eval set, in which each task has what sharding and connection limits need to know."""
     evalset: Any = import_module("truthgym.datasets.inspect_private").evalset
     tasks: list[dict[str, Any]] = []
     build = evalset.build_eval_set_capture
@@ -166,10 +164,11 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
             adaptive: Any = options.get("adaptive_connections")
             script = {key: options.get(key) for key in ("max_connections", "log_buffer", "sample_shuffle")}
             script["adaptive_connections"] = adaptive.model_dump() if hasattr(adaptive, "model_dump") else adaptive
-            roles = [role for roles in (item.model_roles or {}).values() for role in one_or_more(roles)]
+            roles = [role for roles in (item.model_roles or {}).values()
+                     for role in (roles if isinstance(roles, list) else [roles])]  # fmt: skip
             tasks.append(
                 {
-                    "samples": [
+                    "questions": [
                         [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
                         for place, sample in enumerate(item.task.dataset, start=1)
                     ],
@@ -186,13 +185,9 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
         eval_set()
     del os.environ["INSPECT_EVAL_SET_CAPTURE"]
     evalset.build_eval_set_capture = build
-    more = {"tasks": tasks, "max_subprocesses": options.get("max_subprocesses")}
-    manifest = json.loads(Path(settings["manifest"]).read_text(encoding="utf-8"))
-    return {"manifest": manifest, "more": more, "earlier": settings["earlier"]}
-
-
-def one_or_more(models: Any) -> list[Any]:  # noqa: ANN401  # a Model, or models of one role
-    return models if isinstance(models, list) else [models]
+    manifest: dict[str, Any] = json.loads(Path(settings["manifest"]).read_text(encoding="utf-8"))
+    manifest["tasks"] = [task | more for task, more in zip(manifest["tasks"], tasks, strict=True)]
+    return manifest | {"max_subprocesses": options.get("max_subprocesses"), "earlier": settings["earlier"]}
 
 
 def connections_of(model: Any, roles: list[Any], *configs: Any) -> int | None:  # noqa: ANN401  # of Inspect
@@ -265,11 +260,10 @@ def completed_samples(log: "EvalLog") -> int | None:
 
 
 def how_it_ended(log: "EvalLog") -> dict[str, Any]:
-    completed = completed_samples(log) or 0
-    error = log.error.message if log.error else ""
     place = log.location  # of a log that was listed, a file:// address
     place = unquote(place.removeprefix("file://")) if place.startswith("file://") else place
-    return {"log": place, "status": log.status, "completed": completed, "error": error}
+    error = log.error.message if log.error else ""
+    return {"log": place, "status": log.status, "completed": completed_samples(log) or 0, "error": error}
 
 
 def newest_log(folder: str, identifier: str) -> "EvalLog | None":
@@ -285,16 +279,13 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
     return None
 
 
-def merge_shards(
-    shards: Sequence[str], out: str, questions: Sequence[Sequence[Any]], script: Mapping[str, Any]
-) -> None:
+def merge_shards(shards: Sequence[str], out: str, ids: list[Any], script: Mapping[str, Any]) -> None:
     """Write the log that one process would have written, with the first shard's header and metrics computed anew."""
     from inspect_ai.log import read_eval_log, recompute_metrics, write_eval_log
 
     logs = [read_eval_log(shard) for shard in shards]
     samples = [sample for log in logs for sample in log.samples or []]
-    log, ids = logs[0], [identity for identity, _ in questions]
-    order = {identity: place for place, identity in enumerate(ids)}
+    log, order = logs[0], {identity: place for place, identity in enumerate(ids)}
     check_complete([(sample.id, sample.epoch) for sample in samples], ids, log.eval.config.epochs or 1, out)
     log.samples = sorted(samples, key=lambda sample: (sample.epoch, order[sample.id]))
     log.eval.created = min(shard.eval.created for shard in logs)
@@ -309,8 +300,8 @@ def merge_shards(
         started_at=min(stat.started_at for stat in stats),
         completed_at=max(stat.completed_at for stat in stats),
         connection_limit_history=[change for stat in stats for change in stat.connection_limit_history],
-        model_usage=total([stat.model_usage for stat in stats]),
-        role_usage=total([stat.role_usage for stat in stats]),
+        model_usage=total(stat.model_usage for stat in stats),
+        role_usage=total(stat.role_usage for stat in stats),
     )
     if log.results is not None:
         if any(sample.scores for sample in samples):
@@ -326,7 +317,6 @@ def merge_shards(
 
 
 def check_complete(seen: list[tuple[Any, int]], ids: Sequence[Any], epochs: int, out: str) -> None:
-    """Refuse to merge if a sample is missing or doubled."""
     from truthgym.datasets.errors import BadInput
 
     due = {(identity, epoch) for identity in ids for epoch in range(1, epochs + 1)}
@@ -339,11 +329,10 @@ def check_complete(seen: list[tuple[Any, int]], ids: Sequence[Any], epochs: int,
         )
 
 
-def total(usages: Sequence[dict[str, "ModelUsage"]]) -> dict[str, "ModelUsage"]:
+def total(usages: Iterable[dict[str, "ModelUsage"]]) -> dict[str, "ModelUsage"]:
     sums: dict[str, ModelUsage] = {}
-    for shard in usages:
-        for name, usage in shard.items():
-            sums[name] = sums[name] + usage if name in sums else usage
+    for name, usage in (item for shard in usages for item in shard.items()):
+        sums[name] = sums[name] + usage if name in sums else usage
     return sums
 
 

@@ -51,8 +51,6 @@ class Unit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a unit ended."""
-
     unit: Unit
     log: str = ""
     """The complete log, if there is one."""

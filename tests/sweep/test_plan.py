@@ -12,7 +12,7 @@ from inspect_ai.util import AdaptiveConcurrency
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, PRIVATE
-from truthgym.sweep.sweep import Captured, Script, accepted, check_protocol, connections, divide, eval_set_id, plan
+from truthgym.sweep.sweep import Script, accepted, check_protocol, connections, divide, eval_set_id, plan
 from truthgym.sweep.units.child import connections_of, select_exactly
 from truthgym.sweep.units.unit import CAPTURE_VERSION, Unit
 
@@ -124,12 +124,12 @@ SCRIPT = {"log_dir": "", "max_sandboxes": 6}
 MORE: dict[str, object] = {"max_connections": None, "stops_early": False, "script": {}}
 
 
-def captured_call(folder: Path, **more: object) -> Captured:
+def captured_call(folder: Path, **more: object) -> dict[str, Any]:
     """A task of ten questions."""
     task = {"name": "urns", "model": "m", "identifier": "urns/m", "samples": 10, "epochs": 2}
-    facts = MORE | {"samples": [[n, None] for n in range(10)]} | more
-    manifest = {"options": SCRIPT | {"log_dir": str(folder)}, "tasks": [task]}
-    return Captured(str(folder), [], manifest, {"max_subprocesses": None, "tasks": [facts]})
+    facts = task | MORE | {"questions": [[n, None] for n in range(10)]} | more
+    options = SCRIPT | {"log_dir": str(folder)}
+    return {"options": options, "tasks": [facts], "max_subprocesses": None, "earlier": []}
 
 
 def test_sandboxes_are_divided_and_tasks_that_stop_early_are_not(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_sandboxes_are_divided_and_tasks_that_stop_early_are_not(tmp_path: Path)
 def test_a_script_that_fails_after_its_eval_sets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = {"manifest": {"version": CAPTURE_VERSION, "options": {"log_dir": "logs"}}, "earlier": [], "more": {}}
+    log = {"version": CAPTURE_VERSION, "options": {"log_dir": "logs"}, "tasks": []}
     answers = iter([log, {"error": "exit status 1: no plot"}])
 
     def process(unit: Unit, **settings: str) -> SimpleNamespace:

@@ -18,7 +18,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import evalset
 from truthgym.sweep import slurm
-from truthgym.sweep.sweep import Captured, Plan, Script, remove_merged, sweep, sweep_call
+from truthgym.sweep.sweep import Plan, Script, remove_merged, sweep, sweep_call
 from truthgym.sweep.units.child import replace_eval_set
 from truthgym.sweep.units.unit import STOPPED, Outcome, Unit, run_here, run_unit
 
@@ -343,14 +343,14 @@ def test_a_plain_eval_set_that_removed_a_log_is_named(tmp_path: Path) -> None:
     unit = Unit("a", 1, [], "", 1, [], {}, str(tmp_path / "a"))
     said: list[str] = []
     outcomes = iter([Outcome(unit, str(tmp_path / "gone.eval"))])
-    assert sweep_call(Plan(str(tmp_path), "id", [unit]), cast(Script, None), lambda units: outcomes, said.append)
+    assert sweep_call(Plan(str(tmp_path), [unit]), cast(Script, None), lambda units: outcomes, said.append)
     assert "gone.eval was removed: a plain eval_set ran" in said[-1]
 
 
 def test_two_sweeps_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("script.py").touch()
-    call = SimpleNamespace(next_call=lambda: Captured("logs", [], {}, {}))
+    call = SimpleNamespace(next_call=lambda: {"options": {"log_dir": "logs"}})
     monkeypatch.setattr("truthgym.sweep.sweep.Script", lambda command: nullcontext(call))
 
     with FileLock("logs/.sweep.lock"), pytest.raises(BadInput, match="Another sweep runs in logs"):
