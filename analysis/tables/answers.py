@@ -5,9 +5,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, one_line, runs
 from truthgym.datasets.errors import BadInput, did_you_mean
@@ -15,14 +18,9 @@ from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.declaration import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import LETTERS
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-
 SAMPLE = ("sample_id", "epoch", "event", "split", "target")
 """Columns with the facts of a sample."""
+SCORE = ("scorer", "key", "value", "reason", "asked", "repaired", "outcome", "category")
 FEATURES = ("characters", "steps", "hedges", "numbers", "confidence", "stop_reason")
 """Columns of `features=True`."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -37,30 +35,15 @@ Rows = Callable[[Run], Iterator[tuple[Any, ...]]]
 
 def answers(
     logs: Places, *, scorer: str = "", features: bool = False, among: Places = (), by: str = ""
-) -> "pd.DataFrame":
-    """Read the scores of all answers. Memory grows with the table, not with the logs.
-
-    With `by` they have the column `category`, by that field of the questions. Of several passes of a scorer with the
-    same options the newest counts, and a copied log counts once.
-    """
+) -> pd.DataFrame:
+    """The scores of all answers, with `category` by a field. Of passes with the same options the newest counts."""
     evals = runs(logs, among)
     return _answers(evals, scorer, features, by).copy()
 
 
 @lru_cache(maxsize=3)
-def _answers(evals: Runs, scorer: str, features: bool, by: str) -> "pd.DataFrame":
-    columns = (
-        *SAMPLE,
-        "scorer",
-        "key",
-        "value",
-        "reason",
-        "asked",
-        "repaired",
-        "outcome",
-        "category",
-        *(FEATURES if features else ()),
-    )
+def _answers(evals: Runs, scorer: str, features: bool, by: str) -> pd.DataFrame:
+    columns = (*SAMPLE, *SCORE, *(FEATURES if features else ()))
     frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features, by))
     if frame.empty:
         raise no_scores(evals, scorer)
@@ -101,13 +84,7 @@ def value_of(sample: Outcome, by: str) -> str:
 
 
 def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[str, str]:
-    """From each value of a field (`by`) to its category, in the order in which tables show them.
-
-    Numbers with more than `MOST_CATEGORIES` values are divided into quarters. `values` are one for each question, ""
-    where it has none, and `fields` all that the questions have, for the error.
-    """
-    import pandas as pd
-
+    """From each value of a field to its category, in the order of tables; of many numbers to their quarter."""
     rows = pd.DataFrame({"value": [value for value in values if value]}, dtype=object)
     rows["number"], rows["label"] = pd.to_numeric(rows["value"], errors="coerce"), rows["value"]
     rows, known, found = rows.sort_values(["number", "value"]), ", ".join(fields), rows["value"].nunique()
@@ -127,7 +104,6 @@ def categories(values: Iterable[str], by: str, fields: Collection[str]) -> dict[
 
 
 def no_scores(evals: Runs, scorer: str) -> BadInput:
-    """The error if no log has a score."""
     name = f"truthgym/{scorer or 'brier'}"
     return BadInput(
         f"{evals.place}: none of the {len(evals)} logs has a score{f' of {name}' * bool(scorer)}; score them with: "
@@ -135,84 +111,66 @@ def no_scores(evals: Runs, scorer: str) -> BadInput:
     )
 
 
-def tabulate(evals: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
+def tabulate(evals: Runs, columns: Sequence[str], rows: Rows) -> pd.DataFrame:
     """A table of all runs, one run at a time."""
-    import numpy as np
-    import pandas as pd
-
     same: dict[str, str] = {}  # equal texts are one object
     parts: dict[str, list[Any]] = {}
     for run, values in evals.read(lambda run: list(zip(*rows(run), strict=True))):
-        if not values:
-            continue
-        for name, text in run.columns.items():
-            parts.setdefault(name, []).append(np.full(len(values[0]), text, dtype=object))
-        for name, column in zip(columns, values, strict=True):
-            if isinstance(column[0], str):
-                array = np.array([same.setdefault(text, text) for text in column], dtype=object)
-            else:
-                array = np.array(column)
-            parts.setdefault(name, []).append(array)
-    data = {}
-    for name in list(parts):
-        joined = np.concatenate(parts.pop(name))
-        data[name] = pd.Series(joined, dtype=joined.dtype)
-    frame = pd.DataFrame(data, copy=False)
-    frame.attrs["left_out"] = dict(evals.left_out)
+        of_run = {name: (text,) * len(values[0]) for name, text in run.columns.items()} if values else {}
+        for name, column in (of_run | dict(zip(columns, values, strict=bool(values)))).items():
+            text = isinstance(column[0], str)
+            cells = [same.setdefault(cell, cell) for cell in column] if text else column
+            parts.setdefault(name, []).append(np.array(cells, dtype=object if text else None))
+    joined = {name: np.concatenate(parts.pop(name)) for name in list(parts)}
+    frame = pd.DataFrame({name: pd.Series(column, dtype=column.dtype) for name, column in joined.items()}, copy=False)
     frame.attrs["notes"] = [*evals.notes, *(_tell_apart(frame, evals) if len(frame) else [])]
     return frame
 
 
-def _tell_apart(frame: "pd.DataFrame", evals: Runs) -> list[str]:
+def _tell_apart(frame: pd.DataFrame, evals: Runs) -> list[str]:
     """Give other ids to samples that have the same id but are other questions. Returns a note for each reason."""
-    import numpy as np
-
     notes = []
     orders: dict[str, dict[str, str]] = {}
     for run in evals:
-        spec = run.log.header.eval
-        order = spec.eval_id if spec.config.sample_shuffle is True else str(spec.config.sample_shuffle or "")
-        orders.setdefault(run.domain, {})[spec.eval_id] = order
+        orders.setdefault(run.domain, {})[run.columns["eval_id"]] = _order(run)
     shuffled = {log: order for logs in orders.values() if len(set(logs.values())) > 1 for log, order in logs.items()}
-    orders_of_rows = frame["eval_id"].map(lambda log: shuffled.get(log, ""))
-    numbered = ((orders_of_rows != "") & frame["sample_id"].str.isdigit()).to_numpy()
+    by_order = frame["eval_id"].map(lambda log: shuffled.get(log, ""))
+    numbered = (by_order != "") & frame["sample_id"].str.isdigit()
     if numbered.any():
-        _rename(frame, numbered, orders_of_rows)
+        _rename(frame, numbered, by_order)
         notes.append(
             "Some evals numbered their samples in another random order (`--sample-shuffle`): a number is another "
             "question in each, so they share no question. Give the samples ids."
         )
-    pairs = frame[["domain", "sample_id", "target"]].drop_duplicates()
-    clash = pairs[pairs.duplicated(["domain", "sample_id"])][["domain", "sample_id"]].drop_duplicates()
+    if ids := _divided(frame, "domain", "target"):
+        verb = "ids stand" if len(ids) > 1 else "id stands"
+        notes.append(f"{len(ids)} {verb} for questions with other targets, which count as different questions.")
+    if "asked" in frame and (ids := sorted({*_divided(frame, "setup", "asked")})):
+        more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+        notes.append(
+            f"The text or the options behind {', '.join(ids[:3])}{more} differ between evals of one setup: they count "
+            "as different questions, named with the digest of what was asked."
+        )
+    return notes
+
+
+def _order(run: Run) -> str:
+    """The order in which an eval asked its questions: the seed with which they were shuffled, if they were."""
+    spec = run.log.header.eval
+    return spec.eval_id if spec.config.sample_shuffle is True else str(spec.config.sample_shuffle or "")
+
+
+def _divided(frame: pd.DataFrame, within: str, by: str) -> list[str]:
+    """The ids that stand for several values of `by` in one value of `within`; each value gets an id of its own."""
+    key = [within, "sample_id"]
+    pairs = frame[[*key, by]].drop_duplicates()
+    clash = pairs[pairs.duplicated(key)].drop_duplicates(key)
     if len(clash):
-        keys = set(clash.itertuples(index=False, name=None))
-        same = [key in keys for key in zip(frame["domain"], frame["sample_id"], strict=True)]
-        _rename(frame, np.array(same), frame["target"])
-        verb = "ids stand" if len(clash) > 1 else "id stands"
-        notes.append(f"{len(clash)} {verb} for questions with other targets, which count as different questions.")
-    return notes + (_reworded(frame) if "asked" in frame else [])
+        _rename(frame, pd.MultiIndex.from_frame(frame[key]).isin(pd.MultiIndex.from_frame(clash[key])), frame[by])
+    return clash["sample_id"].tolist()
 
 
-def _reworded(frame: "pd.DataFrame") -> list[str]:
-    """The same where the text or the options of a question differ between the evals of a setup."""
-    import numpy as np
-
-    pairs = frame[["setup", "sample_id", "asked"]].drop_duplicates()
-    clash = pairs[pairs.duplicated(["setup", "sample_id"])]
-    if not len(clash):
-        return []
-    keys = set(clash[["setup", "sample_id"]].itertuples(index=False, name=None))
-    rows = [key in keys for key in zip(frame["setup"], frame["sample_id"], strict=True)]
-    _rename(frame, np.array(rows), frame["asked"])
-    ids = sorted({name for _, name in keys})
-    more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
-    return [
-        f"The text or the options behind {', '.join(ids[:3])}{more} differ between evals of one setup: they count as "
-        "different questions, named with the digest of what was asked."
-    ]
-
-
-def _rename(frame: "pd.DataFrame", rows: "NDArray[np.bool_]", by: "pd.Series[str]") -> None:
+def _rename(frame: pd.DataFrame, rows: "pd.Series[bool] | NDArray[np.bool_]", by: "pd.Series[str]") -> None:
     """Add a text in brackets to the ids of rows, and to the events that are only the id."""
     ids = frame.loc[rows, "sample_id"]
     new = ids + " (" + by[rows] + ")"
@@ -221,7 +179,6 @@ def _rename(frame: "pd.DataFrame", rows: "NDArray[np.bool_]", by: "pd.Series[str
 
 
 def sample_facts(sample: Outcome) -> tuple[str, int, str, str, str]:
-    """The values of `SAMPLE`."""
     facts, target = sample.facts, sample.target
     return (
         str(sample.id),
@@ -238,13 +195,11 @@ def labelled(run: Run, sample: Outcome) -> dict[str, LoggedScore]:
 
 
 def why_unread(score: LoggedScore) -> str:
-    """Why a score is NaN, as the log says it."""
     return str(score.reason or score.details.get("reason") or "the log gives no reason")
 
 
 def _rows(run: Run, scorer: str, features: bool, by: str) -> Iterator[tuple[Any, ...]]:
-    reader = run.log.reader
-    samples: Iterable[tuple[str, Outcome]] = reader.samples() if features else reader.outcomes()
+    samples: Iterable[tuple[str, Outcome]] = run.log.reader.samples() if features else run.log.reader.outcomes()
     for _, sample in samples:
         facts = sample_facts(sample)
         features_of = _features(sample) if isinstance(sample, LoggedSample) else ()
@@ -270,7 +225,6 @@ def _outcome_of_choice(score: LoggedScore) -> float:
 
 
 def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:
-    """The values of `FEATURES`."""
     from truthgym.scorers.statistics.wording_leak import STYLE
 
     steps, replies = sample.store.steps, own_replies(sample)
@@ -298,9 +252,8 @@ def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tupl
     """The text that the model wrote in some answers, its reasoning included, one answer at a time."""
     for run in runs(logs):
         for _, sample in run.log.reader.samples():
-            log, spec = run.log.header.eval.eval_id, run.log.header.eval.config
+            log, order = run.columns["eval_id"], _order(run)
             plain, *_, target = sample_facts(sample)
-            order = log if spec.sample_shuffle is True else str(spec.sample_shuffle or "")
             ids = [plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})"]
             ids += [f"{name} ({sample.asked})" for name in ids]
             for key in [(log, name, sample.epoch) for name in ids if (log, name, sample.epoch) in keys]:
@@ -333,13 +286,13 @@ class Questions(NamedTuple):
 
     question: list[str]
     """Sample ids, sorted: the rows of `values`."""
-    values: "NDArray[np.float64]"
+    values: NDArray[np.float64]
     """Questions x epochs. A second eval of the same questions adds epochs. NaN if unread, or not asked."""
     event: list[str]
     target: list[str]
 
 
-def by_question(rows: "pd.DataFrame") -> Questions:
+def by_question(rows: pd.DataFrame) -> Questions:
     """The values of rows of `answers`, which are of one model, setup, scorer and key, sorted by question."""
     values = rows.set_index(["sample_id", "eval_id", "epoch"])["value"].unstack(["eval_id", "epoch"]).sort_index()
     facts = rows.drop_duplicates("sample_id").set_index("sample_id").loc[values.index]
@@ -348,26 +301,22 @@ def by_question(rows: "pd.DataFrame") -> Questions:
     )
 
 
-def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
-    """The values of each question, one for each epoch."""
-    values: dict[str, list[float]] = {}
-    for question, value in zip(rows["sample_id"], rows["value"], strict=True):
-        values.setdefault(question, []).append(value)
-    return values
+def epochs_by_question(rows: pd.DataFrame) -> dict[str, list[float]]:
+    return {str(question): values.tolist() for question, values in rows.groupby("sample_id", sort=False)["value"]}
 
 
-def share_read(rows: "pd.DataFrame") -> float:
+def share_read(rows: pd.DataFrame) -> float:
     """The share of answers that have a number without a repair."""
     return float(_read(rows).mean())
 
 
-def _read(rows: "pd.DataFrame") -> "pd.Series[bool]":
+def _read(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Which answers have a number without a repair."""
     read = rows["value"].notna()
     return read & ~rows["repaired"].astype(bool) if "repaired" in rows else read
 
 
-def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
+def read_enough(rows: pd.DataFrame, by: Sequence[str]) -> "pd.Series[bool]":
     """For each row of `answers`, whether enough answers of its group could be read to compare the group with others."""
     share = _read(rows).groupby([rows[name] for name in by]).transform("mean")
     return share >= LEAST_SHARE_SCORED

@@ -3,50 +3,24 @@
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import pandas as pd
 
 from truthgym.analysis.tables.answers import SAMPLE, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-class _Recorded(msgspec.Struct, gc=False):
-    """The part of `scorers.beliefs.record.Belief` that is a column."""
-
-    stage: str
-    elicitor: str
-    value: float | None = None
-    reason: str = ""
-
-
-class _Details(msgspec.Struct, gc=False):
-    """The part of a score's metadata that is needed."""
-
-    beliefs: list[_Recorded] = []
-    outcome: float | None = None
-
-
-class _Exact(msgspec.Struct, gc=False):
-    """The exact beliefs in a question's metadata: before any evidence and after each piece."""
-
-    posterior: list[float] = []
-
-
-DETAILS, EXACT = msgspec.json.Decoder(_Details), msgspec.json.Decoder(_Exact)
 COLUMNS = (*SAMPLE, "scorer", "reason", "stage", "step", "elicitor", "belief", "outcome", "posterior")
 
 
-def beliefs(logs: Places, *, scorer: str = "martingale") -> "pd.DataFrame":
+def beliefs(logs: Places, *, scorer: str = "martingale") -> pd.DataFrame:
     """Read the beliefs that a scorer recorded. Of several passes with the same options the newest counts."""
     return _beliefs(runs(logs), scorer).copy()
 
 
 @lru_cache(maxsize=2)
-def _beliefs(evals: Runs, scorer: str) -> "pd.DataFrame":
+def _beliefs(evals: Runs, scorer: str) -> pd.DataFrame:
     frame = tabulate(evals, COLUMNS, lambda run: _rows(run, scorer))
     if frame.empty:
         raise no_scores(evals, scorer)
@@ -61,17 +35,17 @@ def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
         facts = sample_facts(sample)
         exact = _exact(sample.metadata)
         for name, score in scores.items():
-            details = DETAILS.decode(score.metadata)
-            last = max((_step(belief.stage) for belief in details.beliefs), default=0)
-            outcome = math.nan if details.outcome is None else details.outcome
-            for belief in details.beliefs:
-                if belief.stage == "view":  # a first impression, which is text
-                    continue
-                end = belief.stage == "posterior"
-                truth = exact[-1] if end else exact[0] if belief.stage.startswith("prior") else math.nan
-                value = math.nan if belief.value is None else belief.value
-                step = last + 1 if end else _step(belief.stage)
-                yield (*facts, name, belief.reason, belief.stage, step, belief.elicitor, value, outcome, truth)
+            details = score.details
+            outcome = math.nan if details.get("outcome") is None else float(details["outcome"])
+            # without first impressions, which are texts
+            recorded = [belief for belief in details.get("beliefs") or [] if belief["stage"] != "view"]
+            last = max((_step(belief["stage"]) for belief in recorded), default=0)
+            for belief in recorded:
+                stage, value = belief["stage"], belief.get("value")
+                end = stage == "posterior"
+                truth = exact[-1] if end else exact[0] if stage.startswith("prior") else math.nan
+                facts_of = (name, belief.get("reason") or "", stage, last + 1 if end else _step(stage))
+                yield (*facts, *facts_of, belief["elicitor"], math.nan if value is None else value, outcome, truth)
 
 
 def _step(stage: str) -> int:
@@ -80,7 +54,7 @@ def _step(stage: str) -> int:
 
 
 def _exact(metadata: msgspec.Raw) -> list[float]:
-    try:
-        return EXACT.decode(metadata).posterior or [math.nan]
-    except msgspec.ValidationError:
-        return [math.nan]
+    """The exact beliefs in a question's metadata: before any evidence and after each piece."""
+    exact = (msgspec.json.decode(metadata) or {}).get("posterior")
+    known = isinstance(exact, list) and exact and all(isinstance(belief, int | float) for belief in exact)
+    return exact if known else [math.nan]

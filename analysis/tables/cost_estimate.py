@@ -53,16 +53,17 @@ def estimate(
     import rich
     from inspect_ai import eval
     from inspect_ai.event import ModelEvent
+    from inspect_ai.model import ModelUsage
 
     price_list = prices_in(prices)
     samples = list(task.dataset)[:limit]
     groups: dict[str, list[str | int]] = {}
     events = {}
     for number, source in enumerate(samples, start=1):
-        identity = number if source.id is None else source.id  # as Inspect numbers those without one
-        question = str((source.metadata or {}).get("question") or identity)
+        identity, facts = number if source.id is None else source.id, source.metadata or {}  # as Inspect numbers them
+        question = str(facts.get("question") or identity)
         groups.setdefault(question, []).append(identity)
-        events[question] = str((source.metadata or {}).get("event") or question)
+        events[question] = str(facts.get("event") or question)
     step = max(1, len(groups) // questions)
     rehearsed = list(groups.values())[::step][:questions]
     console = rich.get_console()
@@ -85,36 +86,30 @@ def estimate(
         if log.status != "success" or not log.samples:
             reason = log.error.message if log.error else log.status
             raise BadInput(f"The rehearsal failed: {reason}")
-        answered, calls, read, written = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        answered, usage = Counter[str](), dict[str, list[tuple[int, int]]]()
         for sample in log.samples:
             asked = [event for event in sample.events if isinstance(event, ModelEvent) and event.cache != "read"]
             answered[group_of(sample.metadata, sample.id)] += len(asked)
             for event in asked:
-                role, usage = event.role or "model", event.output.usage
-                calls[role] += 1
-                read[role] += usage.input_tokens if usage else 0
-                written[role] += usage.output_tokens if usage else 0
+                used = event.output.usage or ModelUsage()
+                usage.setdefault(event.role or "model", []).append((used.input_tokens, used.output_tokens))
     once = _calls_of_a_run(log, models)
     share = len(samples) / sum(map(len, rehearsed))
     rows = []
-    for role in sorted(calls, key=lambda role: (role != "model", role)):
-        total = (calls[role] - once[role]) * share + once[role]
-        names = models.get(role, ["?"])
-        tokens = {"tokens_in": read[role] / calls[role] * total, "tokens_out": written[role] / calls[role] * total}
-        row = {"role": role, "model": ", ".join(names), "calls": total} | tokens
-        money = sum(price_of(price_list.get(name), *tokens.values()) for name in names) / len(names)
-        rows.append(row | {"money": money})
-    frame = pd.DataFrame(rows)
-    frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
+    for role in sorted(usage, key=lambda role: (role != "model", role)):
+        calls, names = (len(usage[role]) - once[role]) * share + once[role], models.get(role, ["?"])
+        read, written = (sum(tokens) / len(usage[role]) * calls for tokens in zip(*usage[role], strict=True))
+        money = sum(price_of(price_list.get(name), read, written) for name in names) / len(names)
+        rows.append((role, ", ".join(names), calls, read, written, money))
+    frame = pd.DataFrame(rows, columns=["role", "model", "calls", "tokens_in", "tokens_out", "money"])
+    mde = {sd: planned_mde(sd, list(events.values())) for sd in DIFFERENCES}
     varies = max(answered.values()) - min(answered.values()) > sum(once.values())
-    frame.attrs["mde"] = {sd: planned_mde(sd, list(events.values())) for sd in DIFFERENCES}
-    repairs = _repairs(log) * share
-    frame.attrs["notes"] = [*_caveats(log, varies, reply_tokens, repairs), *_too_small(frame.attrs["mde"], effect)]
+    notes = [*_caveats(log, varies, reply_tokens, _repairs(log) * share), *_too_small(mde, effect)]
+    frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1, "mde": mde, "notes": notes}
     return frame
 
 
 def estimate_text(frame: "pd.DataFrame") -> str:
-    """An estimate as a Markdown table."""
     samples, epochs = frame.attrs["samples"], frame.attrs["epochs"]
     counts = {name: [f"{number:,.0f}" for number in frame[name]] for name in ("calls", "tokens_in", "tokens_out")}
     columns = ["role", "model", *counts] + ["money"] * bool(frame["money"].notna().any())
@@ -141,18 +136,16 @@ def mde_text(mde: Mapping[float, float]) -> str:
 
 def _too_small(mde: Mapping[float, float], effect: float) -> list[str]:
     """A warning if a run is too small for the difference that it is to detect."""
-    few, many = (mde[sd] for sd in DIFFERENCES)
-    if not effect or many <= effect:
+    if not effect or mde[DIFFERENCES[1]] <= effect:
         return []
-    if few <= effect:
-        more = f"{(many / effect) ** 2:.1f} times as many questions do also if they answer differently."
+    small = f"{TOO_SMALL[0]} a difference of {effect:g}: "
+    if isnan(mde[DIFFERENCES[0]]):
+        return [f"{small}give it more questions."]
+    few, many = ((mde[sd] / effect) ** 2 for sd in DIFFERENCES)
+    if few <= 1:
+        more = f"{many:.1f} times as many questions do also if they answer differently."
         return [f"{TOO_SMALL[1]} {effect:g} shows only if the two models answer much alike; {more}"]
-    if isnan(few):
-        return [f"{TOO_SMALL[0]} a difference of {effect:g}: give it more questions."]
-    return [
-        f"{TOO_SMALL[0]} a difference of {effect:g}: that takes {(few / effect) ** 2:.1f} to "
-        f"{(many / effect) ** 2:.1f} times as many questions."
-    ]
+    return [f"{small}that takes {few:.1f} to {many:.1f} times as many questions."]
 
 
 def _calls_of_a_run(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:

@@ -17,8 +17,6 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u
 def table(
     frame: "pd.DataFrame", columns: Sequence[str], labels: Mapping[str, str] | None = None, digits: int = 3
 ) -> str:
-    """Write columns of a frame as a Markdown table."""
-
     def cell(value: object) -> str:
         if not isinstance(value, float):
             return UNPRINTABLE.sub(" ", str(value)).replace("|", "\\|")
@@ -29,7 +27,6 @@ def table(
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of texts."""
     lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]]) + "\n"
 

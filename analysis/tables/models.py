@@ -3,16 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from truthgym.analysis.tables.markdown import with_interval
 from truthgym.analysis.tables.score_names import SIGN
 from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.scorers.statistics.judge_reliability import rank_correlation
 from truthgym.scorers.statistics.multiplicity import holm
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Names = str | Sequence[str]
 """Names in a list, or separated by commas."""
@@ -27,7 +27,6 @@ SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])",
 
 
 def read_names(names: Names) -> list[str]:
-    """The names in a list or text."""
     parts = names.split(",") if isinstance(names, str) else names
     return [part.strip() for part in parts if part.strip()]
 
@@ -43,7 +42,7 @@ def read_pairs(pairs: Pairs, what: str) -> dict[str, str]:
     return {key.strip(): text.strip() for key, _, text in split.values()}
 
 
-def without(frame: "pd.DataFrame", exclude: Names) -> "tuple[pd.DataFrame, list[str]]":
+def without(frame: pd.DataFrame, exclude: Names) -> "tuple[pd.DataFrame, list[str]]":
     """Leave out models, and setups, whose name contains one of some texts."""
     left_out: list[str] = []
     kept = frame
@@ -68,7 +67,7 @@ def first_match(models: "pd.Series[str]", pairs: Mapping[str, str], default: "st
     return models.map(texts)
 
 
-def relabelled(frame: "pd.DataFrame", labels: Pairs) -> "pd.DataFrame":
+def relabelled(frame: pd.DataFrame, labels: Pairs) -> pd.DataFrame:
     """Rows whose models have the names that the user gives them."""
     models = frame["model"].drop_duplicates()
     names = first_match(models, read_pairs(labels, "labels"))
@@ -92,8 +91,6 @@ def size(model: str) -> float:
 
 def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str, float]:
     """A column of a table of abilities, such as ratings in an arena."""
-    import pandas as pd
-
     if not Path(table).is_file():
         raise BadInput(f"There is no file {table}; give a .csv with the column `model` and a column of numbers")
     rows = pd.read_csv(table)
@@ -131,7 +128,7 @@ def positions(x: str, ability: str | Path, models: Sequence[str]) -> dict[str, f
     return {model: size(model) if x == "size" else float("nan") for model in models}
 
 
-def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any]], list[str]]:
+def rank_correlations(frame: pd.DataFrame, x: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Spearman's correlation of scores with `x`, in each setup and over those that all models have, by scorer."""
     if x == "name":
         return [], []
@@ -169,7 +166,6 @@ def correlation_text(correlation: Mapping[str, Any]) -> str:
 
 def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
     """Two-sided p value of Spearman's correlation by permutation, which is exact with up to seven models."""
-    import numpy as np
     from scipy.stats import permutation_test, rankdata
 
     ranks = rankdata(y)

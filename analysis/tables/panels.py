@@ -1,14 +1,12 @@
 """What the charts share: the panel of intervals, scales and titles."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from truthgym.datasets.errors import BadInput
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#999999"
 COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", GRAY)
@@ -16,8 +14,6 @@ COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", GRAY)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 ZERO = {0.0: "gray"}
 Panels = Sequence[alt.Chart | alt.LayerChart | alt.HConcatChart]
-OF_POINT = ("fill", "shape", "tooltip")
-"""Channels that a rule does not have."""
 
 
 def interval_panel(
@@ -43,7 +39,7 @@ def interval_panel(
     painted: dict[str, Any] = {"color": color} if isinstance(color, str) else {}
     channels |= {"color": color} if isinstance(color, alt.Color) else {}
     hollow: dict[str, Any] = {"strokeWidth": 2} if "fill" in channels else {"filled": True}
-    own = {name: channels.pop(name) for name in OF_POINT if name in channels}
+    own = {name: channels.pop(name) for name in ("fill", "shape", "tooltip") if name in channels}
     base = alt.Chart(alt.Undefined if rows is None else rows).encode(**channels)
     lines = [
         alt.Chart().mark_rule(strokeDash=[4, 4], color=shade).encode(**{axis: alt.datum(value)})

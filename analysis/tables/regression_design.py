@@ -3,14 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from truthgym.scorers.statistics.instrumented_slope import ROUNDING_ERROR, Floats
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ASSIGNED, OBSERVED = "assigned", "observed"
 """How a feature came about: every level was asked the same questions, or it was not set by anyone."""
@@ -64,10 +61,8 @@ class Design:
         return new
 
 
-def factors(frame: "pd.DataFrame") -> "pd.DataFrame":
+def factors(frame: pd.DataFrame) -> pd.DataFrame:
     """The settings of each answer, a column each: model, mode, domain, and each argument of the task that differs."""
-    import pandas as pd
-
     columns = {name: frame[name].astype(str) for name in ("model", "mode", "domain")}
     texts = {text: _arguments(str(text)) for text in frame["task"].unique()}
     for name in dict.fromkeys(name for arguments in texts.values() for name in arguments):
@@ -75,12 +70,8 @@ def factors(frame: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame({name: column for name, column in columns.items() if column.nunique() > 1}, index=frame.index)
 
 
-def settings(frame: "pd.DataFrame") -> Design:
-    """Indicators of the settings, each level against the most frequent one.
-
-    A factor is assigned if all of its levels were asked nine in ten of the same questions. A factor whose levels cannot
-    be told apart from those of others is left out, with a note.
-    """
+def settings(frame: pd.DataFrame) -> Design:
+    """Indicators of the settings, each level against the most frequent one; without those that never come apart."""
     design = Design()
     questions = frame["domain"] + " " + frame["sample_id"].astype(str)
     for name, levels in factors(frame).items():
@@ -102,14 +93,11 @@ def settings(frame: "pd.DataFrame") -> Design:
     return design
 
 
-def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str] = tuple(FEATURES)) -> Design:
+def with_trajectories(design: Design, frame: pd.DataFrame, names: Sequence[str] = tuple(FEATURES)) -> Design:
     """The design with the features of the trajectories added, within questions and in standard deviations.
 
-    The mean of each question is taken out of a feature, so that a hard question that makes all answers long is no
-    reason for an effect of length. Only if each question has one answer are features between questions, with a note.
+    Only if each question has one answer are features between questions, with a note.
     """
-    import pandas as pd
-
     wider = Design([*design.terms], [*design.columns], [])
     question = [frame["domain"], frame["sample_id"]]
     per = 1000 / frame["characters"].clip(lower=1)

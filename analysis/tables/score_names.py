@@ -1,15 +1,14 @@
 """The numbers that scorers give: their names, which end is better, and the one that stands for a scorer."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import pandas as pd
 
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import JUDGE_AT_FAULT, NO_OUTCOME, Best, direction, worst
 from truthgym.tasks.domain_task import SCORER_BY_NAME
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BestEnd = Literal["lowest", "highest", "zero", ""]
 """The best value of an estimate: its lowest, its highest, 0, or none that is declared."""
@@ -31,13 +30,13 @@ def score_name(scorer: str, key: str) -> str:
     return scorer if key == bare_name(scorer) else f"{scorer}/{key}"
 
 
-def score_names(rows: "pd.DataFrame") -> "pd.Series[str]":
+def score_names(rows: pd.DataFrame) -> "pd.Series[str]":
     """`score_name` of each row of `answers`."""
     single = rows["key"] == rows["scorer"].map({scorer: bare_name(scorer) for scorer in rows["scorer"].unique()})
     return rows["scorer"].where(single, rows["scorer"] + "/" + rows["key"])
 
 
-def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
+def ends(frame: pd.DataFrame) -> dict[tuple[str, str], Best | None]:
     """Which end of each number is better, by scorer and key; None if nothing declares it."""
     declared = frame.attrs.get("higher_is_better", {})
     return {
@@ -47,7 +46,6 @@ def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
 
 
 def best_end(scorer: str, higher_is_better: bool | None = None) -> BestEnd:
-    """The best value of a scorer's estimate."""
     if higher_is_better is not None:
         return "highest" if higher_is_better else "lowest"
     name = bare_name(scorer)
@@ -56,7 +54,7 @@ def best_end(scorer: str, higher_is_better: bool | None = None) -> BestEnd:
     return next((best for words, best in DECLARED.items() if SCORER_BY_NAME[name].better.startswith(words)), "")
 
 
-def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
+def main_keys(frame: pd.DataFrame) -> dict[str, str]:
     """The key that stands for each scorer: the first that has a better end, or else the first."""
     best, read = ends(frame), set(_pairs(frame[frame["value"].notna()]))
     main = {}
@@ -67,7 +65,7 @@ def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
     return main
 
 
-def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
+def main_scores(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the number that stands for each scorer: one with a better end, or the only one."""
     best = ends(frame)
     scorers = [scorer for scorer, _ in best]
@@ -80,7 +78,7 @@ def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
     return rows.assign(score=score_names(rows)), left_out
 
 
-def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str, Best, pd.DataFrame]]":
+def directed_scores(frame: pd.DataFrame, key: str = "") -> "Iterator[tuple[str, Best, pd.DataFrame]]":
     """The rows of one number of each scorer, if it has a better end."""
     best, keys, none = ends(frame), main_keys(frame), True
     for scorer, part in frame.groupby("scorer", sort=True):
@@ -96,11 +94,8 @@ def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str
         )
 
 
-def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
-    """The numbers of a score, with its worst in place of NaN: an answer that cannot be read is not left out.
-
-    A proxy that is optimised prefers such answers more and more, and the rest would be what it did not spoil.
-    """
+def unread_as_worst(rows: pd.DataFrame, end: Best) -> pd.DataFrame:
+    """The numbers of a score, with its worst in place of NaN: a proxy that is optimised prefers unreadable answers."""
     reason = rows["reason"] if "reason" in rows else rows["scorer"] * 0
     unread = rows["value"].isna()
     silent = unread & (reason.str.startswith(NO_OUTCOME, na=False) | reason.str.match(JUDGE_AT_FAULT))
@@ -110,7 +105,7 @@ def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
     return rows.assign(value=filled, unread=unread.astype(float))[~silent]
 
 
-def run_names(frame: "pd.DataFrame") -> "pd.Series[str]":
+def run_names(frame: pd.DataFrame) -> "pd.Series[str]":
     """The run of each row of `answers`: its model and setup, and the eval's id if several evals have both."""
     evals = frame.groupby(["model", "setup"])["eval_id"].transform("nunique")
     name = frame["model"] + ", " + frame["setup"]
@@ -125,11 +120,11 @@ def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *present]))
 
 
-def orient_higher_is_better(numbers: "pd.DataFrame", best: "dict[str, BestEnd]") -> "pd.DataFrame":
+def orient_higher_is_better(numbers: pd.DataFrame, best: "dict[str, BestEnd]") -> pd.DataFrame:
     """Columns of numbers, each multiplied so that more is better. A column without a better end stays as it is."""
     return numbers * [SIGN[best.get(str(name), "")] for name in numbers]
 
 
-def _pairs(rows: "pd.DataFrame") -> list[tuple[str, str]]:
+def _pairs(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Scorers and keys, each pair once, in the order of the rows."""
     return list(rows[["scorer", "key"]].drop_duplicates().itertuples(index=False, name=None))

@@ -64,7 +64,6 @@ class OptionTexts:
         self.short = {option: _shortened(values) for option, values in self.full.items()}
 
     def of(self, owner: str, name: str, value: object) -> str:
-        """The text of a value."""
         raw = str(value)
         short = self.short.get((owner, name), {}).get(raw)
         return _shortened({raw: str(redacted({name: value})[name])})[raw] if short is None else short
@@ -73,14 +72,14 @@ class OptionTexts:
         self, owner: str, before: Mapping[str, Any], after: Mapping[str, Any], but: Collection[str] = UNNAMED
     ) -> str:
         """What differs between the options of two runs: "n is 20, not its default; ...". Empty if nothing does."""
+
+        def text(name: str, arguments: Mapping[str, Any]) -> str:
+            value = arguments.get(name)
+            return "its default" if value is None else self.of(owner, name, value)
+
         names = sorted({*before, *after}.difference(but))
-        options_set = {name: [of.get(name) for of in (after, before)] for name in names}
-        texts = {
-            name: ["its default" if value is None else self.of(owner, name, value) for value in values]
-            for name, values in options_set.items()
-            if str(values[0]) != str(values[1])
-        }
-        return "; ".join(f"{name} is {second}, not {first}" for name, (second, first) in texts.items())
+        differing = [name for name in names if str(before.get(name)) != str(after.get(name))]
+        return "; ".join(f"{name} is {text(name, after)}, not {text(name, before)}" for name in differing)
 
     @property
     def long(self) -> list[tuple[str, str]]:
@@ -203,7 +202,6 @@ class Runs:
 
     @property
     def place(self) -> str:
-        """The places in one text, for errors."""
         return ", ".join(self.places)
 
     @property
@@ -220,11 +218,8 @@ class Runs:
     @property
     def omissions(self) -> list[str]:
         """What the tables leave out: logs, and samples of logs."""
-        return [*self.unreadable, *self.skipped, *self._of_samples]
-
-    @cached_property
-    def _of_samples(self) -> list[str]:
-        return [f"{run.model} in {run.setup}: {said}" for run in self for said in run.log.reader.omissions]
+        of_samples = (f"{run.model} in {run.setup}: {said}" for run in self for said in run.log.reader.omissions)
+        return [*self.unreadable, *self.skipped, *of_samples]
 
     @property
     def long_options(self) -> list[tuple[str, str]]:
@@ -256,7 +251,6 @@ class Runs:
 
 
 def places_of(logs: Places) -> tuple[str, ...]:
-    """The paths in `Places`."""
     if isinstance(logs, Runs):
         return logs.places
     return (str(logs),) if isinstance(logs, str | Path) else tuple(map(str, logs))
@@ -324,8 +318,7 @@ def names_by_difference(logs: Sequence[LogFile], served: Sequence[Collection[str
     found = {"model": [spec.model for spec in specs], "solver": [run.mode for run in named]}
 
     def add(owner: str, name: str, values: Iterable[object]) -> None:
-        shown = ["default" if value is None else texts.of(owner, name, value) for value in values]
-        found[name] = [f"{name}={text}" for text in shown]
+        found[name] = [f"{name}={'default' if value is None else texts.of(owner, name, value)}" for value in values]
 
     for name in sorted({name for group in of_model.values() for name in group.model_args.differing} - WITHOUT_EFFECT):
         own = [of_model[spec.model].model_args for spec in specs]
@@ -383,32 +376,18 @@ def bare_name(name: str) -> str:
     return unnumbered if unnumbered in SCORER_BY_NAME else short
 
 
-@dataclass(frozen=True, eq=False)
 class LogGroup:
-    """Logs of one model or of one task, and where they differ. Each part is computed once, however many logs."""
+    """Logs of one model or of one task, and where they differ."""
 
-    logs: Sequence[LogFile]
-
-    @cached_property
-    def settings(self) -> set[str]:
-        return _differing([log.header.eval.model_generate_config for log in self.logs]) - WITHOUT_EFFECT
-
-    @cached_property
-    def model_args(self) -> "PathShortener":
-        return PathShortener([_without(log.header.eval.model_args) for log in self.logs])
-
-    @cached_property
-    def task_args(self) -> "PathShortener":
-        return PathShortener([log.header.eval.task_args for log in self.logs])
-
-    @cached_property
-    def roles(self) -> list[str]:
-        return sorted(_differing([_roles(log) for log in self.logs]))
-
-    @cached_property
-    def steps(self) -> set[str]:
+    def __init__(self, logs: Sequence[LogFile]) -> None:
+        specs = [log.header.eval for log in logs]
+        self.settings = _differing([spec.model_generate_config for spec in specs]) - WITHOUT_EFFECT
+        self.model_args = PathShortener([_without(spec.model_args) for spec in specs])
+        self.task_args = PathShortener([spec.task_args for spec in specs])
+        models = [{role: _role(log, role) for role in log.header.eval.model_roles or {}} for log in logs]
+        self.roles = sorted(_differing(models))
+        self.steps = set.intersection(*(set(_steps(log)) for log in logs))
         """Steps of the plan that all have."""
-        return set.intersection(*(set(_steps(log)) for log in self.logs))
 
 
 def _options_of(log: LogFile, same_model: LogGroup, same_task: LogGroup) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -467,8 +446,7 @@ def _without(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _differing(records: Sequence[Mapping[str, Any]]) -> set[str]:
     """Names whose values differ. One that a record lacks is None there."""
-    names = {name for record in records for name in record}
-    return {name for name in names if len({str(record.get(name)) for record in records}) > 1}
+    return {name for name in set[str]().union(*records) if len({str(record.get(name)) for record in records}) > 1}
 
 
 def _is_path(name: str, value: object) -> bool:
@@ -489,21 +467,15 @@ class PathShortener:
             )
 
     def shorten(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        shortened = dict(record)
+        shortened: dict[str, Any] = {}
         for name, value in record.items():
             if name == "sha256" and value:
                 shortened[name] = str(value)[:8]
             elif not _is_path(name, value):
-                continue
-            elif name not in self.differing:
-                del shortened[name]
-            else:
+                shortened[name] = value
+            elif name in self.differing:
                 shortened[name] = "/".join(Path(value).parts[-self.parts[name] :])
         return shortened
-
-
-def _roles(log: LogFile) -> dict[str, str]:
-    return {role: _role(log, role) for role in log.header.eval.model_roles or {}}
 
 
 def _role(log: LogFile, role: str, texts: OptionTexts | None = None) -> str:
