@@ -1,15 +1,12 @@
 """The analyses, in the order of their pages. The command, the site and docs/report.md are made from this list."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from types import ModuleType
+from typing import Any
 
 from truthgym.analysis.tables.saving import options_of
 from truthgym.datasets.errors import BadInput, one_of
-
-if TYPE_CHECKING:
-    import altair as alt
-    import pandas as pd
 
 ANALYSES = (
     "performance", "leaderboard", "categories", "calibration", "relationship", "tokens", "frontier", "attribution",
@@ -25,24 +22,9 @@ Options = Mapping[str, Mapping[str, Any]]
 """Options by analysis and name."""
 
 
-class Analysis(Protocol):
-    """What the module of an analysis has."""
-
-    QUESTION: str
-    """The title of its page, in plain English."""
-    load: "Callable[..., pd.DataFrame]"
-    """From logs to a tidy table. `attrs["notes"]` says in whole sentences what cannot be concluded; tables in `attrs`,
-    as frames or lists of dicts, get a .csv of their own. BadInput if nothing can be said."""
-    chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]"
-    """BadInput if nothing can be drawn."""
-    report: "Callable[[pd.DataFrame, str], str]"
-    """From the table and the file name of its chart ("": without one) to Markdown."""
-
-
-def analysis(name: str) -> Analysis:
-    """Import an analysis."""
-    module: Any = import_module(f"truthgym.analysis.{name}")
-    return cast(Analysis, module)
+def analysis(name: str) -> ModuleType:
+    """The module of an analysis, with its `QUESTION`, `load`, `chart` and `report` (CONTRIBUTING.md)."""
+    return import_module(f"truthgym.analysis.{name}")
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -62,7 +44,6 @@ def parse_options(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def check_options(options: Options) -> None:
-    """Check that the analyses have the options."""
     for name, values in options.items():
         one_of("analysis", name, ANALYSES)
         options_of_analysis = list(options_of(analysis(name).load))

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,6 @@ CONFIG = {"background": "white", "axis": TEXT, "legend": TEXT, "header": TEXT, "
 
 @dataclass
 class Finding:
-    """What an analysis found."""
-
     name: str
     question: str
     notes: list[str] = field(default_factory=list)
@@ -77,13 +74,7 @@ def build(
     by: str = "",
     viewer: str = "",
 ) -> list[Finding]:
-    """Write the site to a folder; it opens from disk at index.html.
-
-    With `by` the analyses in `BY` also divide the questions by that field. Conversations link to the log viewer at the
-    address `viewer`, whose log folder is that of `logs`, or else to the one in `out`. With `unfinished` the samples of
-    runs that never finished count too. An analysis that has nothing to say of these logs, or that fails, gets a page
-    with the reason.
-    """
+    """Write the site to a folder, as `truthgym report` does. Of what has nothing to say, or fails, a page says why."""
     options = dict(options or {})
     for name in only:
         one_of("analysis", name, ANALYSES)
@@ -102,42 +93,39 @@ def build(
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(evals, out) if bundle else _served(evals, viewer)
-    entries = [(finding.name.replace("_", " "), f"{finding.name}.html") for finding in findings if not finding.empty]
-    menu = [("Overview", "index.html"), *entries]
-    footer = f"Written by truthgym report from {evals.place}."
-    frames = {finding.name: finding.frame for finding in findings}
+    full = [finding for finding in findings if not finding.empty]
+    menu = [("Overview", "index.html"), *((found.name.replace("_", " "), f"{found.name}.html") for found in full)]
     first = overview(
         evals,
-        frames.get("performance"),
-        frames.get("leaderboard"),
-        frames.get("categories"),
-        [(f"{one.name}.html", one.question, one.remark) for one in findings if not one.empty],
-        [f"{one.question} {' '.join(one.refusal.split())}" for one in findings if one.empty],
+        {finding.name: finding.frame for finding in findings if finding.frame is not None},
+        [(f"{found.name}.html", found.question, found.remark) for found in full],
+        [f"{empty.question} {' '.join(empty.refusal.split())}" for empty in findings if empty.empty],
         links,
         local=any(link.startswith(VIEWER) for link in links.values()),
     )
-    page = partial(html_of, menu, links, footer=footer)
-    pages = [page(title="What do these logs say?", here="index.html", html=first, folded=evals.long_options)]
-    pages += [
-        page(
-            title=one.question,
-            here=f"{one.name}.html",
-            markdown=one.markdown or f"Nothing can be shown: {one.refusal}",
-            notes=one.notes,
-            figure=one.figure,
-            spec=one.spec,
-            files=one.files,
-            scripts=scripts * bool(one.spec),
+
+    def write(name: str, **page: Any) -> None:  # noqa: ANN401
+        html = html_of(
+            menu, links, here=f"{name}.html", footer=f"Written by truthgym report from {evals.place}.", **page
         )
-        for one in findings
-    ]
-    for name, html in zip(["index", *(one.name for one in findings)], pages, strict=True):
         (out / f"{name}.html").write_text(html, encoding="utf-8")
+
+    write("index", title="What do these logs say?", html=first, folded=evals.long_options)
+    for found in findings:
+        write(
+            found.name,
+            title=found.question,
+            markdown=found.markdown or f"Nothing can be shown: {found.refusal}",
+            notes=found.notes,
+            figure=found.figure,
+            spec=found.spec,
+            files=found.files,
+            scripts=scripts * bool(found.spec),
+        )
     return findings
 
 
 def _find(name: str, logs: Places, out: Path, options: Mapping[str, Any]) -> Finding:
-    """Run an analysis and write its files."""
     module = analysis(name)
     finding = Finding(name, module.QUESTION)
     try:
@@ -166,10 +154,8 @@ def _spec(chart: alt.TopLevelMixin) -> str:
     with alt.data_transformers.enable("default", max_rows=None):
         spec = chart.to_dict()
     own = spec.get("config", {})
-    spec["config"] = own | {
-        name: value | own.get(name, {}) if isinstance(value, dict) else value for name, value in CONFIG.items()
-    }
-    return json.dumps(spec, allow_nan=False, default=str)
+    own |= {name: value | own.get(name, {}) if isinstance(value, dict) else value for name, value in CONFIG.items()}
+    return json.dumps(spec | {"config": own}, allow_nan=False, default=str)
 
 
 def _write_pictures(name: str, spec: str, out: Path) -> list[tuple[str, str]]:

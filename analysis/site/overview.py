@@ -46,26 +46,18 @@ Card = dict[str, Any]
 
 def overview(
     evals: Runs,
-    estimates: pd.DataFrame | None,
-    boards: pd.DataFrame | None,
-    cells: pd.DataFrame | None,
+    frames: Mapping[str, pd.DataFrame],
     pages: Sequence[tuple[str, str, str]],
     refusals: Sequence[str],
     links: Mapping[str, str],
     local: bool,
 ) -> Markup:
-    """What the first page shows, as HTML.
-
-    `estimates`, `boards` and `cells` are from the `load` of performance, leaderboard and categories (None: nothing was
-    found), `pages` address, question and remark of each page, `refusals` why others have nothing to show, `links` the
-    address of each log in a viewer, and `local` whether the viewer is in the folder of the site, which then has to be
-    served.
-    """
+    """The first page as HTML, of what each analysis loaded, with its pages and the addresses of logs in a viewer."""
     models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
     results = [run.log.header.results for run in evals]
     answers = sum(result.completed_samples for result in results if result)
     counts = (len(evals), "run"), (len(models), "model"), (len(setups), "setup"), (answers, "answer")
-    shown, distrust = _domains(evals, estimates, boards, cells, links) if estimates is not None else ([], [])
+    shown, distrust = _domains(evals, frames, links) if "performance" in frames else ([], [])
     html = TEMPLATES.get_template("overview.html").render(
         counts="{} of {} in {}, with {}.".format(*(counted(*count) for count in counts)),
         domains=shown,
@@ -78,13 +70,10 @@ def overview(
 
 
 def _domains(
-    evals: Runs,
-    estimates: pd.DataFrame,
-    boards: pd.DataFrame | None,
-    cells: pd.DataFrame | None,
-    links: Mapping[str, str],
+    evals: Runs, frames: Mapping[str, pd.DataFrame], links: Mapping[str, str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """What the template shows of each domain, and what to distrust of their estimates."""
+    estimates, boards, cells = frames["performance"], frames.get("leaderboard"), frames.get("categories")
     flags = [set(text.split(", ")) for text in estimates["flags"]]
     weak = [next((key for key in WEAK if key in own), "") for own in flags]
     frame = estimates.assign(bare=estimates["scorer"].map(bare_name), weak=weak, row=range(len(estimates)))
@@ -103,16 +92,15 @@ def _headline(part: pd.DataFrame) -> pd.DataFrame:
     sizes = part.groupby(["bare", "figure"]).size()
     bare, figure = min(sizes.index, key=lambda name: (-solid.get(name, 0), -sizes[name], place[name[0]]))
     rows = part[(part["bare"] == bare) & (part["figure"] == figure)]
-    badness = {"highest": -1.0, "": -1.0}.get(rows["best"].iloc[0], 1.0) * rows["score"]
-    badness = rows["score"].abs() if rows["best"].iloc[0] == "zero" else badness
-    rows = pd.DataFrame(rows.assign(badness=badness)).sort_values("badness", kind="stable")
-    return pd.DataFrame(rows.assign(name=_names(rows)))
+    best = rows["best"].iloc[0]
+    badness = rows["score"].abs() if best == "zero" else rows["score"] * (1.0 if best == "lowest" else -1.0)
+    rows = rows.loc[badness.sort_values(kind="stable").index]
+    return rows.assign(name=_names(rows))
 
 
 def _domain(
     rows: pd.DataFrame, every: pd.DataFrame, boards: pd.DataFrame | None, cards: Mapping[int, Sequence[Card]]
 ) -> dict[str, Any]:
-    """What the template shows of a domain."""
     first = rows.iloc[0]
     declared = SCORER_BY_NAME.get(first["bare"])
     solid = rows[rows["weak"] == ""]
@@ -139,7 +127,6 @@ def _domain(
 
 
 def _sentence(rows: pd.DataFrame, solid: pd.DataFrame, boards: pd.DataFrame | None, reference: float | None) -> str:
-    """What was found in a domain, in one sentence."""
     if solid.empty:
         why = REASONS[rows["weak"].iloc[0]]
         return f"Nothing can be concluded: {why}."
@@ -249,22 +236,18 @@ def _plot(rows: pd.DataFrame, reference: float | None, cards: Mapping[int, Seque
     def place(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
 
-    parts = []
-    for row in rows.to_dict("records"):
-        known = not math.isnan(row["score"])
-        bar = (
-            known and not math.isnan(row["lower"]) and (place(row["lower"]), place(row["upper"]) - place(row["lower"]))
-        )
-        parts.append(
-            {
-                "name": row["name"],
-                "bar": bar,
-                "dot": place(row["score"]) if known else None,
-                "number": with_interval(row["score"], row["lower"], row["upper"]),
-                "weak": _weakness(row),
-                "three": cards.get(row["row"], ()),
-            }
-        )
+    parts = [
+        {
+            "name": row["name"],
+            "bar": not math.isnan(row["score"] + row["lower"])
+            and (place(row["lower"]), place(row["upper"]) - place(row["lower"])),
+            "dot": None if math.isnan(row["score"]) else place(row["score"]),
+            "number": with_interval(row["score"], row["lower"], row["upper"]),
+            "weak": _weakness(row),
+            "three": cards.get(row["row"], ()),
+        }
+        for row in rows.to_dict("records")
+    ]
     ticks = [(place(tick), f"{tick:g}") for tick in _ticks(low, high)]
     return {"rows": parts, "ticks": ticks, "reference": None if reference is None else place(reference)}
 
@@ -322,19 +305,11 @@ def _picked(run: Run, row: Mapping[Any, Any], links: Mapping[str, str]) -> list[
         last = _clipped(replies[-1] if replies else words, WORDS) or _clipped(words, WORDS)
         outcome, confident = _outcome(sample, labelled(run, sample)[label], row["bare"], key)
         kind = kinds[picked[member]]
-        cards.append(
-            {
-                "kind": "Worst confident error" if kind == KINDS[0] and confident else kind,
-                "who": row["name"],
-                "asked": _clipped(_question(sample).partition("\n")[0], ASKED),
-                "outcome": outcome,
-                "words": last,
-                "more": words if words != last else "",
-                "where": f"{Path(run.log.path).name}, sample {sample.id}, epoch {sample.epoch}",
-                "link": sample_link(links.get(run.log.path, ""), sample),
-                "badness": badness[member],
-            }
-        )
+        card = {"kind": "Worst confident error" if kind == KINDS[0] and confident else kind, "who": row["name"]}
+        card |= {"asked": _clipped(_question(sample).partition("\n")[0], ASKED), "outcome": outcome, "words": last}
+        card |= {"more": words if words != last else "", "link": sample_link(links.get(run.log.path, ""), sample)}
+        card |= {"where": f"{Path(run.log.path).name}, sample {sample.id}, epoch {sample.epoch}"}
+        cards.append(card | {"badness": badness[member]})
     return sorted(cards, key=lambda card: -card["badness"])
 
 
@@ -345,11 +320,9 @@ def sample_link(log: str, sample: Outcome) -> str:
 
 def _three(cards: Sequence[Card]) -> list[Card]:
     """The worst of all, the one in the middle of the typical ones, and the best."""
-    if not cards:
-        return []
-    by_badness = sorted(cards, key=lambda card: card["badness"])
-    typical = [card for card in by_badness if card["kind"] == KINDS[1]]
-    three = [by_badness[-1], *typical[len(typical) // 2 : len(typical) // 2 + 1], by_badness[0]]
+    order = sorted(cards, key=lambda card: card["badness"])
+    typical = [card for card in order if card["kind"] == KINDS[1]]
+    three = [*order[-1:], *typical[len(typical) // 2 : len(typical) // 2 + 1], *order[:1]]
     return [card for place, card in enumerate(three) if card not in three[:place]]
 
 

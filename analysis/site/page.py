@@ -33,10 +33,7 @@ def html_of(
     html: str = "",
     **shown: Any,  # noqa: ANN401
 ) -> str:
-    """A page under its file name `here`: the notes, `html`, and the Markdown, in which `figure` is the chart of `spec`.
-
-    `shown` are `files` to save, a `footer`, `folded` texts with their names, and the `scripts` that draw the chart.
-    """
+    """A page with the name `here`: notes, `html`, and Markdown in which `figure` is the chart of `spec`."""
     items = {f"- {note}" for note in notes}  # the page shows them first
     lines = "\n".join(line for line in markdown.split("\n") if line not in items)
     return TEMPLATES.get_template("page.html").render(
@@ -51,7 +48,6 @@ def html_of(
 
 
 def inline(text: str) -> str:
-    """A sentence of Markdown as HTML."""
     html: str = PARSER.renderInline(text)
     return html
 
