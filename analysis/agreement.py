@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
-import msgspec
 import pandas as pd
 
 from truthgym.analysis.tables.answers import SAMPLE, answers, labelled, no_scores, sample_facts, tabulate
@@ -194,21 +193,6 @@ def _worst(ratings: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield {"model": facts["model"], "question": question, "spread": size, "ratings": ratings_text}
 
 
-class _Record(msgspec.Struct, gc=False):
-    """The part of a judge's record that is a column."""
-
-    judge: str
-    ratings: list[list[list[float] | None]] = []
-    """Rounds x orders x qualities, from 0 to 100."""
-
-
-class _Details(msgspec.Struct, gc=False):
-    judges: list[_Record] = []
-
-
-DETAILS = msgspec.json.Decoder(_Details)
-
-
 def ratings_of_judges(logs: Places, *, scorer: str = "qualitative") -> pd.DataFrame:
     """A row for each answer and judge of a scorer: `judge` and `rating`, the mean over qualities in [0, 1]."""
     evals = runs(logs)
@@ -224,12 +208,14 @@ def _ratings(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
             if bare_name(label) != scorer:
                 continue
             times = Counter[str]()
-            for record in DETAILS.decode(score.metadata).judges:
-                times[record.judge] += 1
-                again = f" ({times[record.judge]})" * (times[record.judge] > 1)  # one model with other arguments
-                numbers = [number for orders in record.ratings for ratings in orders for number in ratings or []]
+            for record in score.details.get("judges") or []:
+                judge = record["judge"]
+                times[judge] += 1
+                again = f" ({times[judge]})" * (times[judge] > 1)  # one model with other arguments
+                rounds = record.get("ratings") or []  # x orders x qualities, from 0 to 100
+                numbers = [number for orders in rounds for ratings in orders for number in ratings or []]
                 mean = sum(numbers) / len(numbers) / 100 if numbers else math.nan
-                yield (*sample_facts(sample), label, record.judge + again, mean)
+                yield (*sample_facts(sample), label, judge + again, mean)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ LABELS = {
     "explains": "share of variance",
     "mixed": "mixed effects [95 %]",
 }
-NOT_LINEAR = "not linear: the effects are averages over a curve or interaction"
 CAUTION = (
     "An assigned factor was set by whoever ran the evals, and all of its levels answered the same questions: its "
     "effect is what changing it does on these questions, by whatever it does to the trajectories. An observed feature "
@@ -92,15 +91,13 @@ def effects(frame: pd.DataFrame, key: str = "") -> pd.DataFrame:
             notes.append(f"{name}: one epoch, so the noise of an answer is not told apart from its question.")
         terms = [*_terms(read, first, range(len(first.terms)))]
         terms += _terms(whole, second, range(len(first.terms), len(second.terms)))
-        corrected = holm([term["p"] for term in terms])
-        rows += [
-            {"score": name, "best": best, **term, "p_adjusted": p} for term, p in zip(terms, corrected, strict=True)
-        ]
+        rows += [{"score": name, "best": best, **term} for term in terms]
         checks += [{"score": name, **check} for check in _checks(whole, second)]
     if not rows:
         notes = [note for note in notes if not note.startswith("Left out: ")]
         raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more setups")
     explained = pd.DataFrame(rows)
+    explained["p_adjusted"] = explained.groupby("score")["p"].transform(holm)
     explained["real"] = explained["p_adjusted"] < ALPHA
     explained = explained.sort_values(["score", "effect"], ignore_index=True)
     explained.attrs.update(notes=list(dict.fromkeys(notes)), checks=checks)
@@ -171,12 +168,10 @@ def _terms(frame: pd.DataFrame, design: Design, columns: range) -> Iterator[dict
         without = np.delete(matrix, i + 1, axis=1)
         lost = np.sum(np.square(y - without @ np.linalg.lstsq(without, y, rcond=None)[0]))
         estimate, lower, upper = mixed[i + 1] if mixed is not None else (np.nan,) * 3
-        yield {
-            **{"feature": term.feature, "level": term.level, "kind": term.kind, "effect": float(fit.estimate[i + 1])},
-            **{"lower": float(fit.lower[i + 1]), "upper": float(fit.upper[i + 1]), "p": float(fit.p[i + 1])},
-            "explains": float((lost - kept) / total),
-            **{"mixed": estimate, "mixed_lower": lower, "mixed_upper": upper, "n": fit.n, "clusters": fit.clusters},
-        }
+        row = {"feature": term.feature, "level": term.level, "kind": term.kind, "effect": float(fit.estimate[i + 1])}
+        row |= {"lower": float(fit.lower[i + 1]), "upper": float(fit.upper[i + 1]), "p": float(fit.p[i + 1])}
+        row |= {"explains": float((lost - kept) / total), "mixed": estimate, "mixed_lower": lower}
+        yield row | {"mixed_upper": upper, "n": fit.n, "clusters": fit.clusters}
 
 
 def _mixed(frame: pd.DataFrame, matrix: np.ndarray[Any, np.dtype[np.float64]]) -> Any:  # noqa: ANN401
@@ -212,22 +207,16 @@ def _checks(frame: pd.DataFrame, design: Design) -> Iterator[dict[str, Any]]:
     inflation = {term.feature: float(variance_inflation_factor(matrix, i)) for i, term in enumerate(design.terms, 1)}
     feature, largest = max(inflation.items(), key=lambda item: item[1])
     shares = events.value_counts(normalize=True)
-    for check, result, passed, otherwise in (
-        ("linear (RESET, p)", f"{p:.3f}", p >= ALPHA, NOT_LINEAR),
-        (
-            "features vary apart (largest variance inflation)",
-            f"{largest:.1f} ({feature})",
-            largest <= MOST_VIF,
-            "two features hardly vary apart: their intervals are wide, and their shares of the effect uncertain",
-        ),
-        (
-            "no event dominates (share of the largest)",
-            f"{100 * shares.iloc[0]:.0f} % of {len(shares)} events",
-            shares.iloc[0] <= 0.2,
-            "the answer depends on one event",
-        ),
+    not_linear = "not linear: the effects are averages over a curve or interaction"
+    alike = "two features hardly vary apart: their intervals are wide, and their shares of the effect uncertain"
+    most, of_events = float(shares.iloc[0]), f"{100 * shares.iloc[0]:.0f} % of {len(shares)} events"
+    of_largest = f"{largest:.1f} ({feature})"
+    for check, result, otherwise in (
+        ("linear (RESET, p)", f"{p:.3f}", not_linear * (not p >= ALPHA)),
+        ("features vary apart (largest variance inflation)", of_largest, alike * (not largest <= MOST_VIF)),
+        ("no event dominates (share of the largest)", of_events, "the answer depends on one event" * (most > 0.2)),
     ):
-        yield {"check": check, "result": result, "verdict": "yes" if passed else otherwise}
+        yield {"check": check, "result": result, "verdict": otherwise or "yes"}
 
 
 if __name__ == "__main__":

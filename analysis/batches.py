@@ -32,10 +32,6 @@ def load(batches: Sequence[str | Path]) -> pd.DataFrame:
     model answered in both is compared even if the models differ, as before and after training. Bounds are clustered by
     event; `read` is whether enough answers of both could be read (if not, there is no interval).
     """
-    if len(batches) < 2:
-        raise BadInput(
-            f"batches: {len(batches)} folder of logs; give two or more, as in: truthgym report A B --out DIR"
-        )
     first, *others = (main_scores(answers(batch, among=batches))[0] for batch in batches)
     rows = [
         row | {"batch": str(name)}
@@ -76,7 +72,6 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
-    """The differences as Markdown."""
     models = zip(frame["model"], frame["first_model"], strict=True)
     names = [model if model == first else f"{model} (first batch: {first})" for model, first in models]
     columns = ("batch", "score", "better", "setup", "model", "before", "after", "difference", "interval", "mde", "n")

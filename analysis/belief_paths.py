@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 QUESTION = "How did beliefs move?"
 RUN = ["setup", "model", "scorer", "log"]
 """The columns that name a panel."""
+COLUMNS = (*RUN, "question", "epoch", "domain", "event", "outcome", "elicitor", "slope", "slope_lower", "slope_upper",
+           "score", "score_lower", "score_upper")  # fmt: skip
+"""Before those of the stages."""
 MOST_LINES, MOST_RUNS = 200, 12
 """The most paths in a panel, and the most panels: more cannot be told apart."""
 BINS = 8
@@ -36,7 +39,6 @@ FEWEST_DRAWN = 30
 """Questions below which the update against the prior is not drawn."""
 ONE_EPOCH = "in one epoch a prior's error is in its own update too, so that the two do not show a trend"
 TRUTH = alt.Scale(domain=["yes", "no", "unknown"], range=[BLUE, ORANGE, GRAY])
-LEGEND_OF_TRUTH = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=2)
 LABELS = {"stated": "answers", "moved": "mean step", "brier": "Brier score [95 % interval]"}
 
 
@@ -71,11 +73,7 @@ def load(logs: Places, scorer: str = "martingale") -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw each path from prior to posterior, coloured by the outcome, and the update against the prior.
-
-    Points: mean update by the prior of *another* epoch, whose error is not in the update; at 0 if they cannot be
-    predicted.
-    """
+    """Draw each path by its outcome, and the mean update by the prior of another epoch, whose error is not in it."""
     panels = [_run(rows) for _, rows in list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]]
     return stack(panels, "There is no belief path to draw; score a log with truthgym/martingale")
 
@@ -95,18 +93,16 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         parts.append(section(title, slopes * bool(np.isfinite(first["slope"])) + n, stages))
     counts = frame.groupby([*RUN, "elicitor"])["question"].nunique()
     more = f" Not drawn: {len(counts) - MOST_RUNS} more runs." * (len(counts) > MOST_RUNS)
-    caption = CAPTION.format(least=counts.min(), most=counts.max()) + more
-    return page([*parts, LEGEND, picture(figure, "Belief paths", caption)], frame)
-
-
-LEGEND = (
-    "\n`mean step`: the mean distance from the stage before. `Brier score` of the belief at each stage, lower is "
-    "better; beliefs that take up evidence improve from prior to posterior.\n"
-)
-CAPTION = (
-    "Left: beliefs from prior to posterior, of {least} to {most} questions. Right: mean update by the prior of another "
-    "epoch, with 95 % intervals; at 0 (dashed) if updates cannot be predicted. Blue: the slope from prior to posterior."
-)
+    legend = (
+        "\n`mean step`: the mean distance from the stage before. `Brier score` of the belief at each stage, lower is "
+        "better; beliefs that take up evidence improve from prior to posterior.\n"
+    )
+    caption = (
+        f"Left: beliefs from prior to posterior, of {counts.min()} to {counts.max()} questions. Right: mean update by "
+        "the prior of another epoch, with 95 % intervals; at 0 (dashed) if updates cannot be predicted. Blue: the "
+        f"slope from prior to posterior.{more}"
+    )
+    return page([*parts, legend, picture(figure, "Belief paths", caption)], frame)
 
 
 def _scores(run: Run, scorer: str) -> dict[str, list[tuple["SampleScore", tuple[Any, ...]]]]:
@@ -117,10 +113,8 @@ def _scores(run: Run, scorer: str) -> dict[str, list[tuple["SampleScore", tuple[
     for _, sample in run.log.reader.outcomes():
         for label, score in labelled(run, sample).items():
             if bare_name(label) == scorer:
-                recorded = Score(value=np.nan, metadata=score.details)
-                scores.setdefault(label, []).append(
-                    (SampleScore(score=recorded, sample_id=str(sample.id)), sample_facts(sample))
-                )
+                recorded = SampleScore(score=Score(value=np.nan, metadata=score.details), sample_id=str(sample.id))
+                scores.setdefault(label, []).append((recorded, sample_facts(sample)))
     return scores
 
 
@@ -143,26 +137,22 @@ def _rows(
         for belief in metadata.get("beliefs") or []:
             if belief["stage"] != "view":  # a first impression, which is text
                 paths.setdefault(belief["elicitor"], {})[belief["stage"]] = belief.get("value")
-        facts = {"setup": run.setup, "model": run.model, "scorer": name, "log": run.log.path, "question": question}
-        facts |= {"epoch": epoch, "domain": metadata.get("domain", ""), "event": event}
-        facts |= {"outcome": metadata.get("outcome")}
+        facts = (run.setup, run.model, name, run.log.path, question, epoch, metadata.get("domain", ""), event)
         for elicitor, path in paths.items():
             own = elicitor == beliefs.first
             slope = (slope_score.estimate, slope_score.lower, slope_score.upper) if own else (np.nan,) * 3
-            row = facts | {"elicitor": elicitor}
-            row |= dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True))
-            row |= dict(zip(("score", "score_lower", "score_upper"), logged, strict=True))
+            values = (*facts, metadata.get("outcome"), elicitor, *slope, *logged)
+            row: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
             yield row | path | {"corrected": corrected[place[question], epoch - 1] if own else np.nan}
 
 
 def _logged(run: Run, name: str) -> tuple[float, ...]:
     """The estimate of a scorer in a log, with its interval."""
-    results = run.log.header.results
-    figures = (
-        {run.scorer_label(score): score.metrics for score in results.estimates if score.metrics} if results else {}
+    scores = run.log.header.results.estimates if run.log.header.results else []
+    figures = next(
+        (score.metrics for score in reversed(scores) if run.scorer_label(score) == name and score.metrics), {}
     )
-    estimate = next(iter(figures.get(name, {})), "")
-    values = [figures[name].get(f"{estimate}{side}") if estimate else None for side in ("", "_lower", "_upper")]
+    values = [figures.get(f"{next(iter(figures), '')}{side}") for side in ("", "_lower", "_upper")]
     return tuple(np.nan if value is None or value.value is None else value.value for value in values)
 
 
@@ -172,18 +162,16 @@ def _stages(rows: pd.DataFrame) -> list[str]:
 
 
 def _by_stage(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean belief, mean step and Brier score at each stage."""
-    stages, before = [], None
+    stages, before = [], rows["prior"].astype(float) * np.nan
     for stage in _stages(rows):
         belief = rows[stage].astype(float)
         squared = (belief - rows["outcome"]) ** 2
         means = squared.groupby([rows["question"], rows["event"]]).mean()
         brier = mean_estimate(means, means.index.get_level_values("event").tolist())
-        moved = np.nan if before is None else float((belief - before).abs().mean())
-        row = {"stage": stage, "stated": int(belief.notna().sum()), "belief": float(belief.mean()), "moved": moved}
-        stages.append(row | {"brier": with_interval(brier.estimate, brier.lower, brier.upper)})
+        text = with_interval(brier.estimate, brier.lower, brier.upper)
+        stages.append((stage, int(belief.notna().sum()), belief.mean(), (belief - before).abs().mean(), text))
         before = belief
-    return pd.DataFrame(stages)
+    return pd.DataFrame(stages, columns=["stage", "stated", "belief", "moved", "brier"])
 
 
 def _run(rows: pd.DataFrame) -> alt.HConcatChart:
@@ -200,13 +188,14 @@ def _paths(rows: pd.DataFrame) -> alt.Chart:
     )
     long["path"] = long["question"] + " / " + long["epoch"].astype(str)
     long["truth"] = long["outcome"].map({1.0: "yes", 0.0: "no"}).fillna("unknown")
+    legend = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=2)
     lines: alt.Chart = (
         alt.Chart(long)
         .mark_line(opacity=0.3, strokeWidth=1)
         .encode(
             x=alt.X("stage:N", sort=stages, title=None, axis=alt.Axis(labelAngle=-30)),
             y=alt.Y("belief:Q", scale=alt.Scale(domain=[0, 1]), title="belief"),
-            color=alt.Color("truth:N", title="truth", scale=TRUTH, legend=LEGEND_OF_TRUTH),
+            color=alt.Color("truth:N", title="truth", scale=TRUTH, legend=legend),
             detail="path:N",
             tooltip=["question", "epoch", "stage", "belief", "truth"],
         )
@@ -225,11 +214,10 @@ def _updates(rows: pd.DataFrame) -> list[alt.LayerChart]:
     if rows["epoch"].nunique() < 2 or values["question"].nunique() < FEWEST_DRAWN:
         return []
     values["bin"] = pd.qcut(values["other"].rank(method="first"), BINS, labels=False)
-    points = []
+    tooltip, points = ["prior", "update", "lower", "upper", "answers"], []
     for _, part in values.groupby("bin"):
         mean = mean_estimate(part["update"], part["event"].tolist())
-        bounds = {"update": mean.estimate, "lower": mean.lower, "upper": mean.upper}
-        points.append({"prior": part["other"].mean(), **bounds, "answers": len(part)})
+        points.append((part["other"].mean(), mean.estimate, mean.lower, mean.upper, len(part)))
     x = alt.X("prior:Q", title="prior (of another epoch)", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("update:Q", title="posterior minus prior")
     lines = []
@@ -239,9 +227,8 @@ def _updates(rows: pd.DataFrame) -> list[alt.LayerChart]:
         ends = np.array([prior.min(), prior.max()])
         line = pd.DataFrame({"prior": ends, "update": values["update"].mean() + slope * (ends - prior.mean())})
         lines.append(alt.Chart(line).mark_line(color=BLUE).encode(x=x, y=y))
-    tooltip = ["prior", "update", "lower", "upper", "answers"]
-    point = {"size": 45}
-    panel = interval_panel(pd.DataFrame(points), y, color="black", point=point, layers=lines, x=x, tooltip=tooltip)
+    shown, point = pd.DataFrame(points, columns=tooltip), {"size": 45}
+    panel = interval_panel(shown, y, color="black", point=point, layers=lines, x=x, tooltip=tooltip)
     return [panel.properties(width=260, height=220)]
 
 

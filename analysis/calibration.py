@@ -56,7 +56,7 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
     own = forecasts["scorer"].str.contains(OWN_ANSWER)
     rows, shared = [], []
     refused = defaultdict[str, list[str]](list)
-    for names, _ in forecasts[own].groupby(RUN, sort=True):
+    for names in forecasts[own].groupby(RUN, sort=True).groups:
         refused[NOT_DRAWN].append(f"{names[1]} in {names[0]}")
     for names, answered in forecasts[~own].groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))
@@ -114,11 +114,8 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     """The figures of each diagram as a Markdown table, with a legend and what cannot be concluded."""
     runs = frame.drop_duplicates(RUN).assign(
         outside=[f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)],
-        share=lambda rows: [f"{100 * share:.0f} %" for share in rows["share_read"]],
-        slope=lambda rows: [
-            with_interval(*ends)
-            for ends in zip(*(rows[f"slope{end}"] for end in ("", "_lower", "_upper")), strict=True)
-        ],
+        share=lambda rows: rows["share_read"].map(lambda share: f"{100 * share:.0f} %"),
+        slope=lambda rows: [with_interval(*ends) for ends in rows[["slope", "slope_lower", "slope_upper"]].to_numpy()],
     )
     columns = (*RUN, "n", "epochs", "share", "slope", "reliability", "resolution", "ece", "ece_null", "outside")
     diagrams = picture(figure, "Reliability diagrams", CAPTION.format(n=number_range(runs["n"])))
@@ -149,14 +146,13 @@ def _reason(n: int, share: float, y: NDArray[np.float64]) -> str:
 
 def _figures(p: NDArray[np.float64], y: NDArray[np.float64], events: Sequence[str]) -> dict[str, float]:
     """The calibration figures of `brier`: epochs one at a time, then averaged."""
-    epochs = range(p.shape[1])
-    murphy = np.array([murphy_decomposition(p[:, k], y, events=events) for k in epochs])
-    error = np.array([expected_calibration_error(p[:, k], y, events=events) for k in epochs])
+    murphy = np.array([murphy_decomposition(epoch, y, events=events) for epoch in p.T])
+    error = np.array([expected_calibration_error(epoch, y, events=events) for epoch in p.T])
     line = recalibration(p, y[:, None], CLIP, events)
-    means = {"reliability": murphy[:, 0], "resolution": murphy[:, 1], "ece": error[:, 0], "ece_null": error[:, 1]}
-    means["ece_null_upper"] = error[:, 2]
     slope = {"slope": line.slope, "slope_lower": line.lower, "slope_upper": line.upper, "intercept": line.intercept}
-    return slope | {name: finite_mean(values) for name, values in means.items()}
+    names = ("reliability", "resolution", "ece", "ece_null", "ece_null_upper")
+    means = zip(names, [*murphy.T[:2], *error.T[:3]], strict=True)
+    return slope | {name: finite_mean(values) for name, values in means}
 
 
 if __name__ == "__main__":

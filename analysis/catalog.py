@@ -69,16 +69,13 @@ def chart(frame: pd.DataFrame) -> alt.Chart:
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
-    """The runs as Markdown."""
+    failed = frame["failed"].map(lambda number: f" ({number:,} failed)" * bool(number))
     runs = frame.assign(
         began=frame["created"].str.slice(0, 16).str.replace("T", " "),
-        answers=[
-            f"{ended:,}" + f" ({failed:,} failed)" * bool(failed)
-            for ended, failed in zip(frame["answers"], frame["failed"], strict=True)
-        ],
-        tokens=[f"{read:,} / {wrote:,}" for read, wrote in zip(frame["tokens_in"], frame["tokens_out"], strict=True)],
+        answers=frame["answers"].map("{:,}".format) + failed,
+        tokens=frame["tokens_in"].map("{:,}".format) + " / " + frame["tokens_out"].map("{:,}".format),
         cost=["-" if math.isnan(cost) else f"${cost:.2f}" for cost in frame["cost"]],
-        log=[f"`{log}`" for log in frame["log"]],
+        log="`" + frame["log"] + "`",
     )
     columns = ["began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens"]
     columns += ["cost", "commit", "log"]
@@ -115,17 +112,16 @@ def _row(run: Run) -> dict[str, Any]:
 def _counts(runs: tuple[Run, ...]) -> Iterator[str]:
     """A key of `COUNTS` for each run, of runs from the newest to the oldest."""
     completed = {run.log.header.eval.task_id for run in runs if run.log.finished}
-    copies: set[str] = set()
-    again = repeated(runs)
+    seen, again = set[str](), repeated(runs)
     for run in runs:
         header = run.log.header.eval
-        if header.eval_id in copies:
+        if header.eval_id in seen:
             yield "copy"
         elif not run.log.finished:
             yield "superseded" if header.task_id in completed else "unfinished"
         else:
             yield "repeated" if run in again else "yes"
-        copies.add(header.eval_id)
+        seen.add(header.eval_id)
 
 
 def _notes(frame: pd.DataFrame) -> Iterator[str]:

@@ -4,7 +4,7 @@ truthgym check FILE
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -49,14 +49,12 @@ class Checked:
     crowd: Estimate
     """Brier score of `crowd`."""
     leaks: dict[str, Leak]
-    """From words and from style to how well they tell the outcome."""
+    """How well words and style tell the outcome."""
     doubles: list[tuple[str, str]]
-    """Pairs of ids whose texts are the same but for case, spaces and signs."""
+    """Pairs of ids, as `alike`: see `similar`."""
     alike: list[tuple[str, str]]
-    """Other pairs of ids whose texts share at least 80 % of their shingles of five characters."""
     mde: dict[float, tuple[float, float]]
-    """From the standard deviation of the differences to the detectable difference, if the questions of an event are
-    independent, and if they are answered alike."""
+    """By standard deviation, the detectable difference if questions of an event are independent, or answered alike."""
 
 
 def check(file: str | Path, domain: str = "questions") -> Checked:
@@ -74,22 +72,14 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
     events = [question.event for question in parsed]
     crowd = [np.nan if question.crowd is None else question.crowd for question in parsed]
     texts = ["\n".join([text, *question.evidence]) for text, question in zip(asked, parsed, strict=True)]
-    doubles, alike = similar(texts)
+    doubles, alike = ([(ids[i], ids[j]) for i, j in pairs] for pairs in similar(texts))
+    leaks = wording_leak(asked, outcomes, events, strata=[str((s.metadata or {}).get("field")) for s in samples])
+    base_rate, of_crowd = (mean_estimate(y, events, (0, 1)) for y in (outcomes, brier_score(crowd, outcomes)))
+    mde = {sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES}
     return Checked(
-        file=str(file),
-        domain=domain,
-        ids=ids,
-        fields=dict(fields),
-        notice=loaded.notice,
-        questions=parsed,
-        outcomes=outcomes,
-        base_rate=mean_estimate(outcomes, events, (0, 1)),
-        crowd=mean_estimate(brier_score(crowd, outcomes), events, (0, 1)),
-        leaks=wording_leak(asked, outcomes, events, strata=[str((s.metadata or {}).get("field")) for s in samples]),
-        doubles=[(ids[i], ids[j]) for i, j in doubles],
-        alike=[(ids[i], ids[j]) for i, j in alike],
-        mde={sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES},
-    )
+        str(file), domain, ids, dict(fields), loaded.notice, parsed, outcomes, base_rate, of_crowd, leaks, doubles,
+        alike, mde,
+    )  # fmt: skip
 
 
 def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -113,16 +103,10 @@ def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int
 
 def warnings(checked: Checked) -> list[str]:
     """What makes scores on the questions hard to read, each with its remedy."""
-    problems = []
-    if len(checked.ids) < FEW_QUESTIONS:
-        problems.append(
-            f"{len(checked.ids)} questions: with fewer than {FEW_QUESTIONS} only large differences can be seen; "
-            "add more"
-        )
-    if len({y for y in checked.outcomes if not np.isnan(y)}) == 1:
-        problems.append(
-            "all outcomes are the same, so a constant answer scores best; add questions with the other outcome"
-        )
+    n, known = len(checked.ids), {outcome for outcome in checked.outcomes if not np.isnan(outcome)}
+    few = f"{n} questions: with fewer than {FEW_QUESTIONS} only large differences can be seen; add more"
+    same = "all outcomes are the same, so a constant answer scores best; add questions with the other outcome"
+    problems = [few] * (n < FEW_QUESTIONS) + [same] * (len(known) == 1)
     for name, leak in checked.leaks.items():
         if leak.found:
             tell = "words of the questions tell" if name == "words" else "style of the questions tells"
@@ -130,18 +114,14 @@ def warnings(checked: Checked) -> list[str]:
                 f"the {tell} the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), so a model can score "
                 "without knowledge; reword them, or check each subject by itself"
             )
-    row = {
-        name: (question.event, y)
-        for name, question, y in zip(checked.ids, checked.questions, checked.outcomes, strict=True)
-    }
+    events = dict(zip(checked.ids, (question.event for question in checked.questions), strict=True))
+    outcomes = dict(zip(checked.ids, checked.outcomes, strict=True))
     for first, other in checked.doubles[:SHOWN]:
-        (event, outcome), (another, opposite) = row[first], row[other]
-        if outcome != opposite and not np.isnan(outcome + opposite):
-            problems.append(f"{first} and {other} have the same text and different outcomes; correct one")
-        elif event != another:
-            problems.append(
-                f"{first} and {other} have the same text and different events; give them one event, or remove one"
-            )
+        same = f"{first} and {other} have the same text and different"
+        if outcomes[first] + outcomes[other] == 1:  # yes and no
+            problems.append(f"{same} outcomes; correct one")
+        elif events[first] != events[other]:
+            problems.append(f"{same} events; give them one event, or remove one")
     return problems
 
 
@@ -150,11 +130,11 @@ def report(checked: Checked) -> str:
     questions, n = checked.questions, len(checked.ids)
     events = Counter(question.event for question in questions)
     largest, most = events.most_common(1)[0]
-    split = Counter(question.split for question in questions)
+    forms, split = (Counter(getattr(question, name) for question in questions) for name in ("form", "split"))
     pieces = [len(question.evidence) for question in questions if question.evidence]
     lines = {
         "fields": ", ".join(f"{name} ({count})" if count < n else name for name, count in checked.fields.items()),
-        "form": _counts(Counter(question.form for question in questions)),
+        "form": ", ".join(f"{name} {count}" for name, count in forms.items()),
         "split": ", ".join(f"{name} {split[name]}" for name in ("train", "validation", "test")),
         "opened_on": _days([question.opened_on for question in questions]),
         "known_on": _days([question.known_on for question in questions]),
@@ -173,17 +153,10 @@ def report(checked: Checked) -> str:
     } | {f"mde, sd {sd}": _effect(*mde) for sd, mde in checked.mde.items()}
     width = max(map(len, lines))
     text = [f"{checked.file}: {n} questions, read as truthgym/{checked.domain}", ""]
-    text += [f"{name:<{width}}  {value}" for name, value in lines.items()]
-    text += [
-        "",
-        *[f"Note: {checked.notice}"] * bool(checked.notice),
-        *(f"Warning: {warning}." for warning in warnings(checked)),
-    ]
+    text += [*(f"{name:<{width}}  {value}" for name, value in lines.items()), ""]
+    text += [f"Note: {checked.notice}"] * bool(checked.notice)
+    text += [f"Warning: {warning}." for warning in warnings(checked)]
     return "\n".join(text).rstrip()
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _days(days: Sequence[date | None]) -> str:

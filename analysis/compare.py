@@ -8,6 +8,8 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, compress
+from operator import not_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ from truthgym.scorers.statistics.paired import (
     unequally_read,
     without_interval,
 )
+from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.tasks.domain_task import SCORER_BY_NAME
 
 if TYPE_CHECKING:
@@ -55,8 +58,8 @@ LABELS = {
 }
 NUMBERS = ("before", "after", "difference", "interval", "mde", "n_before", "n_after", "n", "verdict")
 NO_DIFFERENCE, NOT_COMPARED = "no difference found", "not compared"
-ARROWS = {"lower": " ↓", "higher": " ↑", "0": " → 0"}
-"""Behind a score's name in a terminal, where its better end is."""
+COMPARED = ("score", "better", "compared", "note")
+"""What each comparison of two runs by a scorer yields."""
 STYLES = {"better": "green", "worse": "red", "higher": "yellow", "lower": "yellow"}
 SHARES, FEW_READ = r"^[\d.]+ % and [\d.]+ % of their", "too few, or other shares, of their"
 """What a note says of the answers that could be read, for one pair of runs and for several categories."""
@@ -96,6 +99,10 @@ class Run:
         spec = self.log.header.eval
         return one_line((spec.task_registry_name or spec.task).removeprefix("truthgym/"))
 
+    @property
+    def estimates(self) -> list[ScorerResults]:
+        return (self.log.header.results or Results()).estimates
+
     def scorers(self, first: "Run") -> list[str]:
         """The scorers that two runs share, without those of beliefs about other things."""
         return [name for name in first.scores if name in self.scores and first.about[name] == self.about[name]]
@@ -131,8 +138,7 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
     replies = {reply for run in read for reply in run.replies}
     judged = [run for run in read if any(replies.issuperset(sides) for sides in run.labels.values())]
     groups, alone = _groups([run for run in read if run not in judged], against)
-    facts: list[dict[str, Any]] = []
-    comparisons: list[Comparison] = []
+    rows: list[dict[str, Any]] = []
     pages: list[dict[str, Any]] = []
     for names, (first, *others), also in groups:
         pages.append(_page(names, [first, *others]))
@@ -142,26 +148,26 @@ def compare(logs: Sequence[str | Path], against: str = "", by: str = "") -> pd.D
             for sentence in _differences(first, run, names[0], changed):
                 said.setdefault(sentence, []).append(name)
             who = {"task": first.task, "log": run.log.path, "model": run.model, "setup": name, "against": names[0]}
-            for row, comparison in _compared(first, run, shared, kinds, judged):
-                texts = who | {"first_log": first.log.path} | row
-                facts.append(dict(zip(texts, _clean(texts.values()), strict=True)) | {"shared": len(shared)})
-                comparisons.append(comparison)
+            who |= {"first_log": first.log.path}
+            for row in _compared(first, run, shared, kinds, judged):
+                facts = who | row | {"shared": len(shared)}
+                rows.append(dict(zip(facts, _clean(facts.values()), strict=True)))
         lines = [line.replace(": ", f": {listed(runs_of)}: ", 1) for line, runs_of in said.items()]
         pages[-1]["notes"] += _clean([*lines, *also])
-    if not facts:
+    if not rows:
         first, run = groups[0][1][:2]
         raise BadInput(
             f"The scorers that the logs share ({', '.join(run.scorers(first))}) give no number in both, so there is "
             "nothing to compare; score the logs with one that does: inspect score LOG --scorer truthgym/graded"
         )
-    families = [(row["first_log"], row["score"], bool(row["category"])) for row in facts]
-    tests = Counter(key for key, each in zip(families, comparisons, strict=True) if each.difference.mde > 0)
-    rows = []
-    for row, comparison, family in zip(facts, comparisons, families, strict=True):
-        each = replace(comparison, difference=simultaneous(comparison.difference, tests[family], comparison.reach))
+    families = [(row["first_log"], row["score"], bool(row["category"])) for row in rows]
+    tests = Counter(key for key, row in zip(families, rows, strict=True) if row["compared"].difference.mde > 0)
+    for row, family in zip(rows, families, strict=True):
+        each: Comparison = row.pop("compared")
+        each = replace(each, difference=simultaneous(each.difference, tests[family], each.reach))
         note, shared = row.pop("note") or each.reason, row.pop("shared")
         last = {"clusters": each.difference.clusters, "shared": shared, "verdict": _verdict(each, row["better"])}
-        rows.append(row | each.row() | last | {"note": note})
+        row |= each.row() | last | {"note": note}
     frame = pd.DataFrame(rows)
     frame.attrs |= {"pages": SharedRows(pages), "left_out": left_out, "by": by, "of_all": _clean([*alone, *notes])}
     frame.attrs["notes"] = [note for page in pages for note in page["notes"]] + frame.attrs["of_all"]
@@ -275,7 +281,7 @@ def _clean(texts: Iterable[Any]) -> list[Any]:
 
 def _compared(
     first: Run, run: Run, shared: Sequence[str], kinds: Mapping[str, str], judged: Sequence[Run]
-) -> Iterator[tuple[dict[str, Any], Comparison]]:
+) -> Iterator[dict[str, Any]]:
     """Compare two runs by all that they share, on all questions and then in each category."""
     parts: dict[str, list[str]] = {"": list(shared)} | {category: [] for category in kinds.values()}
     for question in shared if kinds else ():
@@ -287,14 +293,13 @@ def _compared(
                 compared = _beliefs(name, run.scores[name], first.scores[name], questions, first.values.events)
             else:
                 compared = _means(name, after, before, run, first)
-            for score, better, comparison, note in compared:
-                row = {"category": category, "scorer": name, "score": score, "better": better, "note": note}
-                yield row, comparison
+            for fields in compared:
+                yield {"category": category, "scorer": name} | dict(zip(COMPARED, fields, strict=True))
         for judge in judged if questions else ():
             if (wins := _wins(first, run, questions, judge)).n_after:
                 name = "win_rate" if len(judged) == 1 else f"win_rate of {judge.model}"
-                row = {"category": category, "scorer": "preference", "score": name, "better": "higher", "note": ""}
-                yield row, wins
+                fields = (name, "higher", wins, "")
+                yield {"category": category, "scorer": "preference"} | dict(zip(COMPARED, fields, strict=True))
 
 
 def _wins(first: Run, run: Run, questions: Collection[str], judge: Run) -> Comparison:
@@ -310,7 +315,6 @@ def _wins(first: Run, run: Run, questions: Collection[str], judge: Run) -> Compa
 
 
 def _verdict(comparison: Comparison, better: str) -> str:
-    """What the interval of a difference shows."""
     difference = comparison.difference
     if math.isnan(difference.lower):
         return NOT_COMPARED
@@ -324,13 +328,9 @@ def _verdict(comparison: Comparison, better: str) -> str:
 def _same_questions(first: Run, run: Run) -> tuple[list[str], list[str]]:
     """The ids of both logs that stand for the same question in each, and those that do not."""
     both = [question for question in first.targets if question in run.targets]
-    same = {
-        question
-        for question in both
-        if first.targets[question] == run.targets[question]
-        and first.values.asked[question] == run.values.asked[question]
-    }
-    return [question for question in both if question in same], [question for question in both if question not in same]
+    asked = [[(each.targets[question], each.values.asked[question]) for question in both] for each in (first, run)]
+    same = [before == after for before, after in zip(*asked, strict=True)]
+    return list(compress(both, same)), list(compress(both, map(not_, same)))
 
 
 def _differences(first: Run, run: Run, name: str, changed: Sequence[str]) -> Iterator[str]:
@@ -356,29 +356,23 @@ def _differences(first: Run, run: Run, name: str, changed: Sequence[str]) -> Ite
             "another name or meaning, and scores of the same questions compare."
         )
     if base.model == own.model and first.served != run.served:
-        after, before = (", ".join(sorted(each.served)) or "none that it names" for each in (run, first))
+        served = [", ".join(sorted(each.served)) or "none that it names" for each in (run, first)]
         yield (
-            f"WARNING: of {run.model}, the provider served {after} here, and {before} in {name}: a difference may be "
-            "that of two models."
+            f"WARNING: of {run.model}, the provider served {served[0]} here, and {served[1]} in {name}: a difference "
+            "may be that of two models."
         )
     named = with_setups([first.log, run.log])
     texts = named[0].texts
     if names[0] == names[1] and (differ := texts.differences(bare_name(own.task), base.task_args, own.task_args)):
         yield f"WARNING: other task arguments than in {name}: {differ}."
-    for scorer, (before_, after_) in _scored_by(first, run):
-        if differ := texts.differences(bare_name(after_.scorer), before_.params, after_.params, ["figures"]):
-            yield f"WARNING: other options of {scorer} than in {name}: {differ}. Its scores may not compare."
+    for before, after in ((b, a) for b in first.estimates for a in run.estimates if a.name == b.name):
+        if differ := texts.differences(bare_name(after.scorer), before.params, after.params, ["figures"]):
+            yield f"WARNING: other options of {after.name} than in {name}: {differ}. Its scores may not compare."
     if len({(each.model, each.setup, each.log.header.eval.task_version) for each in named}) == 1:
         yield (
             f"NOTE: the same model in the same setup as {name}: a difference is due to chance or changed code. To "
             "compare models, give a log of another model."
         )
-
-
-def _scored_by(*both: Run) -> Iterator[tuple[str, Sequence[ScorerResults]]]:
-    """Each name of a score with the results of the two scorers behind it, where both runs have it."""
-    results = [{score.name: score for score in (run.log.header.results or Results()).estimates} for run in both]
-    yield from ((name, [scores[name] for scores in results]) for name in results[0] if name in results[1])
 
 
 def _named(questions: Sequence[str]) -> str:
@@ -401,8 +395,7 @@ def regressions(before: str | Path, after: str | Path) -> pd.DataFrame:
 
 def _verdicts(name: str, run: Run) -> Iterator[str]:
     """The verdict of each scorer on this run alone, in words, from its log."""
-    results = run.log.header.results
-    for score in results.estimates if results else ():
+    for score in run.estimates:
         figures = {name: math.nan if figure.value is None else figure.value for name, figure in score.metrics.items()}
         declaration = SCORER_BY_NAME.get(bare_name(score.scorer))
         if declaration and (sentence := declaration.verdict_in_words(figures)):
@@ -437,7 +430,6 @@ def _main(rows: pd.DataFrame) -> Mapping[str, Any]:
 
 
 def _sentence(rows: pd.DataFrame) -> str:
-    """What the comparison of two runs shows."""
     row, first = _main(rows), rows.iloc[0]
     pair = f"{row['setup']} and {row['against']}"
     if row["verdict"] == NOT_COMPARED:
@@ -563,7 +555,8 @@ def _grid(rows: pd.DataFrame, width: int) -> "RenderableType":
     counts = bool((rows["n"] != rows["shared"]).any())
     keys = rows["score"].str.rpartition("/")[2]
     short = rows["score"].where(keys.map(rows.groupby(keys)["score"].nunique()) > 1, keys)
-    rows = rows.assign(title=short + rows["better"].map(ARROWS).fillna(""), interval=intervals(rows, "difference"))
+    better_end = rows["better"].map({"lower": " ↓", "higher": " ↑", "0": " → 0"}).fillna("")
+    rows = rows.assign(title=short + better_end, interval=intervals(rows, "difference"))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
     grid.add_column("category" if parts else "score" if one_pair else "setup", overflow="fold")
     named = one_pair and max(map(len, ends)) <= (WIDE // 4 if wide else WIDE // 8)
@@ -626,25 +619,23 @@ def _means(
 
 def _imputed(values: RunValues, run: Run, other: Run, scorer: str) -> dict[str, list[float]]:
     """The Brier scores of a run's questions, that of the base rate for each answer that could not be read."""
-    numbers = values.values[f"{scorer}/brier_score"]
-    own = run.about[scorer] == "own_answer"
-    facts = {
-        question: [score.details for each in (run, other) for score in each.scores[scorer].get(question, [])]
+    numbers, own = values.values[f"{scorer}/brier_score"], run.about[scorer] == "own_answer"
+    details = {
+        question: [[score.details for score in each.scores[scorer].get(question, [])] for each in (run, other)]
         for question in numbers
     }
-    outcomes = {
-        question: 0.0 if own else next((o for detail in details if (o := detail.get("outcome")) is not None), math.nan)
-        for question, details in facts.items()
-    }
-    resolved = [outcome for outcome in outcomes.values() if not math.isnan(outcome)]
-    if own:
-        answers = [score.details for question in numbers for score in run.scores[scorer].get(question, [])]
-        resolved = [float(details.get("outcome") or 0) for details in answers]
-    share = sum(resolved) / len(resolved) if resolved else math.nan
+
+    def fact(name: str, question: str) -> float:
+        values = (each.get(name) for each in chain(*details[question]))
+        return next((value for value in values if value is not None), math.nan)
+
+    outcomes = {question: 0.0 if own else fact("outcome", question) for question in numbers}
+    answers = [float(each.get("outcome") or 0) for question in numbers for each in details[question][0]]
+    share = finite_mean(np.array(answers if own else list(outcomes.values()), dtype=float))
     filled = {}
     for question, outcome in outcomes.items():
-        rates = [rate for details in facts[question] if (rate := details.get("base_rate")) is not None]
-        unread = ((rates[0] if rates else share) - outcome) ** 2
+        rate = fact("base_rate", question)
+        unread = ((share if math.isnan(rate) else rate) - outcome) ** 2
         filled[question] = [unread if math.isnan(number) else number for number in numbers[question]]
     return {question: scores for question, scores in filled.items() if not any(map(math.isnan, scores))}
 

@@ -6,7 +6,6 @@ Before any training: on logs with several epochs and all scores. What comes out 
 """
 
 from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import altair as alt
@@ -21,7 +20,7 @@ from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.datasets.errors import BadInput, names_in
+from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean
 from truthgym.scorers.statistics.interval import mean_estimate
 
@@ -46,8 +45,7 @@ def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "
 
 def compare_sets(frame: pd.DataFrame, components: str = "", gold: str = "brier", scale: str = "z") -> pd.DataFrame:
     """The same from a table of answers."""
-    if scale not in ("z", "quantile"):
-        raise BadInput(f"scale={scale!r}: give z or quantile")
+    one_of("scale", scale, ("z", "quantile"))
     tables = {}
     for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
         part = unread_as_worst(part, end)
@@ -66,18 +64,16 @@ def compare_sets(frame: pd.DataFrame, components: str = "", gold: str = "brier",
     for name in names:
         part = tables[by_scorer[name]].rename(columns={"value": name})
         rows = rows.merge(part[[*IDENTITY, name]], on=IDENTITY, how="left")
-        rows[name] = rows[name].fillna(rows[name].min())
-    spread = {name: float(rows[name].std()) for name in names}
+    parts = rows[names].fillna(rows[names].min())
+    spread = {name: float(parts[name].std()) for name in names}
     if flat := [name for name in names if not spread[name] > 0]:
         raise BadInput(f"{flat[0]} is the same for every answer, so it has no scale; leave it out of --components")
-    for name in names:
-        ranked = rows[name].rank() / (len(rows) + 1)
-        rows[name] = (rows[name] - rows[name].mean()) / spread[name] if scale == "z" else ranked
+    rows[names] = (parts - parts.mean()) / parts.std() if scale == "z" else parts.rank() / (len(parts) + 1)
     table_of = [row for _, run in rows.groupby("run", sort=False) for row in _of_run(run, names, spread)]
     if not table_of:
         raise BadInput(f"No question has two answers that differ in {gold}; run with more --epochs")
     result = pd.DataFrame(table_of).assign(scale=scale)
-    result.attrs |= {"left_out": frame.attrs.get("left_out", {}), "notes": [*notes_of(frame), *_notes(result)]}
+    result.attrs["notes"] = [*notes_of(frame), *_notes(result)]
     return result
 
 
@@ -102,15 +98,13 @@ def _of_run(run: pd.DataFrame, names: list[str], spread: dict[str, float]) -> It
 def _accuracies(pools: list[pd.DataFrame], components: list[str]) -> NDArray[np.float64]:
     accuracies = []
     for pool in pools:
-        total, gold = pool[components].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
-        pairs = [(i, j) for i, j in combinations(range(len(pool)), 2) if gold[i] != gold[j]]
-        signs = [np.sign(total[i] - total[j]) * np.sign(gold[i] - gold[j]) for i, j in pairs]
-        accuracies.append((np.mean(signs) + 1) / 2)
+        sides = pool[components].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
+        total, gold = (np.sign(np.subtract.outer(side, side)) for side in sides)
+        accuracies.append(((total * gold)[gold > 0].mean() + 1) / 2)
     return np.array(accuracies)
 
 
 def chart(frame: pd.DataFrame) -> alt.FacetChart:
-    """Draw the accuracy of each set with its interval."""
     accuracy = alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
     sets = alt.Y("set:N", title=None, sort=list(frame["set"].unique()))
     bounds, point = ("accuracy_lower", "accuracy_upper"), {"size": 30, "opacity": 0.7}
@@ -119,7 +113,6 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
-    """The sets of each run as Markdown."""
     n = int(frame.drop_duplicates("run")["questions"].sum())
     caption = f"n = {n:,} questions. 95 % bounds, clustered by event."
     drawing = picture(figure, "Accuracy of sets of components", caption)
@@ -127,15 +120,12 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 
 def _notes(frame: pd.DataFrame) -> Iterator[str]:
-    for row in frame.to_dict("records"):
-        left_out = str(row["set"]).removeprefix("without ")
-        if left_out != row["set"] and row["change_lower"] > 0:
-            yield (
-                f"{row['run']}: {left_out} makes the composite worse: without it {row['change']:.1%} more pairs "
-                "are right."
-            )
-        elif left_out != row["set"] and row["change_upper"] > 0:
-            yield f"{row['run']}: nothing shows that {left_out} helps: without it the change may be 0."
+    for row in frame[frame["set"].str.startswith("without ")].to_dict("records"):
+        name, more = row["set"].removeprefix("without "), f"{row['change']:.1%} more pairs are right"
+        if row["change_lower"] > 0:
+            yield f"{row['run']}: {name} makes the composite worse: without it {more}."
+        elif row["change_upper"] > 0:
+            yield f"{row['run']}: nothing shows that {name} helps: without it the change may be 0."
 
 
 if __name__ == "__main__":

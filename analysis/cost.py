@@ -38,26 +38,20 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     price_list = prices_in(prices)
     frame = performance.load(logs, scorer)
     money = {run.log.path: money_of(run.log.header.stats.model_usage, price_list) for run in runs(logs)}
-    answers = frame["answers"] + frame["failed"]
+    sides = frame[["tokens_in", "tokens_out"]].mul(frame["answers"] + frame["failed"], axis=0)
+    frame = frame.assign(**sides, tokens=sides.sum(axis=1), money=frame["log"].map(money), width=target)
     frame["interval"] = frame["upper"] - frame["lower"]
-    frame["tokens_in"], frame["tokens_out"] = (frame[side] * answers for side in ("tokens_in", "tokens_out"))
-    frame["tokens"] = frame["tokens_in"] + frame["tokens_out"]
-    frame["money"] = frame["log"].map(money)
-    factor = (frame["interval"] / target) ** 2
     enough, read = frame["n"] >= FEW_QUESTIONS, ~(frame["share_read"] < LEAST_SHARE_SCORED)
-    factor = factor.where(enough & read)
+    factor = ((frame["interval"] / target) ** 2).where(enough & read)
     frame["tokens_for_width"], frame["money_for_width"] = frame["tokens"] * factor, frame["money"] * factor
-    frame["width"] = target
     names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
-    both = frame["interval"].gt(0) & frame["tokens"].gt(0)
+    narrow, used = frame["interval"].gt(0), frame["tokens"].gt(0)
+    both = narrow & used
     if not both.any():
         raise BadInput("No log has both an interval and tokens to compare; give logs with more questions")
-    narrow = frame["interval"].gt(0)
-    refused = {"no interval": names[~narrow].tolist(), "no tokens": names[narrow & ~frame["tokens"].gt(0)].tolist()}
-    rough = {
-        f"fewer than {FEW_QUESTIONS} questions": names[both & ~enough].tolist(),
-        UNREAD: names[both & enough & ~read].tolist(),
-    }
+    refused = {"no interval": names[~narrow].tolist(), "no tokens": names[narrow & ~used].tolist()}
+    few = f"fewer than {FEW_QUESTIONS} questions"
+    rough = {few: names[both & ~enough].tolist(), UNREAD: names[both & enough & ~read].tolist()}
     why = "the log records none, and no price of a model in it was given"
     unpriced = frame.loc[frame["money"].isna(), "model"].unique().tolist()
     columns = ["scorer", "figure", "setup", "model", "n", "epochs", "answers", "interval", "tokens_in", "tokens_out",
@@ -81,7 +75,6 @@ def chart(frame: pd.DataFrame) -> alt.ConcatChart:
 
 
 def _compared(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are drawn."""
     rows = frame.dropna(subset="tokens_for_width")
     return rows[rows.groupby("scorer")["log"].transform("size") > 1]
 
@@ -94,14 +87,17 @@ def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     x = alt.X("tokens:Q", title="tokens read and written", scale=log, axis=alt.Axis(format="~s", tickCount=4))
     y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=log)
     line = alt.Chart(pd.DataFrame({"tokens": tokens, "interval": widths})).mark_line(strokeDash=[2, 3], color="gray")
-    legend = alt.Legend(orient="bottom", columns=1, labelLimit=400)
-    points = alt.Chart(rows).mark_point(filled=True, size=70, opacity=0.9)
-    points = points.encode(
-        x=x,
-        y=y,
-        color=alt.Color("setup:N", title=None, legend=legend, scale=scale(setups, COLORS)),
-        shape=alt.Shape("setup:N", title=None, legend=legend, scale=scale(setups, SHAPES)),
-        tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
+    named = {"title": None, "legend": alt.Legend(orient="bottom", columns=1, labelLimit=400)}
+    points = (
+        alt.Chart(rows)
+        .mark_point(filled=True, size=70, opacity=0.9)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("setup:N", scale=scale(setups, COLORS), **named),
+            shape=alt.Shape("setup:N", scale=scale(setups, SHAPES), **named),
+            tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
+        )
     )
     layers = [line.encode(x=x, y=y), points]
     return alt.LayerChart(layer=layers).properties(width=340, height=240, title=best["scorer"])

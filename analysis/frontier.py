@@ -36,37 +36,31 @@ def load(logs: Places) -> pd.DataFrame:
     observation, clustered by event. An answer that is shorter than a budget counts as a whole.
     """
     all_runs = runs(logs)
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for run, scores in all_runs.read(_scores):
         for score in scores:
             value = score.value if isinstance(score.value, dict) else {}
             budgets = [int(key.removeprefix(AT)) for key in value if key.startswith(AT)]
             if not budgets or value.get("uplift") is None:
                 continue
-            details = score.details
-            facts = {"model": details.get("model") or run.model, "setup": run.setup}
-            facts |= {"question": details["question"], "event": details["event"]}
-            tokens, net = value["tokens"], value["uplift"] - value["placebo_uplift"]
-            rows += [
-                facts | {"budget": budget, "tokens": min(budget, tokens), "uplift": value[f"{AT}{budget}"]}
-                for budget in budgets
-            ]
-            rows.append(facts | {"budget": np.inf, "tokens": tokens, "uplift": net})
+            details, tokens = score.details, value["tokens"]
+            uplifts = {budget: value[f"{AT}{budget}"] for budget in budgets}
+            uplifts[np.inf] = value["uplift"] - value["placebo_uplift"]
+            facts = (details.get("model") or run.model, run.setup, details["question"], details["event"])
+            rows += [(*facts, budget, min(budget, tokens), uplift) for budget, uplift in uplifts.items()]
     if not rows:
         raise BadInput(
             f"{all_runs.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or "
             "use truthgym/world_in_the_loop with -T budgets=50,200"
         )
-    by_question = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
+    answers = pd.DataFrame(rows, columns=[*CURVE, "question", "event", "budget", "tokens", "uplift"])
+    by_question = answers.groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
     points = []
     for (model, setup, budget), part in by_question.groupby([*CURVE, "budget"]):
-        mean = mean_estimate(part["uplift"], list(part["event"]))
-        points.append(
-            {"model": model, "setup": setup, "budget": WHOLE if budget == np.inf else f"{budget:g}"}
-            | {"tokens": float(part["tokens"].mean()), "uplift": mean.estimate}
-            | {"lower": mean.lower, "upper": mean.upper, "n": mean.n}
-        )
-    frame = pd.DataFrame(points)
+        mean, name = mean_estimate(part["uplift"], list(part["event"])), WHOLE if budget == np.inf else f"{budget:g}"
+        tokens = float(part["tokens"].mean())
+        points.append((model, setup, name, tokens, mean.estimate, mean.lower, mean.upper, mean.n))
+    frame = pd.DataFrame(points, columns=COLUMNS)
     frame.attrs["notes"] = [
         *all_runs.omissions,
         "Tokens are those of the forecaster: curves compare under one forecaster only. An answer without information "
@@ -86,23 +80,12 @@ def chart(frame: pd.DataFrame) -> alt.LayerChart:
     y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
     color = alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400))
     line = alt.Chart(frame).mark_line().encode(x=x, y=y, color=color, detail="setup:N")
-    panel = interval_panel(
-        frame,
-        y,
-        dashed={0: "#888"},
-        color=color,
-        width=1,
-        point={"size": 30},
-        layers=[line],
-        x=x,
-        detail="setup:N",
-        tooltip=COLUMNS,
-    )
+    bare = {"dashed": {0: "#888"}, "width": 1, "point": {"size": 30}, "layers": [line]}
+    panel = interval_panel(frame, y, color=color, x=x, detail="setup:N", tooltip=COLUMNS, **bare)
     return panel.properties(width=420, height=280)
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
-    """The points of the curves as Markdown."""
     drawing = picture(figure, "Uplift by budget", f"n = {frame['n'].max():,} questions, 95 % intervals.")
     return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
 

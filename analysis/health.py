@@ -42,7 +42,6 @@ PROBLEMS = {
 }
 """The values of `problem`."""
 COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": ORANGE}
-TRUNCATED = ("max_tokens", "model_length")
 JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
 BELIEFS = ("belief", "prior", "posterior")
 HEAPS = {"fifties": "exactly 50 %", "coarse": "multiples of 10 %"}
@@ -72,7 +71,6 @@ def load(logs: Places) -> pd.DataFrame:
     worst = frame["share"].where(read).groupby([frame["eval_id"], frame["scorer"]]).transform("min")
     order = frame.assign(worst=worst, fault=~read, size=-frame["share"])
     frame = frame.loc[order.sort_values(["worst", "eval_id", "scorer", "fault", "size"]).index].reset_index(drop=True)
-    frame.attrs["left_out"] = dict(evals.left_out)
     frame.attrs["notes"] = [*evals.omissions, *_notes(frame)]
     return frame
 
@@ -86,8 +84,8 @@ def chart(frame: pd.DataFrame) -> alt.Chart:
     rows = rows.groupby([*BAR, "problem"])[["count"]].sum().reset_index()
     rows["n"] = rows.groupby(BAR)["count"].transform("sum")
     rows["share"] = rows["count"] / rows["n"]
-    read = rows["share"].where(rows["problem"] == "read", 0)
-    rows["read"] = read.groupby([rows[name] for name in BAR]).transform("sum")
+    rows["read"] = rows["share"].where(rows["problem"] == "read", 0)
+    rows["read"] = rows.groupby(BAR)["read"].transform("sum")
     bars = rows.drop_duplicates(BAR).nsmallest(MOST_DRAWN, "read", keep="first")[BAR]
     rows = rows.merge(bars, on=BAR)
     problems = [name for name in COLORS if (rows["problem"] == name).any()]
@@ -132,15 +130,22 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
-    counts: Counter[tuple[str, str, str]] = Counter()
+    counts = Counter[tuple[str, str, str]]()
     examples: dict[tuple[str, str, str], str] = {}
-    scored: Counter[str] = Counter()
+    scored = Counter[str]()
     reports: dict[str, list[float]] = {}
     samples = 0
+
+    def add(scorer: str, problem: str, reason: str = "", reply: str = "") -> None:
+        said = f": {shorten(reply, LONGEST_REPLY, placeholder='...')!r}" * bool(reply)
+        example = "" if problem == "read" else f"{sample.id}, epoch {sample.epoch}{said}"
+        counts[scorer, problem, reason] += 1
+        examples.setdefault((scorer, problem, reason), example)
+
     for _, sample in run.log.reader.outcomes():
         samples += 1
-        place = f"{sample.id}, epoch {sample.epoch}"
-        faults = [("", problem, reason) for problem, reason in _faults(sample)]
+        for problem, reason in _faults(sample):
+            add("", problem, reason)
         for scorer, score in labelled(run, sample).items():
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
@@ -148,47 +153,26 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             beliefs = score.details.get("beliefs") or []
             unread = [str(belief.get("raw") or "") for belief in beliefs if belief.get("value") is None]
             unread = [reply for reply in unread if reply] or [sample.reply] * (problem == "unread")
-            refusal = next(filter(opens_with_refusal, unread), "")
-            faults.append((scorer, problem, reason))
-            faults += [(scorer, "declined", "")] * bool(refusal)
-            faults += [(scorer, "repaired", "")] * any(
-                b.get("value") is not None and b.get("repaired") for b in beliefs
-            )
-            for fault, reply in (
-                ((scorer, "unread", reason), "".join(unread[:1])),
-                ((scorer, "declined", ""), refusal),
-            ):
-                if reply:
-                    examples.setdefault(fault, f"{place}: {shorten(reply, LONGEST_REPLY, placeholder='...')!r}")
+            add(scorer, problem, reason, "".join(unread[:1]) * (problem == "unread"))
+            if refusal := next(filter(opens_with_refusal, unread), ""):
+                add(scorer, "declined", reply=refusal)
+            if any(belief.get("value") is not None and belief.get("repaired") for belief in beliefs):
+                add(scorer, "repaired")
             numbers = [float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)]
             reports.setdefault(scorer, []).extend(numbers)
-        counts.update(faults)
-        for fault in faults:
-            examples.setdefault(fault, "" if fault[1] == "read" else place)
+    rows = []
     for scorer, numbers in reports.items():
         percents = np.round(100 * np.array(numbers, dtype=float), 6)
         if too_many_fifties(percents):
-            yield _row(run, scorer, "fifties", "", int((percents == 50).sum()), percents.size)
+            rows.append((scorer, "fifties", "", "", int((percents == 50).sum()), percents.size))
         if coarse(percents):
-            yield _row(run, scorer, "coarse", "", int((percents % 10 == 0).sum()), percents.size)
+            rows.append((scorer, "coarse", "", "", int((percents % 10 == 0).sum()), percents.size))
         counts.setdefault((scorer, "read", ""), 0)
         if missing := samples - scored[scorer]:
             counts[scorer, "missing", ""] = missing
-    for (scorer, problem, reason), count in counts.items():
-        yield _row(run, scorer, problem, reason, count, samples) | {
-            "example": examples.get((scorer, problem, reason), "")
-        }
-
-
-def _row(run: Run, scorer: str, problem: str, reason: str, count: int, of: int) -> dict[str, Any]:
-    return run.columns | {
-        "scorer": scorer,
-        "problem": problem,
-        "reason": reason,
-        "example": "",
-        "count": count,
-        "of": of,
-    }
+    rows += [(*fault, examples.get(fault, ""), count, samples) for fault, count in counts.items()]
+    names = ("scorer", "problem", "reason", "example", "count", "of")
+    yield from (run.columns | dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _faults(sample: Outcome) -> Iterator[tuple[str, str]]:
@@ -197,7 +181,7 @@ def _faults(sample: Outcome) -> Iterator[tuple[str, str]]:
         yield "error", _same(sample.error.message)
     if sample.limit:
         yield "limit", sample.limit.type
-    if sample.stop_reason in TRUNCATED:
+    if sample.stop_reason in ("max_tokens", "model_length"):
         yield "truncated", sample.stop_reason
     if sample.stop_reason == "content_filter":
         yield "refused", sample.stop_reason
@@ -217,7 +201,7 @@ def _reading(score: LoggedScore, values: dict[str, Any]) -> tuple[str, str]:
 def _same(reason: str) -> str:
     """A reason without what differs between samples."""
     short = VARIABLE.sub("...", reason.strip().partition("\n")[0])
-    return short if len(short) <= LONGEST else f"{short[:LONGEST]}..."
+    return short[:LONGEST] + "..." * (len(short) > LONGEST)
 
 
 def _notes(frame: pd.DataFrame) -> Iterator[str]:

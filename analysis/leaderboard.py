@@ -42,11 +42,6 @@ OF = ("models", "solvers")
 NOT_TESTED = "not tested"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
-WITHOUT_DIRECTION = (
-    "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
-    "questions, as of martingale"
-)
-OTHER_KEY = "key={key} names none of its numbers that has a better end"
 TOOLTIP = ["model", "rank", "tied", "gap", "lower", "upper", "n"]
 BOARD = ["of", "by", "score", "setup"]
 """Columns that name a leaderboard."""
@@ -92,26 +87,25 @@ def load(
     one_of("of", of, ("", *OF))
     frame, excluded = without(answers(logs, scorer=scorer, by=by), exclude)
     frame = relabelled(frame, labels)
-    found, notes, refused = list[pd.DataFrame](), dict[str, None](), list[BadInput]()
+    tables, notes, refused = list[pd.DataFrame](), list[str](), list[BadInput]()
     for kind in (of,) if of else OF:
         try:
             entrants = frame if kind == "models" else _of_solvers(frame)
-            found.append(differences(entrants, key, kind))
+            tables.append(differences(entrants, key, kind))
         except BadInput as error:
             refused.append(error)
             continue
         try:
-            found += [_by_category(entrants, by, key, kind)] if by else []
+            tables += [_by_category(entrants, by, key, kind)] if by else []
         except BadInput as error:
-            notes[f"By {by}: {error.args[0]}"] = None
-    if not found:
+            notes.append(f"By {by}: {error.args[0]}")
+    if not tables:
         raise refused[0]
-    for compared in found:
-        notes |= dict.fromkeys(compared.attrs["notes"])
-        compared.attrs = {}
-    every = pd.concat(found, ignore_index=True)
-    every.attrs |= {"notes": list(notes), "ranks": SharedRows(leaderboard(every).to_dict("records"))}
-    every.attrs["excluded"] = excluded
+    for table_of in tables:
+        notes += table_of.attrs.pop("notes")
+    every = pd.concat(tables, ignore_index=True)
+    every.attrs = {"notes": list(dict.fromkeys(notes)), "excluded": excluded}
+    every.attrs["ranks"] = SharedRows(leaderboard(every).to_dict("records"))
     return every
 
 
@@ -167,7 +161,10 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
             bounds = span(bare_name(str(scores["scorer"].iloc[0])), str(scores["key"].iloc[0]), {})
             board = {"of": of, "by": "", "setup": setup, "score": name, "best": best}
             rows += [board | row for row in _pairs(means, best, bounds, read[setup])]
-    why = OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION
+    why = f"key={key} names none of its numbers that has a better end" if key else (
+        "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
+        "questions, as of martingale"
+    )  # fmt: skip
     caveats += [Caveat("Not compared", str(scorer), why) for scorer in sorted(set(frame["scorer"]) - compared_by)]
     why = f"{FEWEST_QUESTIONS} that both have a score of are needed"
     for row in rows:
@@ -181,9 +178,8 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
             f"No two {of} can be compared. {' '.join(causes) or 'No two have a score of one setup.'} Two or more "
             f"{of} need {FEWEST_QUESTIONS} questions in common, in one setup and with a score that has a better end."
         )
-    compared["p_adjusted"] = float("nan")
-    for _, family in compared.groupby([*FAMILY, compared["setup"] == ACROSS]):
-        compared.loc[family.index, "p_adjusted"] = holm(family["p"])
+    families = compared.groupby([*FAMILY, compared["setup"] == ACROSS])
+    compared["p_adjusted"] = families["p"].transform(holm)
     tested = compared["p"].notna()
     compared["better"] = compared["model"].where(compared["p_adjusted"] < ALPHA, "").where(tested, NOT_TESTED)
     caveats += [
@@ -195,43 +191,32 @@ def differences(frame: pd.DataFrame, key: str = "", of: str = "models") -> pd.Da
 
 
 def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
-    """The models of each setup and score with the ranks that they can have, best first.
+    """The models of each setup and score with the ranks that they can have ("1-3" for a tie), best first.
 
-    `rank` is "1", or "1-3" for a tie, and "" for a model of which no difference was tested; `tied` the models that it
-    is not told apart from; `gap` the difference from the first of the list. Its intervals are simultaneous over all
-    pairs that `p_adjusted` is corrected for: whichever model comes first by chance, none of equal models' excludes 0 in
-    95 % of tables.
+    `tied` are the models that it is not told apart from, and `gap` the difference from the first, with intervals that
+    hold at once over all pairs.
     """
     rows = []
-    usual = {"of": OF[0], "by": ""}  # of a frame of pairs that was made without them
-    frame = frame.assign(**{name: value for name, value in usual.items() if name not in frame})
     for names, pairs in with_simultaneous(frame).groupby([*BOARD], sort=False):
-        best = pairs["best"].iloc[0]
-        wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
-        for pair in pairs.itertuples():
-            wins[pair.model] += 1
-        order = sorted(wins, key=lambda name: (-wins[name], name))
+        wins = pairs["model"].value_counts()
+        order = sorted({*pairs["model"], *pairs["other"]}, key=lambda name: (-wins.get(name, 0), name))
         real = pairs[~pairs["better"].isin(["", NOT_TESTED])]
         ranges = rank_ranges(order, list(zip(real["better"], real["other"], strict=True)))
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]
-            gap = (0.0 if name == order[0] else math.nan, math.nan, math.nan)
-            if len(first):
-                gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
+            gap = -first[["difference", "upper", "lower"]].iloc[0] if len(first) else [math.nan] * 3
             low, high = ranges[name]
             ranks: tuple[Any, ...] = (low, high, str(low) if low == high else f"{low}-{high}")
             if (own["better"] == NOT_TESTED).all():
                 ranks = (math.nan, math.nan, "")
             alike = own[own["better"].isin(["", NOT_TESTED])]
             tied = [other for other in order if other != name and (alike[["model", "other"]] == other).any(axis=None)]
-            rows.append(
-                dict(zip(BOARD, names, strict=True))
-                | {"model": name, "tied": named(tied)}
-                | dict(zip(("best_rank", "worst_rank", "rank"), ranks, strict=True))
-                | dict(zip(("gap", "lower", "upper"), gap, strict=True))
-                | {"best": best, "n": own["n"].min()}
-            )
+            row = dict(zip(BOARD, names, strict=True)) | {"model": name, "tied": named(tied)}
+            row |= dict(zip(("best_rank", "worst_rank", "rank"), ranks, strict=True))
+            row |= dict(zip(("gap", "lower", "upper"), gap, strict=True))
+            row["gap"] = 0.0 if name == order[0] else row["gap"]
+            rows.append(row | {"best": pairs["best"].iloc[0], "n": own["n"].min()})
     return pd.DataFrame(rows)
 
 
@@ -258,15 +243,14 @@ def in_words(board: pd.DataFrame) -> str:
 
 def with_simultaneous(frame: pd.DataFrame) -> pd.DataFrame:
     """The pairs with intervals that hold at once over all setups, or all across them, of a score (`simultaneous`)."""
-    ends = frame[["lower", "upper"]].copy()
+    wider = frame.copy()
+    fields = ["difference", "lower", "upper", "mde", "n", "stderr", "clusters", "effective_clusters"]
     for _, family in frame.groupby([*FAMILY, frame["setup"] == ACROSS]):
         tests = int(family["p"].notna().sum())
-        fields = ["difference", "lower", "upper", "mde", "n", "stderr", "clusters", "effective_clusters"]
         for place, pair in family[family["lower"].notna()].iterrows():
-            own = Estimate(*(pair[name] for name in fields))
-            wide = simultaneous(own, tests, pair["reach"])
-            ends.loc[place] = wide.lower, wide.upper
-    return frame.assign(lower=ends["lower"], upper=ends["upper"])
+            wide = simultaneous(Estimate(*pair[fields]), tests, pair["reach"])
+            wider.loc[place, ["lower", "upper"]] = wide.lower, wide.upper
+    return wider
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
@@ -348,7 +332,6 @@ def _pairs(
     shares: Mapping[Any, float] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
     """Each pair of models on the questions of both, not tested where they read too little or unevenly."""
-    shares = {name: shares.get(name, 1.0) for name in means}
     values = {
         str(name): {key: [value] for key, value in means[name].dropna().items()} for name in sorted(map(str, means))
     }
@@ -356,9 +339,10 @@ def _pairs(
     for pair in combinations(values, 2):
         better = means[[*pair]].dropna().mean()
         model, other = sorted(pair, key=lambda name: better[name], reverse=best == "highest")
-        compared = compare_means(values[model], values[other], events, bounds, read=(shares[model], shares[other]))
+        read = shares.get(model, 1.0), shares.get(other, 1.0)
+        compared = compare_means(values[model], values[other], events, bounds, read=read)
         difference, same = compared.difference, (means[model] - means[other]).abs().max() == 0
-        uneven = unequally_read(shares[other], shares[model])
+        uneven = unequally_read(*reversed(read))
         yield {
             **{"model": model, "other": other, "value": compared.after, "other_value": compared.before},
             **{"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper},

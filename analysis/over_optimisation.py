@@ -19,7 +19,7 @@ from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean, kl_bound
 from truthgym.scorers.statistics.interval import mean_estimate
 
@@ -59,7 +59,6 @@ def best_of_n(frame: pd.DataFrame, proxy: str = "", gold: str = "") -> pd.DataFr
             "or more"
         )
     result = pd.DataFrame(rows)
-    result.attrs["left_out"] = frame.attrs.get("left_out", {})
     result.attrs["notes"] = [*notes_of(frame), *_notes(result)]
     return result
 
@@ -74,10 +73,8 @@ def signed_scores(
         wanted = f"the proxy {proxy!r}" if proxy else f"a proxy ({', '.join(PROXIES)})"
         have = ", ".join(scorers)
         raise BadInput(f"The logs have no scores of {wanted}, but of {have}; add them with `inspect score`")
-    if gold == proxy:
-        raise BadInput(f"gold={gold} is the proxy too; name another scorer, such as brier")
-    if gold and gold not in scorers:
-        raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(scorers)}; name one of them")
+    if gold:
+        one_of("gold", gold, [name for name in scorers if name != proxy])
     proxies: list[tuple[str, pd.DataFrame]] = []
     golds: list[tuple[str, pd.DataFrame]] = []
     for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
@@ -111,8 +108,7 @@ def _rows(of_proxy: tuple[str, pd.DataFrame], of_gold: tuple[str, pd.DataFrame])
             continue
         events = [str(pool["event"].iloc[0]) for pool in pools]
         smallest = min(map(len, pools))
-        sizes = [2**i for i in range(smallest.bit_length())]
-        sizes = sizes if sizes[-1] == smallest else [*sizes, smallest]
+        sizes = sorted({*(2**i for i in range(smallest.bit_length())), smallest})
         means = {
             kind: np.array([best_of_n_mean(pool["value_proxy"], pool[column], sizes) for pool in pools])
             for kind, column in (("proxy", "value_proxy"), ("gold_score", "value"), ("unread", "unread"))

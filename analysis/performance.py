@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, no_scores
@@ -129,26 +130,17 @@ def load(
     frame["x"] = frame["model"].map(positions(x, ability, list(frame["model"].unique())))
     drawn = _drawn(frame)
     correlations, notes = rank_correlations(drawn[~(drawn["share_read"] < LEAST_SHARE_SCORED)], x)
-    frame.attrs.update(
-        left_out=dict(evals.left_out),
-        excluded=excluded,
-        x=x,
-        y=y,
-        correlations=correlations,
-        notes=[*evals.notes, *_foreign(evals), *notes, *_notes(frame, y)],
-    )
+    frame.attrs |= {"excluded": excluded, "x": x, "y": y, "correlations": correlations}
+    frame.attrs["notes"] = [*evals.notes, *_foreign(evals), *notes, *_notes(frame, y)]
     return frame
 
 
 def chart(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Draw score and interval of each model by setup, or against size or ability with the rank correlation.
-
-    Hollow: too few answers were read. Rows without a score or with fewer than thirty questions are not drawn.
-    """
+    """Draw score and interval of each model by setup, or against size or ability. Hollow: too few answers were read."""
     drawn = _drawn(frame)
     nothing = f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more"
     y, x = (frame.attrs.get(name, default) for name, default in (("y", "score"), ("x", "name")))
-    drawn = drawn.assign(**_drawn_scores(drawn, y))
+    drawn = drawn.join(_drawn_scores(drawn, y))
     groups = sorted(drawn["group"].unique())
     if x == "name":
         panels = [_by_setup(rows, groups, y) for _, rows in drawn.groupby("scorer")]
@@ -160,16 +152,14 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     return stack(panels, nothing, 700, title=excluded_title(frame.attrs.get("excluded", [])))
 
 
-def _drawn_scores(rows: pd.DataFrame, y: str) -> "dict[str, pd.Series[float]]":
+def _drawn_scores(rows: pd.DataFrame, y: str) -> pd.DataFrame:
     """Score and bounds as the chart shows them."""
-    import numpy as np
-
-    columns = {f"shown_{name}": rows[name].astype(float) for name in ("score", "lower", "upper")}
+    shown = rows[["score", "lower", "upper"]].astype(float)
     if y == "negated":
-        columns = {"shown_score": -rows["score"], "shown_lower": -rows["upper"], "shown_upper": -rows["lower"]}
+        shown = -shown.rename(columns={"lower": "upper", "upper": "lower"})
     if y == "log":
-        columns = {name: values.where(values > 0).map(np.log) for name, values in columns.items()}
-    return columns
+        shown = np.log(shown.where(shown > 0))
+    return shown.add_prefix("shown_")
 
 
 def _axis(rows: pd.DataFrame, y: str) -> tuple[str, dict[float, str]]:
@@ -182,7 +172,7 @@ def _axis(rows: pd.DataFrame, y: str) -> tuple[str, dict[float, str]]:
     reference = scorer.reference
     if reference is None or (y == "log" and reference <= 0):
         return title, {}
-    return title, {{"negated": -reference, "log": math.log(reference) if y == "log" else 0}.get(y, reference): "gray"}
+    return title, {-reference if y == "negated" else math.log(reference) if y == "log" else reference: "gray"}
 
 
 def _channels(groups: list[str]) -> dict[str, Any]:
@@ -198,7 +188,6 @@ def _channels(groups: list[str]) -> dict[str, Any]:
 
 
 def _by_setup(rows: pd.DataFrame, groups: list[str], y: str) -> alt.LayerChart:
-    """The scores of a scorer by setup."""
     title, dashed = _axis(rows, y)
     places = {
         "y": labels("setup", alt.EncodingSortField("score", op="mean"), 500),
@@ -262,10 +251,7 @@ def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
         score=intervals(frame, "score"),
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=["-" if math.isnan(share) else f"{100 * share:.0f} %" for share in frame["share_read"]],
-        verdict=[
-            verdict or (_why(reason, scorer) if reason else "")
-            for verdict, reason, scorer in frame[["verdict", "reason", "scorer"]].to_numpy()
-        ],
+        verdict=[verdict or _why(*why) for verdict, *why in frame[["verdict", "reason", "scorer"]].to_numpy()],
         flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
         tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
     )
@@ -314,9 +300,7 @@ def estimates(run: Run, only: str = "") -> Iterator[dict[str, Any]]:
         if figures and newest.get(label, figures)["figure"] != figures["figure"]:  # a pass by another metric
             figures["scorer"] = label = f"{label} metric={figures['figure']}"
         newest |= {label: figures} if figures else {}
-    for name, figures in newest.items():
-        if only and bare_name(name) != only:
-            continue
+    for figures in (figures for name, figures in newest.items() if only in ("", bare_name(name))):
         if math.isnan(figures["n"]):
             figures["n"] = header.eval.asked or math.nan
         if row["failed"] > (1 - LEAST_SHARE_SCORED) * results.total_samples:
@@ -363,10 +347,10 @@ def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
         lower, upper = own.lower, own.upper
         flags.append("inspect_stderr")
     declared = bool(figures["higher_is_better"]) if "higher_is_better" in figures else None
-    code, verdict, reason = figures.get("verdict", math.nan), "", ""
+    verdict, reason = "", ""
     if declaration and declaration.verdicts:
         reasons = [key for key in figures if key.startswith(REASON)]
-        verdict = declaration.verdicts.get(code, "").partition(":")[0]
+        verdict = declaration.verdicts.get(figures.get("verdict", math.nan), "").partition(":")[0]
         reason = "" if verdict else next(iter([*reasons, *flags]), "not_in_log")
     elif declaration and declaration.reference is not None:
         side = "below" if upper < declaration.reference else "above" if lower > declaration.reference else ""
@@ -424,10 +408,11 @@ def _caveats(frame: pd.DataFrame) -> Iterator[Caveat]:
 
 def _notes(frame: pd.DataFrame, y: str) -> Iterator[str]:
     yield from grouped(_caveats(frame))
-    if y == "log" and (number := int((frame["score"] <= 0).sum())):
-        yield f"{number} scores are 0 or less and have no logarithm; they are not drawn."
-    if y == "log" and (number := int((frame["lower"] <= 0).sum())):
-        yield f"{number} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
+    scores, ends = (int((frame[name] <= 0).sum()) * (y == "log") for name in ("score", "lower"))
+    if scores:
+        yield f"{scores} scores are 0 or less and have no logarithm; they are not drawn."
+    if ends:
+        yield f"{ends} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
 
 
 def _legend(rows: pd.DataFrame, scorer: ScorerDeclaration | None) -> str:
@@ -450,19 +435,16 @@ def _why(reason: str, scorer: str) -> str:
     """Why there is no verdict, as a table says it."""
     if reason == "spans_reference":
         return f"either side of {SCORER_BY_NAME[bare_name(scorer)].reference:g}"
-    return f"cannot tell: {_short(reason)}"
+    return f"cannot tell: {_short(reason)}" * bool(reason)
 
 
 def _totals(frame: pd.DataFrame) -> str:
-    """What the runs cost."""
     runs = frame.drop_duplicates("log")
-    answers = runs["answers"] + runs["failed"]
+    answers, failed = runs["answers"] + runs["failed"], runs["failed"].sum()
     read, written = ((runs[column] * answers).sum() / 1e6 for column in ("tokens_in", "tokens_out"))
-    failed, models = runs["failed"].sum(), counted(frame["model"].nunique(), "model")
-    return (
-        f"{counted(len(runs), 'eval')} of {models} read {read:.2f} and wrote {written:.2f} million "
-        f"tokens in {counted(int(answers.sum()), 'answer')}{f', of which {failed:,} failed' * bool(failed)}.\n"
-    )
+    of = f"{counted(len(runs), 'eval')} of {counted(frame['model'].nunique(), 'model')}"
+    there = f"{counted(int(answers.sum()), 'answer')}{f', of which {failed:,} failed' * bool(failed)}"
+    return f"{of} read {read:.2f} and wrote {written:.2f} million tokens in {there}.\n"
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ python -m truthgym.analysis.power LOGS OUT.md --effect 0.02      (tables, with t
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, compress, product
 from typing import Any
 
 import altair as alt
@@ -141,20 +141,17 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, planned))
         labels = LABELS | {str(epochs): f"needed with {counted(epochs, 'epoch')}" for epochs in planned}
         parts.append(section(f"`{score}`: {setup}", table(subjects, columns, labels)))
-    caption = CAPTION.format(least=frame["n"].min(), most=frame["n"].max())
-    legend = LEGEND.format(effect=frame["effect"].iloc[0])
+    legend = (
+        f"\n`needed`: the questions that detect a true difference of {frame['effect'].iloc[0]:g} at the 5 % level with "
+        "probability 0.8; `detected by the log`: the smallest difference that the log detects so. More epochs only "
+        "lower the variance between epochs: for the same number of answers, more questions detect more.\n"
+    )
+    caption = (
+        f"Minimum detectable effect by questions and epochs, from logs of {frame['n'].min()} to {frame['n'].max()} "
+        "questions. Dashed: the effect. Cross: the size of the log. Of several models or pairs, the one that needs "
+        "most."
+    )
     return page([*parts, legend, picture(figure, "Minimum detectable effects", caption)], frame)
-
-
-LEGEND = (
-    "\n`needed`: the questions that detect a true difference of {effect:g} at the 5 % level with probability 0.8; "
-    "`detected by the log`: the smallest difference that the log detects so. More epochs only lower the "
-    "variance between epochs: for the same number of answers, more questions detect more.\n"
-)
-CAPTION = (
-    "Minimum detectable effect by questions and epochs, from logs of {least} to {most} questions. Dashed: the effect. "
-    "Cross: the size of the log. Of several models or pairs, the one that needs most."
-)
 
 
 def _subjects(scored: pd.DataFrame) -> Iterator[tuple[str, str, Components, float]]:
@@ -173,10 +170,10 @@ def _subjects(scored: pd.DataFrame) -> Iterator[tuple[str, str, Components, floa
 
 def _difference(sides: tuple[Floats, Floats], events: list[str]) -> tuple[Components, float]:
     """The components of the difference of two models: its noise of an epoch is that of both."""
-    first, second = (row_mean(side) for side in sides)
-    used = np.isfinite(first - second)
-    means = variance_components((first - second)[:, None], events)
-    read = [name for name, use in zip(events, used, strict=True) if use]
+    means_of_questions = row_mean(sides[0]) - row_mean(sides[1])
+    used = np.isfinite(means_of_questions)
+    means = variance_components(means_of_questions[:, None], events)
+    read = list(compress(events, used))
     noise = np.array([variance_components(side[used], read).epoch for side in sides])
     share = np.array([1 / _epochs(side[used]) for side in sides])
     if np.isfinite(noise).all():
@@ -200,11 +197,14 @@ def _need(parts: Components, effect: float) -> tuple[float, float]:
 def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, Any]]:
     epochs = EPOCHS[:1] if math.isnan(parts.epoch) else EPOCHS
     needed = {k: parts.questions(effect, k) for k in epochs}
-    most = max([parts.n, *(n for n in needed.values() if math.isfinite(n))])
-    sizes = np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)) if curve else [parts.n]
-    for k in epochs:
-        for n in sizes:
-            yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
+    for k, n in product(epochs, _sizes(parts.n, needed.values(), curve)):
+        yield {"planned_epochs": k, "questions": n, "mde": parts.mde(n, k), "needed": needed[k]}
+
+
+def _sizes(n: int, needed: Iterable[float], curve: bool) -> list[int]:
+    """The numbers of questions for which a plan is made: those of a curve, or the log's own."""
+    most = max([n, *filter(math.isfinite, needed)])
+    return np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)).tolist() if curve else [n]
 
 
 def _slopes(estimates: pd.DataFrame, planned: set[str]) -> list[dict[str, Any]]:
@@ -213,21 +213,19 @@ def _slopes(estimates: pd.DataFrame, planned: set[str]) -> list[dict[str, Any]]:
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])
     rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5)
     rows = rows.sort_values(["setup", "scorer", "need"], ascending=[True, True, False])
-    records: Any = rows.to_dict("records")
-    return list(records)
+    return [*rows.to_dict("records")]
 
 
 def _slope_plans(row: Mapping[str, Any], effect: float, curve: bool) -> Iterator[dict[str, Any]]:
     """The plan of a slope, whose standard error falls with the root of the number of questions."""
     n, epochs, now = int(row["n"]), int(row["epochs"]), float(row["mde"])
-    needed = max(FEWEST, math.ceil(n * (now / effect) ** 2))
-    spread = dict.fromkeys(("sd_event", "sd_question", "sd_epoch"), math.nan)
+    questions = max(FEWEST, math.ceil(n * (now / effect) ** 2))
+    needed = float(questions) if questions <= MOST_QUESTIONS else math.inf
     run = {"setup": row["setup"], "score": row["scorer"], "kind": SLOPE, "subject": row["model"], "n": n}
-    run |= {"epochs": float(epochs), "now": now, "effect": effect, **spread, "planned_epochs": epochs}
-    most = max(n, needed) if needed <= MOST_QUESTIONS else n
-    for questions in np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)) if curve else [n]:
-        plan = {"questions": int(questions), "mde": now * math.sqrt(n / questions)}
-        yield run | plan | {"needed": float(needed) if needed <= MOST_QUESTIONS else math.inf}
+    run |= {"epochs": float(epochs), "now": now, "effect": effect}
+    run |= dict.fromkeys(("sd_event", "sd_question", "sd_epoch"), math.nan) | {"planned_epochs": epochs}
+    for size in _sizes(n, [needed], curve):
+        yield run | {"questions": size, "mde": now * math.sqrt(n / size), "needed": needed}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from truthgym.analysis.tables.answers import SharedRows, answers
 from truthgym.analysis.tables.markdown import (
     Caveat,
     chart_section,
+    counted,
     grouped,
     intervals,
     number_range,
@@ -138,9 +139,7 @@ def relations(
     frame = pd.DataFrame([row for row in rows if row not in empty])
     if frame.empty:
         raise BadInput(f"Nothing can be related: {' '.join(grouped(caveats))} Run more models or questions")
-    frame["p_adjusted"] = float("nan")
-    for _, family in frame.groupby(["level", "kind"]):
-        frame.loc[family.index, "p_adjusted"] = holm(family["p"])
+    frame["p_adjusted"] = frame.groupby(["level", "kind"])["p"].transform(holm)
     frame.attrs["notes"] = [*dict.fromkeys(notes), *grouped(caveats)]
     frame.attrs["setups"] = SharedRows(scores.reset_index().to_dict("records"))
     return frame
@@ -263,24 +262,33 @@ def _by_answer(answers: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, BestEnd]]
     return pd.DataFrame(columns), best
 
 
-def _row(level: str, kind: str, x: str, y: str, controls: str = "", **figures: float) -> dict[str, Any]:
-    nothing = dict.fromkeys(("estimate", "lower", "upper", "p", "strength"), float("nan"))
-    return {"level": level, "kind": kind, "x": x, "y": y, "controls": controls, **nothing, **figures}
+def _row(
+    names: tuple[str, str, str], kind: str, controls: str, estimate: Estimate, p: float, strength: float = np.nan
+) -> dict[str, Any]:
+    """A row, with the names of its level, x and y."""
+    level, x, y = names
+    row = {"level": level, "kind": kind, "x": x, "y": y, "controls": controls, "estimate": estimate.estimate}
+    bounds = {"lower": estimate.lower, "upper": estimate.upper, "p": p, "strength": strength}
+    return row | bounds | {"n": estimate.n, "clusters": estimate.clusters}
 
 
-def _bounds(estimate: Estimate) -> dict[str, float]:
-    return {"estimate": estimate.estimate, "lower": estimate.lower, "upper": estimate.upper}
+def _pairs(numbers: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Each pair of measures with the rows that have both; none without such a row."""
+    for x, y in combinations(map(str, numbers.columns), 2):
+        both = numbers[[x, y]].dropna()
+        if len(both):
+            yield x, y, both
 
 
 def _correlations(level: str, x: str, y: str, controls: str, correlated: Correlated) -> Iterator[dict[str, Any]]:
     size = {"n": correlated.plain.n, "clusters": correlated.plain.clusters}
     kind = "partial correlation" if controls else "correlation"
-    yield _row(level, kind, x, y, controls, **_bounds(correlated.plain), p=correlated.p, **size)
+    yield _row((level, x, y), kind, controls, correlated.plain, correlated.p)
     true = correlated.corrected
     if np.isfinite(true.estimate):
         strength = correlated.reliability[0] * correlated.reliability[1]
         p = p_value(true) if np.isfinite(true.stderr) else correlated.p  # dividing by reliabilities changes no p value
-        yield _row(level, "corrected correlation", x, y, controls, **_bounds(true), p=p, strength=strength, **size)
+        yield _row((level, x, y), "corrected correlation", controls, true, p, strength) | size
 
 
 def _over_models(scores: pd.DataFrame, errors: pd.DataFrame, caveats: list[Caveat]) -> Iterator[dict[str, Any]]:
@@ -291,31 +299,29 @@ def _over_models(scores: pd.DataFrame, errors: pd.DataFrame, caveats: list[Cavea
         complete = both.groupby("setup")[x].size() == models
         shared = both[both.index.get_level_values("setup").isin(complete.index[complete])]
         if shared.empty or models < MIN_CLUSTERS_CORRELATED:
-            number = len(shared) // max(models, 1)
             reason = f"{MIN_CLUSTERS_CORRELATED} models in the same setups are needed"
-            there = f"{models} model{'s' * (models != 1)} in {number} setup{'s' * (number != 1)}"
+            there = f"{counted(models, 'model')} in {counted(len(shared) // max(models, 1), 'setup')}"
             caveats.append(Caveat("No correlation over models", f"{x} and {y}: {there}", reason))
             continue
         means = shared.groupby("model").mean()
         error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum(min_count=complete.sum()) ** 0.5
-        noise = tuple((error[name] / complete.sum()).to_numpy() for name in (x, y))  # NaN if one error is not known
-        yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=(noise[0], noise[1])))
+        noise = error / complete.sum()  # NaN if one error is not known
+        correlated = correlate(means[x], means[y], errors=(noise[x].to_numpy(), noise[y].to_numpy()))
+        yield from _correlations("models", x, y, "", correlated)
 
 
 def _over_setups(scores: pd.DataFrame, errors: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Over models in setups, clustered by model."""
-    for x, y in combinations(scores.columns, 2):
-        both = scores[[x, y]].dropna()
+    for x, y, both in _pairs(scores):
         models = list(both.index.get_level_values("model"))
         if len(set(models)) < MIN_CLUSTERS_CORRELATED or both.index.get_level_values("setup").nunique() < 2:
             continue
-        noise = tuple(errors.loc[both.index, name].to_numpy() for name in (x, y))
+        noise = (errors.loc[both.index, x].to_numpy(), errors.loc[both.index, y].to_numpy())
         for controls in ((), ("setup",), ("setup", "model")):
             design = _indicators(both, controls)
-            if len(both) - design.shape[1] < 5:
-                continue
-            correlated = correlate(both[x], both[y], models, design, (noise[0], noise[1]))
-            yield from _correlations("setups", x, y, " and ".join(controls), correlated)
+            if len(both) - design.shape[1] >= 5:
+                correlated = correlate(both[x], both[y], models, design, noise)
+                yield from _correlations("setups", x, y, " and ".join(controls), correlated)
 
 
 def _over_questions(numbers: pd.DataFrame, notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -323,11 +329,8 @@ def _over_questions(numbers: pd.DataFrame, notes: list[str]) -> Iterator[dict[st
     if not len(numbers) or numbers.index.get_level_values("epoch").nunique() < 2:
         notes.append("One epoch: the reliability of an answer's numbers is unknown, so no correlation is corrected.")
         return
-    for x, y in combinations(numbers.columns, 2):
-        both = numbers[[x, y]].dropna()
+    for x, y, both in _pairs(numbers):
         wide = both.groupby([*UNIT]).mean().unstack("epoch")
-        if wide.empty:
-            continue
         events = _events(wide.index)
         groups = list(zip(wide.index.get_level_values("model"), wide.index.get_level_values("setup"), strict=True))
         correlated = cross_epoch_correlation(wide[x].to_numpy(), wide[y].to_numpy(), events, groups)
@@ -336,10 +339,7 @@ def _over_questions(numbers: pd.DataFrame, notes: list[str]) -> Iterator[dict[st
 
 def _over_answers(numbers: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Over answers, and over the answers of one model to one question in one setup."""
-    for x, y in combinations(numbers.columns, 2):
-        both = numbers[[x, y]].dropna()
-        if both.empty:
-            continue
+    for x, y, both in _pairs(numbers):
         events = _events(both.index)
         yield from _correlations("answers", x, y, "", correlate(both[x], both[y], events))
         unit = [name for name in UNIT if name != "epoch"]
@@ -375,9 +375,9 @@ def _link(scores: pd.DataFrame, notes: list[str]) -> Iterator[dict[str, Any]]:
             notes.append(f"{len(both)} setups are too few for the link of {x} to {y} with setup and model constant.")
             continue
         fit = clustered_fit(both[y], design, list(clusters))
-        figures = {"estimate": fit.estimate[1], "lower": fit.lower[1], "upper": fit.upper[1], "p": fit.p[1]}
-        sizes = {"n": fit.n, "clusters": fit.clusters}
-        yield _row("setups", "link", x, y, " and ".join(controls), **{k: float(v) for k, v in figures.items()}, **sizes)
+        ends = (float(side[1]) for side in (fit.estimate, fit.lower, fit.upper))
+        slope = Estimate(*ends, n=fit.n, clusters=fit.clusters)
+        yield _row(("setups", x, y), "link", " and ".join(controls), slope, float(fit.p[1]))
         if not controls and fit.lower[1] > 0:
             at = crossing(both[x], both[y], list(clusters), CHANCE)
             if both[x].min() <= at.estimate <= both[x].max():
@@ -455,7 +455,7 @@ def _effects(
     rows = rows.assign(x=rows[cause] / deviation, y=rows[effect], event=events)
     x, y, *indicators = _within(rows, unit, others)
     moved = np.column_stack(indicators)
-    facts = {"level": "answers", "x": cause, "y": effect, "n": len(rows), "clusters": len(set(events))}
+    names, size = ("answers", cause, effect), {"n": len(rows), "clusters": len(set(events))}
     effects = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
     if effects.first_stage < MIN_F:
         what = f"{cause} and {effect}: F {effects.first_stage:.1f}"
@@ -463,17 +463,15 @@ def _effects(
             f"the {setting} moves the first too little to be an instrument; a first-stage F of {MIN_F:.0f} is needed"
         )
         caveats.append(Caveat("No effect by two-stage least squares", what, reason))
-    slope = _bounds(effects.slope) | {"p": effects.p}
     constant = ", ".join(["model", *(name for name in unit[:-1] if name not in ("model", "domain"))]) + " and question"
     controls = f"instrument: {setting}; {constant}"
-    yield {"kind": "two-stage least squares", "controls": controls, **facts, **slope, "strength": effects.first_stage}
+    yield _row(names, "two-stage least squares", controls, effects.slope, effects.p, effects.first_stage) | size
     for level in others[:MOST_LEVELS]:
         pair = rows[rows["setting"].isin([first, level])]
         x, y, treated = _within(pair, unit, [level])
+        controls = f"{setting} {level} against {first}; {constant}"
         for kind, share in mediated(treated, x, y, list(pair["event"])).items():
-            bounds = _bounds(share) | {"p": p_value(share)}
-            controls = f"{setting} {level} against {first}; {constant}"
-            yield {"kind": kind, "controls": controls, **facts, **bounds, "n": len(pair), "strength": float("nan")}
+            yield _row(names, kind, controls, share, p_value(share)) | size | {"n": len(pair)}
 
 
 def _within(rows: pd.DataFrame, unit: list[str], levels: list[str]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:

@@ -68,7 +68,6 @@ def margins(frame: pd.DataFrame, proxy: str = "", gold: str = "", gold_error: st
     if not rows:
         raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
     result = pd.DataFrame(rows)
-    result.attrs["left_out"] = frame.attrs.get("left_out", {})
     result.attrs["notes"] = [*notes_of(frame), *_notes(result)]
     return result
 
@@ -131,22 +130,17 @@ def figures(
 
 def _bins(
     size: NDArray[np.float64], right: NDArray[np.float64], log_odds: bool, gold_error: float
-) -> list[dict[str, float]]:
+) -> list[dict[Any, float]]:
     """Equally many pairs in each bin of |margin|: accuracy, what log-odds imply, and the monotone fit."""
     from scipy.optimize import isotonic_regression
 
     order = np.argsort(size, kind="stable")
-    fit = isotonic_regression(right[order]).x
-    return [
-        {
-            "margin": float(size[order][part].mean()),
-            "implied": float(_implied(size[order][part], gold_error).mean()) if log_odds else np.nan,
-            "correct": float(right[order][part].mean()),
-            "isotonic": float(fit[part].mean()),
-            "n": len(part),
-        }
-        for part in np.array_split(np.arange(len(size)), min(BINS, len(size) // 5))
-    ]
+    rows = pd.DataFrame(
+        {"margin": size[order], "correct": right[order], "isotonic": isotonic_regression(right[order]).x}
+    )
+    rows.insert(1, "implied", _implied(size[order], gold_error) if log_odds else np.nan)
+    parts = np.array_split(np.arange(len(size)), min(BINS, len(size) // 5))
+    return [rows.iloc[part].mean().to_dict() | {"n": len(part)} for part in parts]
 
 
 def _spearman(run: pd.DataFrame) -> float:
@@ -177,10 +171,9 @@ def chart(frame: pd.DataFrame) -> alt.FacetChart:
 
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
-    """The figures of each run and the bins, as Markdown."""
     runs = frame.drop_duplicates(KEY)
     for name in ("accuracy", "excess", "length_bias"):
-        numbers = zip(*(runs[f"{name}{end}"] for end in ("", "_lower", "_upper")), strict=True)
+        numbers = runs[[name, f"{name}_lower", f"{name}_upper"]].to_numpy()
         runs = runs.assign(**{name: [with_interval(*ends) for ends in numbers]})
     caption = f"n = {int(runs['pairs'].sum()):,} pairs. Line: monotone fit; dashed: what the margin implies."
     drawing = picture(figure, "Accuracy against margin", caption)
@@ -190,16 +183,13 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
 def _notes(frame: pd.DataFrame) -> "Iterator[str]":
     for row in frame.drop_duplicates(KEY).to_dict("records"):
         where = f"{row['run']}: {row['by']} against {row['gold']}"
+        large = f"they imply that {row['excess']:.1%} more pairs are in the right order than there are"
+        small = f"{-row['excess']:.1%} more pairs are in the right order than they imply"
         if row["excess_lower"] > 0:
-            yield (
-                f"{where}: its margins are too large: they imply that {row['excess']:.1%} more pairs are in the right "
-                "order than there are. Put a `ceiling` on the reward."
-            )
+            yield f"{where}: its margins are too large: {large}. Put a `ceiling` on the reward."
         elif row["excess_upper"] < 0 and row["wrong"]:
-            yield (
-                f"{where}: its margins are too small: {-row['excess']:.1%} more pairs are in the right order than they "
-                "imply. A `ceiling` would make that worse; train for more steps."
-            )
+            worse = "A `ceiling` would make that worse; train for more steps"
+            yield f"{where}: its margins are too small: {small}. {worse}."
         elif row["wrong"] == 0 and np.isfinite(row["excess"]):
             yield (
                 f"{where}: no pair is in the wrong order, so nothing can be said of the size of its margins; take more "

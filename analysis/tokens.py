@@ -36,9 +36,7 @@ MIN_SEEN = 3
 def load(logs: Places) -> pd.DataFrame:
     """One row for each token of each predicted text: log-probabilities `given` and `control`, and their difference."""
     all_runs = runs(logs)
-    rows: list[dict[str, Any]] = []
-    for _, own in all_runs.read(lambda run: list(_rows_of(run))):
-        rows += own
+    rows = [row for _, own in all_runs.read(lambda run: list(_rows_of(run))) for row in own]
     if not rows:
         raise BadInput(
             f"{all_runs.place}: no log has log-probabilities of tokens; make one with truthgym/mutual_prediction or "

@@ -166,14 +166,11 @@ def _scored(frame: pd.DataFrame, score: str, best: str) -> tuple[pd.DataFrame, s
     """The rows of the requested score, and its better end."""
     named = frame.assign(score=score_names(frame))
     scores = sorted(named["score"].unique())
-    if score:
-        fitting = [name for name in scores if score in (name, name.rpartition("/")[2])]
-    else:
+    fitting = [name for name in scores if score in (name, name.rpartition("/")[2])]
+    if not score:
         main_names = sorted(main_scores(frame)[0]["score"].unique())
-        preferred = [
-            [name for name in main_names if name.endswith(end)] for end in ("brier/brier_score", "/brier_score")
-        ]
-        fitting = next(filter(None, preferred), main_names)
+        briers = ([name for name in main_names if name.endswith(end)] for end in ("brier/brier_score", "/brier_score"))
+        fitting = next(filter(None, briers), main_names)
     if len(fitting) != 1:
         problem = f"may be {', '.join(fitting)}" if fitting else f"is not in the logs, which have {', '.join(scores)}"
         raise BadInput(f"score={score!r} {problem}; give one of them as SCORER/KEY")
@@ -220,26 +217,20 @@ def _mark(frame: pd.DataFrame, logs: Places, embed: Embed, threshold: float, amo
 
 def _batches(frame: pd.DataFrame, among: str) -> Iterator[list[list[int]]]:
     """Rows that are compared with each other, in batches that are embedded together."""
-    if among == "all":
-        yield [list(range(len(frame)))]
-        return
+    groups = frame.groupby(["domain", "task", "event", "sample_id"], sort=False).indices.values()
     batch: list[list[int]] = []
-    for places in frame.groupby(["domain", "task", "event", "sample_id"], sort=False).indices.values():
-        batch.append([int(place) for place in places])
+    for places in [np.arange(len(frame))] if among == "all" else groups:
+        batch.append(places.tolist())
         if sum(map(len, batch)) >= BATCH:
             yield batch
             batch = []
-    if batch:
-        yield batch
+    yield from filter(None, [batch])
 
 
 def embedder_named(name: str, url: str = "") -> Embed:
-    """The embedder behind the argument `embedder`."""
     if url and name == "none":
         raise BadInput(f"embedder_url={url!r} needs the name of the model there; add embedder=MODEL")
-    if name == "none":
-        return hashed_ngrams
-    return _endpoint(name, url) if url else _sentence_transformer(name)
+    return hashed_ngrams if name == "none" else _endpoint(name, url) if url else _sentence_transformer(name)
 
 
 def hashed_ngrams(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -272,15 +263,13 @@ def near_duplicates(vectors: NDArray[np.float32], threshold: float) -> tuple[NDA
     similarity = np.full(len(vectors), np.nan, dtype=np.float32)
     matrix = np.empty_like(vectors)
     for i, vector in enumerate(vectors):
-        if kept:
-            products = matrix[: len(kept)] @ vector
-            nearest = int(products.argmax())
-            similarity[i] = products[nearest]
-            if similarity[i] >= threshold:
-                nearest_index[i] = kept[nearest]
-                continue
-        matrix[len(kept)] = vector
-        kept.append(i)
+        products = matrix[: len(kept)] @ vector
+        similarity[i] = products.max() if kept else np.nan
+        if similarity[i] >= threshold:
+            nearest_index[i] = kept[int(products.argmax())]
+        else:
+            matrix[len(kept)] = vector
+            kept.append(i)
     return nearest_index, similarity
 
 

@@ -41,11 +41,7 @@ def ask(
     read: str = "stated",
     display: Any = None,  # noqa: ANN401 (Inspect's DisplayType)
 ) -> tuple[bool, "list[EvalLog]"]:
-    """Ask the two readers and the models the questions of all worlds, or resume.
-
-    Returns whether all of it has succeeded, and the headers of the logs in the order of the worlds. With `read="token"`
-    an answer is the probability of the next token (docs/brier.md).
-    """
+    """Ask the readers and the models, or resume: whether all succeeded, and the logs in the order of the worlds."""
     from inspect_ai import eval_set
     from inspect_ai.model import get_model
 
@@ -74,11 +70,7 @@ def tasks_of(n: int, seed: int = 0, read: str = "stated") -> "list[Task]":
 
 
 def readings(logs: "Iterable[EvalLog]") -> "pd.DataFrame":
-    """A row for each finished log of a generated world, with its `sentence`.
-
-    `excess` is the mean squared distance of an answer from the exact posterior, the part of the expected Brier score
-    that the reader could have avoided; what the answers follow is in the columns after it (`reader_weights`).
-    """
+    """A row for each finished log of a generated world: its Brier score, the `excess` of it, and `reader_weights`."""
     import pandas as pd
     from inspect_ai.log import read_eval_log
 
@@ -86,7 +78,6 @@ def readings(logs: "Iterable[EvalLog]") -> "pd.DataFrame":
 
 
 def row(log: "EvalLog") -> dict[str, Any]:
-    """A row of the table, from the beliefs in a log."""
     from inspect_ai.scorer import SampleScore
 
     scores = [

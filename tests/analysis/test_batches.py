@@ -69,8 +69,6 @@ def test_what_only_one_batch_has_is_said_and_not_compared(
     assert f"of {changed[0]} are not in {some}" in frame.attrs["notes"][0]
     with pytest.raises(BadInput, match=rf"{mixed_logs} has no model.* of {some}.*before and after.*truthgym compare"):
         load([some, mixed_logs])
-    with pytest.raises(BadInput, match="1 folder of logs; give two or more"):
-        load([some])
 
 
 def test_folders_are_batches_of_a_report(urn_logs: Path, changed: tuple[Path, np.ndarray], tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def test_a_proxy_without_relation_to_gold_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("proxy", "gold", "problem"),
-    [("rubric", "", "no scores of the proxy 'rubric'"), ("", "reward_model", "is the proxy too"),
-     ("", "briar", "no scores of gold='briar'"), ("", "", "4 answers")],
+    [("rubric", "", "no scores of the proxy 'rubric'"), ("", "reward_model", "Unknown gold 'reward_model'"),
+     ("", "briar", "Unknown gold 'briar'"), ("", "", "4 answers")],
 )  # fmt: skip
 def test_logs_that_cannot_tell(proxy: str, gold: str, problem: str) -> None:
     few = np.zeros((5, 2))
