@@ -32,11 +32,7 @@ def check_no_pointer(path: str | Path, name: str) -> None:
 
 
 class EvalArchive:
-    """Reads members of a local zip file by name. If a name occurs twice, the last member is read, as Inspect does.
-
-    The directory is read once, and stays known after the archive is closed: it can be opened again. `name` stands in
-    errors, if it differs from the path.
-    """
+    """Reads members of a local zip file by name, of which the last counts; its `name` stands in errors."""
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         self.path = path
@@ -48,16 +44,7 @@ class EvalArchive:
         """Members whose checksum was right: the selected ones are read twice."""
         try:
             with zipfile.ZipFile(path) as archive:
-                self._members = {
-                    info.filename: (
-                        info.header_offset,
-                        info.compress_size,
-                        info.file_size,
-                        info.CRC,
-                        info.compress_type,
-                    )
-                    for info in archive.infolist()
-                }
+                self._members = {info.filename: info for info in archive.infolist()}
         except (*MALFORMED, OSError) as error:
             check_no_pointer(path, self.name)
             raise bad_input(
@@ -67,15 +54,12 @@ class EvalArchive:
 
     @property
     def names(self) -> list[str]:
-        """All member names, in the order of the archive's directory, each as it stands before the member too.
-
-        A name in the directory that is damaged would leave out a sample without a word.
-        """
+        """All member names, each compared with that before its member: a damaged name would leave out a sample."""
         with self:
             assert self._file is not None  # opened by `with`
-            for name, (offset, *_) in self._members.items():
+            for name, info in self._members.items():
                 try:
-                    header = os.pread(self._file.fileno(), LOCAL_HEADER_SIZE + 4 * len(name), offset)
+                    header = os.pread(self._file.fileno(), LOCAL_HEADER_SIZE + 4 * len(name), info.header_offset)
                 except OSError:  # an offset that is damaged
                     header = b""
                 size = int.from_bytes(header[26:28], "little")
@@ -88,9 +72,9 @@ class EvalArchive:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """The content of a member."""
-        offset, packed_size, size, checksum, method = self._members[name]
-        if max(packed_size, size) > MAX_SIZE:
+        info = self._members[name]
+        size = info.file_size
+        if max(info.compress_size, size) > MAX_SIZE:
             raise bad_input(
                 f"{self.name}: its member {name} has {size:,} bytes, more than {MAX_SIZE:,}; rewrite the log in chunks "
                 "with `inspect log convert-chunked`, or remove the sample"
@@ -99,13 +83,12 @@ class EvalArchive:
         file = self._file.fileno()
         try:
             # The local header's name and extra field may differ in length from the directory's.
-            header = os.pread(file, LOCAL_HEADER_SIZE, offset)
-            name_size, extra_size = struct.unpack_from("<HH", header, 26)
-            packed = os.pread(file, packed_size, offset + LOCAL_HEADER_SIZE + name_size + extra_size)
-            content = self._decompress(packed, size, method)
+            header = os.pread(file, LOCAL_HEADER_SIZE, info.header_offset)
+            start = info.header_offset + LOCAL_HEADER_SIZE + sum(struct.unpack_from("<HH", header, 26))
+            content = self._decompress(os.pread(file, info.compress_size, start), size, info.compress_type)
         except (*MALFORMED, OSError):
             content = b""
-        if len(content) != size or (name not in self._checked and zlib.crc32(content) != checksum):
+        if len(content) != size or (name not in self._checked and zlib.crc32(content) != info.CRC):
             raise bad_input(f"{self.name}: its member {name} is damaged; copy the log again from its source")
         self._checked.add(name)
         return content

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from glob import glob
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 
 from truthgym.datasets.digests import file_digest
@@ -18,8 +17,6 @@ from truthgym.evallog.reader import LogReader
 
 LogState = tuple[str, int, float]
 """Path, size in bytes and time of the last change of a log. A remote log may have 0 for what is not known."""
-HOW = {"cancelled": ": they were cancelled", "error": ": they ended in an error"}
-"""By status, how a run came not to finish."""
 UNREADABLE = "files that cannot be read"
 """How the reason begins why a file of a folder is left out."""
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
@@ -28,8 +25,6 @@ JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, with its header."""
-
     reader: LogReader
     size: int
     """Bytes; 0 if it is not on this machine."""
@@ -55,7 +50,6 @@ class LogFile:
         return f"{self.header.solver_name}({arguments})" if arguments else self.header.solver_name
 
     def card_entry(self) -> dict[str, str]:
-        """The log's entry in a dataset card."""
         run = self.header.eval
         return {"log": self.path, "sha256": self.digest(), "eval_id": run.eval_id, "task": run.task, "model": run.model}
 
@@ -67,35 +61,33 @@ class LogFile:
 
 
 def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[list[LogFile], Counter[str]]:
-    """The logs to read, finished before unfinished and newest first, and the number of those skipped, by reason.
+    """The logs to read, those that count first: finished and newest; and the number of those skipped, by reason.
 
-    Where several logs hold the same sample, the first counts. Folders are searched recursively; `places` may be remote,
-    and patterns. Shards next to their merged log are skipped, and logs of unfinished runs if another log completes the
-    run, and otherwise unless `unfinished` is set.
+    Shards next to their merged log are skipped, and unfinished runs, but with `unfinished` those that no log completes.
     """
     left_out = Counter[str]()
     logs = every_log(places, left_out)
     completed = {log.header.eval.task_id for log in logs if log.finished}
-    used = []
+    why, used = {"cancelled": ": they were cancelled", "error": ": they ended in an error"}, []
     for log in logs:
         if log.finished or (unfinished and log.header.eval.task_id not in completed):
             used.append(log)
         elif log.header.eval.task_id in completed:
             left_out["logs of runs that another log here completes"] += 1
         else:
-            left_out["logs of runs that did not finish" + HOW.get(log.header.status, "")] += 1
+            left_out["logs of runs that did not finish" + why.get(log.header.status, "")] += 1
     if not used:
         statuses = ", ".join(f"{n} {status}" for status, n in Counter(log.header.status for log in logs).items())
         raise bad_input(
             f"None of the {len(logs)} logs in {_names(places)} is of a finished run ({statuses}); finish the run with "
             "`inspect eval-retry LOG`; `truthgym report` and `convert` use the samples so far with --unfinished"
         )
-    differing = (
+    runs: dict[str, list[LogFile]] = {}
+    for log in used:
+        runs.setdefault(log.header.eval.eval_id, []).append(log)
+    left_out[
         "logs with the eval id of another log here but other content, of which the newest that has a sample counts"
-    )
-    runs = groupby(sorted(used, key=lambda log: log.header.eval.eval_id), key=lambda log: log.header.eval.eval_id)
-    for copies in (list(group) for _, group in runs):
-        left_out[differing] += len({log.digest() for log in copies}) - 1 if len(copies) > 1 else 0
+    ] += sum(len({log.digest() for log in copies}) - 1 for copies in runs.values() if len(copies) > 1)
     used.sort(key=lambda log: (log.finished, log.header.completed_at, log.modified), reverse=True)
     return used, left_out
 

@@ -14,7 +14,6 @@ MALFORMED = (
 
 
 def is_bad_input(error: BaseException) -> bool:
-    """Whether an error is a BadInput."""
     from truthgym.datasets.errors import BadInput  # loaded already where there was one
 
     return isinstance(error, BadInput)

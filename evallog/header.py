@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,8 +30,6 @@ class Config(msgspec.Struct):
 
 
 class Revision(msgspec.Struct):
-    """The commit of the code that ran."""
-
     commit: str = ""
     dirty: bool | None = None
     """Whether files were changed after it."""
@@ -44,8 +43,6 @@ class Dataset(msgspec.Struct):
 
 
 class RoleModel(msgspec.Struct):
-    """The model of a role."""
-
     model: str
     args: dict[str, Any] = {}
 
@@ -121,7 +118,7 @@ class Figure(msgspec.Struct):
     """None if it is not a number."""
 
 
-OLD_REASONS = ("unidentified_", "cannot_tell_")
+OLD_REASONS = re.compile(r"^(unidentified_|cannot_tell_)")
 """What stood before the names of reasons in earlier logs, where `reason_` stands today."""
 OLD_VERDICTS: dict[str, dict[float, float | None]] = {
     "sycophantic_reasoning": {1: 11, 2: 12, 3: 13},
@@ -158,11 +155,7 @@ class ScorerResults(msgspec.Struct):
         if old == 0 and NO_FAULT_NEEDS.get(name, "verdict") not in self.metrics:
             self.metrics["verdict"].value = None
             self.metrics["reason_not_tested"] = Figure(1.0)
-        for prefix in OLD_REASONS:
-            self.metrics = {
-                f"reason_{name.removeprefix(prefix)}" if name.startswith(prefix) else name: figure
-                for name, figure in self.metrics.items()
-            }
+        self.metrics = {OLD_REASONS.sub("reason_", name): figure for name, figure in self.metrics.items()}
 
 
 class Results(msgspec.Struct):
@@ -215,20 +208,15 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 def repeated_scores(scorers: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, str]:
-    """Names of scores that repeat an earlier one (same scorer and options but `figures`), with that one's name.
-
-    `inspect score --action append` names the second scoring by `martingale` `martingale1`.
-    """
+    """Names of scores that repeat an earlier one (same scorer and options but `figures`), with that one's name."""
     counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
     for scorer, options in scorers:
         base = scorer.rpartition("/")[2]
         name = f"{base}{counts[base] or ''}"
         counts[base] += 1
         scoring = {option: value for option, value in (options or {}).items() if option != "figures"}
-        earlier = first.setdefault(f"{base} {scoring}", name)
-        if earlier != name:
-            repeated[name] = earlier
-    return repeated
+        repeated[name] = first.setdefault(f"{base} {scoring}", name)
+    return {name: earlier for name, earlier in repeated.items() if name != earlier}
 
 
 def with_newest(scores: Mapping[str, T], repeated: Mapping[str, str]) -> dict[str, T]:
@@ -241,7 +229,6 @@ def with_newest(scores: Mapping[str, T], repeated: Mapping[str, str]) -> dict[st
 
 
 def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
-    """Read a log's header."""
     if archive is None:
         content = path.read_bytes()
     else:
@@ -255,15 +242,11 @@ def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
         with contextlib.suppress(msgspec.ValidationError):  # the schema of an older version
             return decode_json(content, msgspec.json.Decoder(Header))
         json.loads(content)  # stops at a depth of nesting for which Inspect's reader takes gigabytes
-        return _parse_by_inspect(path)
+        from inspect_ai.log import read_eval_log
+
+        log = read_eval_log(str(path), header_only=True)
+        return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"samples"}), Header)
     except Exception as error:  # Inspect raises what its parsers raise
         check_no_pointer(path, name)
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise bad_input(f"{name} cannot be read as a log ({reason}); give an .eval or .json log of Inspect") from None
-
-
-def _parse_by_inspect(path: Path) -> Header:
-    from inspect_ai.log import read_eval_log
-
-    log = read_eval_log(str(path), header_only=True)
-    return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"samples"}), Header)

@@ -50,22 +50,11 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
 class LogReader:
-    """Reads a log, sample by sample, in the order of the file.
+    """Reads an .eval or .json log, local or remote, sample by sample, in the order of the file.
 
-        with LogReader("logs/run.eval") as log:
-            good = [member for member, outcome in log.outcomes() if not outcome.error]
-            for member, sample in log.samples(good):
-                ...
-
-    Samples that were invalidated (`inspect_ai.log.invalidate_samples`) are left out, of the header's results too.
-    If a scorer scored the log more than once with the same options and judges, its name stands for the newest of these
-    scores. No file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
-
-    Args:
-        path: An .eval or .json log, local or remote (s3://..., whatever fsspec can read).
-
-    Raises:
-        BadInput: The file does not exist, is not a log or is incomplete; while reading, a sample is damaged.
+    Samples that were invalidated are left out, of the header's results too. If a scorer scored the log more than once
+    with the same options and judges, its name stands for the newest of these scores. No file is open between two
+    readings; `close` removes the copy of a remote log.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -86,10 +75,8 @@ class LogReader:
         names = list(self._json_samples) if self._archive is None else self._archive.names
         names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
         names.sort(key=_id_and_epoch)
-        chunked = {match[1] for name in names if (match := CHUNKED.match(name))}
-        if not chunked:
-            return names
-        return [name for name in names if CHUNKED.match(name) or not _folders(name) & chunked]
+        chunked = tuple({match[1] for name in names if (match := CHUNKED.match(name))})
+        return [name for name in names if CHUNKED.match(name) or not name.startswith(chunked)]
 
     @cached_property
     def judges(self) -> dict[str, str]:
@@ -126,7 +113,6 @@ class LogReader:
 
     @cached_property
     def invalidated(self) -> int:
-        """Number of samples that were invalidated."""
         return len(self) - sum(1 for _ in self.outcomes()) if self.header.invalidated else 0
 
     @cached_property
@@ -306,31 +292,23 @@ class LogReader:
 
 
 def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome | None, bytes]:
-    """Decode a sample without its events, and return what was decoded; None if it has another schema.
-
-    If metadata or the store hold fields of the names that delimit the events, the cut leaves JSON that is malformed or
-    has no uuid: then the whole sample is decoded.
-    """
+    """Decode a sample without its events, or whole where the cut leaves no sample, and return what was decoded."""
     sample: AnyOutcome | None = None
-    for part in (_without_events(content), content):
+    start, end = content.find(EVENTS), content.rfind(AFTER_EVENTS)
+    without = content[: start + len(EVENTS)] + content[end:] if 0 <= start < end else content
+    for part in (without, content):
         try:
             if not part.isascii():
                 part.decode()  # texts that stay encoded are not checked otherwise
             sample = decode_json(part, decoder)
             holders: list[Any] = [sample, *(sample.scores or {}).values()]
-            for holder in holders:
-                if memoryview(holder.metadata)[0] not in b"{n":
-                    raise TypeError("its metadata is no object")
+            if any(memoryview(holder.metadata)[0] not in b"{n" for holder in holders):
+                raise TypeError("its metadata is no object")
         except MALFORMED:
             sample = None
         if sample is not None and sample.uuid:
             break
     return sample, part
-
-
-def _without_events(content: bytes) -> bytes:
-    start, end = content.find(EVENTS), content.rfind(AFTER_EVENTS)
-    return content[: start + len(EVENTS)] + content[end:] if 0 <= start < end else content
 
 
 def _with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -371,11 +349,6 @@ def _id_and_epoch(name: str) -> tuple[str, int, str]:
     """Sorts names such as `samples/ID_epoch_N.json`."""
     match = re.fullmatch(r"(.*)_epoch_(\d+)(.*)", name, re.DOTALL)
     return (match[1], int(match[2]), match[3]) if match else (name, 0, "")
-
-
-def _folders(name: str) -> set[str]:
-    """All folders that contain a member."""
-    return {name[: end + 1] for end, letter in enumerate(name) if letter == "/"}
 
 
 def _judges(score: LoggedScore) -> str:

@@ -29,7 +29,6 @@ class Part(msgspec.Struct, gc=False):
 PART_FIELDS = ("type", "text", "reasoning", "image", "audio", "video", "document", "data")
 """Fields of a part of a content that are what was written."""
 CONTENT = msgspec.json.Decoder(str | list[Part])
-QUOTE = ord('"')
 
 
 class Message(msgspec.Struct, gc=False):
@@ -47,8 +46,7 @@ class Message(msgspec.Struct, gc=False):
 
     @property
     def is_text(self) -> bool:
-        """Whether the content is a text, and no tool is called."""
-        return memoryview(self.content)[0] == QUOTE and not self.tool_calls
+        return memoryview(self.content)[0] == ord('"') and not self.tool_calls
 
     @property
     def parts(self) -> list[Part]:
@@ -199,7 +197,6 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def stop_reason(self) -> str | None:
-        """Stop reason of the model's last reply."""
         return self.output.choices[0].stop_reason if self.output.choices else None
 
     @property
