@@ -53,9 +53,8 @@ def app(
 
     @page_app.exception_handler(404)
     async def not_found(request: Request, error: Exception) -> HTMLResponse:
-        detail = getattr(error, "detail", "")
-        problem = detail if detail and detail != "Not Found" else f"There is no page {request.url.path}."
-        return page(request, "problem.html", status=404, problem=problem)
+        detail = getattr(error, "detail", "").removeprefix("Not Found")
+        return page(request, "problem.html", status=404, problem=detail or f"There is no page {request.url.path}.")
 
     return page_app
 
@@ -94,8 +93,6 @@ def serve(
             f"--host {host} is open to other machines and there is no token; give --token-file FILE, or listen on "
             "127.0.0.1 and forward the port: ssh -L 7580:127.0.0.1:7580 MACHINE"
         )
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; give a folder for logs, setups and datasets")
     folder.mkdir(parents=True, exist_ok=True)
     with closing(listen(host, port)) as listener:
         name = f"[{host}]" if ":" in host else host

@@ -1,11 +1,7 @@
 """Runs of commands that go on when the page or its server is closed, and are found again: all is on disk.
 
-    job = start(Path("."), ["inspect", "eval", "truthgym/forecasting", "--model", "reference/bayesian"], "forecasting")
-    find(Path("."), job.id).status
-
 A run is a folder `runs/ID` with its command, the ids and start times of its processes, what it printed and how it
-ended. Each has a launcher (`processes/launcher.py`) that waits until it is the run's turn, so that the queue goes on
-without a server.
+ended. Each has a launcher (`processes/launcher.py`) that waits until it is the run's turn.
 """
 
 import re
@@ -26,23 +22,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError, SampleBufferDatabase
 from truthgym.datasets.redaction import is_secret, redact
 from truthgym.evallog.discovery import LogFile, every_log
-from truthgym.ui.processes.launcher import (
-    CANCEL,
-    EXIT,
-    LAUNCHER,
-    LIVE,
-    OUTPUT,
-    RECORD,
-    STARTED,
-    Status,
-    folders,
-    lives,
-    lock,
-    process,
-    read,
-    status,
-    write,
-)
+from truthgym.ui.processes import launcher
+from truthgym.ui.processes.launcher import CANCEL, EXIT, LAUNCHER, OUTPUT, RECORD, STARTED, Status, lock, read, write
 
 RUNS = "runs"
 """Folder of the runs in the folder in which the page was started."""
@@ -104,7 +85,12 @@ class Job:
 
     @property
     def live(self) -> bool:
-        return self.status in LIVE
+        return self.status in launcher.LIVE
+
+    @property
+    def words(self) -> list[str]:
+        """The first two words of its command, such as "inspect eval", without the program's folder."""
+        return [Path(self.first_command[0]).name, *self.first_command[1:2]]
 
     @property
     def place(self) -> Path:
@@ -113,7 +99,6 @@ class Job:
 
 
 def read_job(folder: Path) -> Job:
-    """A run from its files."""
     record = read(folder / RECORD)
     try:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
@@ -128,10 +113,8 @@ def read_job(folder: Path) -> Job:
             f"There is no run {folder.name} in {folder.parent}: its folder was deleted or damaged. Its logs are where "
             "they were; if it was in progress, it goes on, and `ps` shows it"
         ) from None
-    code = read(folder / EXIT).get("code")
-    return Job(
-        folder.name, folder, name, status(folder), commands[-1], commands[0], log_dir, created, started, ended, code
-    )
+    now, code = launcher.status(folder), read(folder / EXIT).get("code")
+    return Job(folder.name, folder, name, now, commands[-1], commands[0], log_dir, created, started, ended, code)
 
 
 def output(job: Job, lines: int = 200) -> str:
@@ -151,13 +134,8 @@ def output(job: Job, lines: int = 200) -> str:
 
 def option(command: Sequence[str], name: str) -> str:
     """The value of a command's option; "" if it has none. Of several the last counts."""
-    value = ""
-    for i, word in enumerate(command):
-        if word == name and i + 1 < len(command):
-            value = command[i + 1]
-        elif word.startswith(f"{name}="):
-            value = word.partition("=")[2]
-    return value
+    words = [part for word in command for part in (word.split("=", 1) if word.startswith(f"{name}=") else [word])]
+    return dict(pairwise(words)).get(name, "")
 
 
 def _time(seconds: float) -> datetime:
@@ -178,19 +156,14 @@ class Progress:
 
 
 def progress(job: Job) -> Progress:
-    """How far a run is.
-
-    Samples are counted in the logs that it has written, and in the buffer of those that Inspect has not written yet. Of
-    a run that makes none, the last count in what it printed is taken. An eval set's tasks count from when they start.
-    """
+    """How far a run is: by the samples in its logs and Inspect's buffer, or else by the last count that it printed."""
     if logs := logs_of(job):
         waiting = [ended for log in logs if not log.finished for ended in buffered(log.path)]
         total = sum(log.header.eval.asked * (log.header.eval.config.epochs or 1) for log in logs)
         written = sum(len(log.reader) for log in logs)
         done = written + sum(waiting)
-        return Progress(
-            min(done, max(total, written)), max(total, written), "samples", logs, len(waiting) - sum(waiting)
-        )
+        most = max(total, written)
+        return Progress(min(done, most), most, "samples", logs, len(waiting) - sum(waiting))
     counts = COUNT.findall(output(job))
     done, total = (int(number) for number in counts[-1] if number) if counts else (0, 0)
     return Progress(done, total, "steps")
@@ -213,11 +186,10 @@ def logs_of(job: Job) -> tuple[LogFile, ...]:
     if not job.log_dir:
         return ()
     folder = job.place / job.log_dir
-    words = [Path(job.first_command[0]).name, *job.first_command[1:2]]
     newest: dict[str, LogFile] = {}
     for path in sorted(folder.rglob("*.eval")):
         try:
-            if words not in SETS and path.stat().st_mtime < job.created.timestamp() - 1:
+            if job.words not in SETS and path.stat().st_mtime < job.created.timestamp() - 1:
                 continue
             (log,) = every_log([path])
         except (BadInput, PrerequisiteError, OSError):
@@ -236,19 +208,16 @@ def start(
     folder: Path, command: Sequence[str], name: str, log_dir: str = "", at_once: int = AT_ONCE, grace: float = GRACE
 ) -> Job:
     """Start a command's words, through no shell, or have it wait until fewer than `at_once` runs are in progress."""
-    if not command or at_once < 1:
-        raise BadInput("A run needs a command, and at least one run at a time")
     log_dir = log_dir or option(command, "--log-dir")
     runs = folder.resolve() / RUNS
     runs.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")[:60] or "run"
     new = runs / f"{datetime.now():%Y%m%d-%H%M%S}-{slug}-{token_hex(3)}"
-    attempt = {"command": list(command), "at": time.time()}
+    record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace}
     with lock(runs):
         check(folder, command, log_dir)
         new.mkdir(mode=0o700)  # what a command prints may hold keys
-        record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace, "attempts": [attempt]}
-        write(new / RECORD, record)
+        write(new / RECORD, record | {"attempts": [{"command": list(command), "at": time.time()}]})
         launch(new)
     return read_job(new)
 
@@ -285,7 +254,6 @@ def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:
 
 
 def outputs(folder: Path, command: Sequence[str], log_dir: str) -> set[Path]:
-    """Where a command writes, as far as its options say."""
     named = {log_dir, *(option(command, name) for name in ("--log-dir", "--out", "--output_dir", "--output-dir"))}
     return {(folder / place).resolve() for place in named if place}
 
@@ -293,29 +261,26 @@ def outputs(folder: Path, command: Sequence[str], log_dir: str) -> set[Path]:
 def jobs(folder: Path) -> list[Job]:
     """The runs of a folder, newest first. One whose record is damaged is left out."""
     listed = []
-    for run_folder in reversed(folders(folder.resolve() / RUNS)):
+    for run_folder in reversed(launcher.folders(folder.resolve() / RUNS)):
         with suppress(BadInput):
             listed.append(read_job(run_folder))
     return listed
 
 
 def find(folder: Path, run: str) -> Job:
-    """A run by its id."""
     if not ID.fullmatch(run):
         raise BadInput(f"{run!r} is no id of a run; choose one in the list of runs")
     return read_job(folder.resolve() / RUNS / run)
 
 
 def cancel(job: Job) -> None:
-    """End a run: SIGINT, upon which Inspect writes its log; SIGTERM and SIGKILL if it does not end in time.
-
-    One that waits never starts. One that ended stays as it is.
-    """
+    """End a run: SIGINT, upon which Inspect writes its log; SIGTERM and SIGKILL if it does not end in time."""
     if not job.live:
         return
     (job.folder / CANCEL).touch()
     with lock(job.folder.parent):
-        if not lives(job.folder / LAUNCHER) and lives(job.folder / STARTED):  # it was killed, and the command went on
+        of_command = launcher.lives(job.folder / STARTED)
+        if of_command and not launcher.lives(job.folder / LAUNCHER):  # it was killed, and the command went on
             launch(job.folder)
 
 
@@ -338,12 +303,11 @@ def resume(job: Job) -> Job:
 
 def next_command(job: Job) -> tuple[list[str], str]:
     """The command that resumes a run, and what it does."""
-    words = [Path(job.first_command[0]).name, *job.first_command[1:2]]
-    if words[:2] == ["inspect", "eval"] and (logs := unfinished_logs(job)):
+    if job.words == ["inspect", "eval"] and (logs := unfinished_logs(job)):
         to = ["--log-dir", job.log_dir] if job.log_dir else []
         return ["inspect", "eval-retry", *logs, *to], "It runs the samples that have not ended, in a new log."
     return job.first_command, RESUMES.get(
-        " ".join(words), "It runs the same command again, from its beginning unless the command itself resumes."
+        " ".join(job.words), "It runs the same command again, from its beginning unless the command itself resumes."
     )
 
 
@@ -354,5 +318,5 @@ def launch(folder: Path) -> None:
             [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder)],
             cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True,
         )  # fmt: skip
-    write(folder / LAUNCHER, process(child.pid))  # it writes the same; until then it is known by this
+    write(folder / LAUNCHER, launcher.process(child.pid))  # it writes the same; until then it is known by this
     threading.Thread(target=child.wait, daemon=True).start()  # no zombie stays

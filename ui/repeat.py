@@ -38,11 +38,7 @@ if __name__ == "__main__":
 
 
 def repeat(log: str | Path, folder: Path | None = None) -> str:
-    """A Python script that runs again what a log records, without the keys of `folder`'s `.env` (or the log's).
-
-    Scores are the same if the model answers the same: simulated agents do. Prices of a model, API keys and code that
-    was changed since are not in a log; the script names the commit.
-    """
+    """A script that runs again what a log records, without keys, prices and changed code; it names the commit."""
     from inspect_ai.log import read_eval_log
 
     if not Path(log).is_file():

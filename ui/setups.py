@@ -29,8 +29,6 @@ OF_THE_PAGE = ("name", "opened", "replace", "effect", "reply_tokens", "do")
 
 @dataclass(frozen=True)
 class Setup:
-    """What was composed on the page."""
-
     name: str
     fields: Fields = field(default_factory=dict)
     """The fields of the form, each with its values."""
@@ -44,7 +42,6 @@ class Setup:
         return commands_of(self.fields, self.name)
 
     def script(self) -> str:
-        """The Python script."""
         form = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
         header = yaml.safe_dump(form, sort_keys=False, allow_unicode=True, width=110)
         run = f"python setups/{self.name}.py" + f", or truthgym sweep setups/{self.name}.py" * (self.verb == "eval")
@@ -67,7 +64,6 @@ def suggested(fields: Fields) -> str:
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """The file of a setup."""
     if not NAME.fullmatch(name):
         raise BadInput(
             f"A setup cannot be called {name!r}; use up to 64 letters, digits, - and _, the first a letter or digit"
@@ -100,7 +96,6 @@ def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") 
 
 
 def save(folder: Path, setup: Setup) -> Path:
-    """Write a setup."""
     path = path_of(folder, setup.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, setup.script())
@@ -118,10 +113,9 @@ def read(folder: Path, name: str) -> tuple[Setup, str]:
         fields = yaml.safe_load(header)
         if READ_BACK not in head or not isinstance(fields, dict):
             raise ValueError
-        form = {str(key): [str(value) for value in (values if isinstance(values, list) else [values])]
-                for key, values in fields.items()}  # fmt: skip
-        setup = Setup(name, form)
-        verb_of(form)
+        lists = {str(key): values if isinstance(values, list) else [values] for key, values in fields.items()}
+        setup = Setup(name, {key: list(map(str, values)) for key, values in lists.items()})
+        verb_of(setup.fields)
     except (SyntaxError, ValueError, RecursionError, PrerequisiteError, yaml.YAMLError):
         raise BadInput(f"{path} is no setup of this page; run it with `python {path}`") from None
     try:

@@ -5,8 +5,9 @@ Starlette and FastAPI limit neither the size nor the time of a body, and `Truste
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from logging import getLogger
 from traceback import format_tb
 
@@ -158,9 +159,14 @@ class TimedConnection(H11Protocol):
         super().connection_lost(exc)
 
 
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """A host that is an address; None if it is a name."""
+    with suppress(ValueError):
+        return ip_address(host)
+    return None
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host's name or address is this machine's own, which no other machine reaches."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = address_of(host)
+    return address.is_loopback if address else host == "localhost"

@@ -116,6 +116,3 @@ def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         with pytest.raises(BadInput, match=f"--port {port} is in use on 127.0.0.1"):
             serve(tmp_path, port=port)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="is a file"):
-        serve(tmp_path / "file", port=0)

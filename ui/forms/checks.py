@@ -133,10 +133,7 @@ def unknown(registered: dict[str, Choice], name: str, what: str, folder: Path) -
 
 
 def refusals(fields: Fields, folder: Path) -> Iterator[str]:
-    """What tasks, modes, scorers and simulated agents say of their arguments when they are made, as a run makes them.
-
-    What a run would fetch, or load from a file of Python, is not made: of that the types alone are checked.
-    """
+    """What tasks, modes, scorers and agents say of their arguments when they are made; nothing is fetched."""
     if verb_of(fields) == "eval":
         arguments = parsed([word for word in task_words(fields) if word != "-T"], folder)
         for name in selected(fields, "tasks"):

@@ -32,8 +32,6 @@ Fields = Mapping[str, Sequence[str]]
 """The fields of a form: values by name. An option's name begins with its dashes."""
 SECRET = ("--env", "--debug", "--debug-port", "--debug-errors", "--traceback-locals", "--no-ansi")
 """Options that the page does not offer: of debuggers and terminals, and `--env`, which could put a key into a file."""
-PASSTHROUGH = {"loop": ["--"]}
-"""What stands before the words that a command hands on to another one."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +69,14 @@ def _option(param: click.Parameter) -> Option:
     name = max(param.opts, key=len) if isinstance(param, click.Option) else str(param.name)
     listed = tuple(str(choice) for choice in param.type.choices) if isinstance(param.type, click.Choice) else ()
     words = param.nargs == -1 and isinstance(param.type, type(click.UNPROCESSED))
-    kind = "text"
-    if isinstance(param, click.Option) and param.is_flag:
-        kind = "flag"
-    elif listed:
-        kind = "choice"
-    elif words:
-        kind = "words"
-    elif param.multiple or param.nargs == -1:
-        kind = "lines"
-    elif isinstance(param.type, click.types.IntParamType | click.types.FloatParamType):
-        kind = "number"
+    kinds = {
+        "flag": isinstance(param, click.Option) and param.is_flag,
+        "choice": bool(listed),
+        "words": words,
+        "lines": param.multiple or param.nargs == -1,
+        "number": isinstance(param.type, click.types.IntParamType | click.types.FloatParamType),
+    }
+    kind = next((name for name, applies in kinds.items() if applies), "text")
     default = param.default if isinstance(param.default, str | int | float) and kind != "flag" else ""
     help_text = getattr(param, "help", None) or ""
     off = max(param.secondary_opts, key=len, default="")
@@ -100,7 +95,7 @@ def words_of(verb: str, fields: Fields, options: Sequence[Option] | None = None)
             after += split_words(option.name, values[option.name])
         else:
             before += _positional(option, values[option.name])
-    return [*before, *flags, *(PASSTHROUGH.get(verb, []) if after else []), *after]
+    return [*before, *flags, *["--"] * bool(verb == "loop" and after), *after]
 
 
 def split_words(name: str, texts: Sequence[str]) -> list[str]:
@@ -258,7 +253,6 @@ def eval_options() -> list[Option]:
 
 
 def verb_of(fields: Fields) -> str:
-    """The verb."""
     verb = value_of(fields, "verb") or "eval"
     one_of("verb", verb, list(VERBS))
     return verb
@@ -270,7 +264,6 @@ def value_of(fields: Fields, name: str) -> str:
 
 
 def lines(fields: Fields, name: str) -> list[str]:
-    """The lines of a field that are not empty."""
     return [line.strip() for text in fields.get(name, ()) for line in text.splitlines() if line.strip()]
 
 

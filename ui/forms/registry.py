@@ -49,8 +49,6 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A task, solver or scorer."""
-
     name: str
     """As it is written on a command line."""
     summary: str

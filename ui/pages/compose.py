@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -90,11 +91,9 @@ def cost_commands(fields: Fields) -> Iterator[list[str]]:
                           ("--reply-tokens", "reply_tokens")):  # fmt: skip
         if value := value_of(fields, field):
             words += [option, value]
-    models = model_names(fields)
-    for task in selected(fields, "tasks", "other tasks"):
-        for solver in selected(fields, "solvers", "other solvers") or [""]:
-            for model in models if prices else models[:1]:
-                yield ["truthgym", "cost", task, *solver_words(fields, solver), "--model", model, *words]
+    tasks, solvers = selected(fields, "tasks", "other tasks"), selected(fields, "solvers", "other solvers") or [""]
+    for task, solver, model in product(tasks, solvers, model_names(fields)[: None if prices else 1]):
+        yield ["truthgym", "cost", task, *solver_words(fields, solver), "--model", model, *words]
 
 
 def run_cost(command: list[str], folder: Path) -> CostEstimate:
@@ -135,7 +134,6 @@ async def preview(request: Request) -> HTMLResponse:
 
 @router.post("/save")
 async def save(request: Request) -> Response:
-    """Write the setup's file."""
     form = await form_fields(request)
     try:
         setup = await run_in_threadpool(checked, folder_of(request), form)
@@ -154,12 +152,8 @@ async def launch(request: Request) -> Response:
         for words in setup.commands().values():  # all or none of them
             jobs.check(folder, words)
         setups.save(folder, setup)
-        started = [
-            jobs.start(
-                folder, words, f"{setup.name}-{label}" if label else setup.name, at_once=request.app.state.at_once
-            )
-            for label, words in setup.commands().items()
-        ]
+        names = {f"{setup.name}-{label}" if label else setup.name: words for label, words in setup.commands().items()}
+        started = [jobs.start(folder, names[name], name, at_once=request.app.state.at_once) for name in names]
     except BadInput as error:
         return form_page(request, form, 400, str(error))
     return RedirectResponse(f"/runs/{started[0].id}" if len(started) == 1 else "/runs", 303)
@@ -283,19 +277,15 @@ def argument_list(arguments: Sequence[Option], form: Fields, letter: str, hide: 
 def verb_values(verb: str, form: Fields) -> dict[str, Any]:
     """The fields of any other verb, from its own parser."""
     options = [option for option in options_of(verb) if option.name not in HIDDEN.get(verb, ())]
-    arguments: list[Option] = []
-    scorer = None
-    if verb == "train":
-        options = train_options(value_of(form, "method"))
-    if verb == "score":
-        scorer = registry.choices(registry.SCORERS).get(value_of(form, "--scorer"))
-        arguments = argument_list(scorer.arguments if scorer else (), form, "A")
+    options = train_options(value_of(form, "method")) if verb == "train" else options
+    scorers, name = registry.choices(registry.SCORERS), value_of(form, "--scorer") * (verb == "score")
+    arguments = argument_list(scorers[name].arguments if name in scorers else (), form, "A") if verb == "score" else []
     return {
         "options": sorted(options, key=lambda option: (not option.required, option.name.startswith("-"))),
         "methods": METHODS,
-        "scorers": registry.choices(registry.SCORERS),
-        "docs": {"A": [(scorer.name, scorer.doc)]} if scorer else {},
-        "groups": [("A", value_of(form, "--scorer"), arguments)] * bool(arguments),
+        "scorers": scorers,
+        "docs": {"A": [(name, scorers[name].doc)]} if name in scorers else {},
+        "groups": [("A", name, arguments)] * bool(arguments),
         "command_name": " ".join(VERBS[verb]),
     }
 

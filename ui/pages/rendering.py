@@ -31,18 +31,12 @@ TEMPLATES.filters["unmarked"] = lambda text: re.sub(r"\[([^\]]*)\]\([^)]*\)", r"
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """A template as the answer to a request."""
-    context = {
-        "navigation": NAVIGATION,
-        "path": request.url.path,
-        "folder": str(folder_of(request)),
-        "problem": "",
-        **values,
-    }
-    return HTMLResponse(TEMPLATES.get_template(template).render(context).encode(errors="replace"), status)
+    context = {"navigation": NAVIGATION, "path": request.url.path, "folder": str(folder_of(request)), "problem": ""}
+    text = TEMPLATES.get_template(template).render(context | values)
+    return HTMLResponse(text.encode(errors="replace"), status)
 
 
 def folder_of(request: Request) -> Path:
-    """The folder that the page was started in."""
     folder: Path = request.app.state.folder
     return folder
 

@@ -154,21 +154,18 @@ def compare(request: Request) -> HTMLResponse:
 
 
 @router.get("/results/script")
-def script(request: Request, log: str) -> HTMLResponse:
+@router.get("/results/script.py")
+def script(request: Request, log: str) -> Response:
+    """The script that repeats a run, on a page or as a file."""
     from truthgym.ui.repeat import repeat
 
     place = inside(folder_of(request), log)
-    download = f"/results/script.py?{urlencode({'log': log})}"
-    return page(request, "script.html", script=repeat(place, folder_of(request)), name=place.name, download=download)
-
-
-@router.get("/results/script.py")
-def script_file(request: Request, log: str) -> PlainTextResponse:
-    from truthgym.ui.repeat import repeat
-
-    name = f"repeat_{Path(log).stem}.py".encode("ascii", "replace").decode().replace('"', "")
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return PlainTextResponse(repeat(inside(folder_of(request), log), folder_of(request)), headers=headers)
+    text = repeat(place, folder_of(request))
+    if not request.url.path.endswith(".py"):
+        download = f"/results/script.py?{urlencode({'log': log})}"
+        return page(request, "script.html", script=text, name=place.name, download=download)
+    name = f"repeat_{place.stem}.py".encode("ascii", "replace").decode().replace('"', "")
+    return PlainTextResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
 @router.post("/results/report")
@@ -212,16 +209,13 @@ def _catalog(folder: Path, states: tuple[LogState, ...]) -> tuple[list[dict[str,
 
     read = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
     runs = with_setups([entry for entry in read if isinstance(entry, LogFile)])
-    problems_found = [entry for entry in read if isinstance(entry, str)]
-    rows: list[dict[str, Any]] = (
-        [{str(key): value for key, value in row.items()} for row in table_of(runs).to_dict("records")] if runs else []
-    )
+    rows: list[dict[Any, Any]] = table_of(runs).to_dict("records") if runs else []
     for row, run in zip(rows, runs, strict=True):
         row["path"] = str(Path(row["log"]).relative_to(folder))
         row["viewer"] = viewer_address(folder, row["log"])
         row["began"] = row["created"][:16].replace("T", " ")
         row["run"] = run
-    return rows, problems_found
+    return rows, [entry for entry in read if isinstance(entry, str)]
 
 
 def _details(run: Run) -> dict[str, Any]:
@@ -239,13 +233,9 @@ def _found(run: Run) -> Iterator[dict[str, Any]]:
 
     for row in estimates(run):
         declaration = SCORER_BY_NAME.get(bare_name(row["scorer"]))
-        doubts = [
-            meaning(key, declaration).partition(". ")[0]
-            for key in row["flags"].split(", ")
-            if key and key != row["reason"]
-        ]
-        if row["share_read"] < 1:
-            doubts.insert(0, f"{1 - row['share_read']:.0%} of the answers could not be read, and are left out")
+        keys = [key for key in row["flags"].split(", ") if key not in ("", row["reason"])]
+        unread = f"{1 - row['share_read']:.0%} of the answers could not be read, and are left out"
+        doubts = [unread] * (row["share_read"] < 1) + [meaning(key, declaration).partition(". ")[0] for key in keys]
         yield {
             "scorer": row["scorer"],
             "estimate": with_interval(row["score"], row["lower"], row["upper"]),
@@ -292,14 +282,13 @@ def inside(folder: Path, log: str) -> Path:
 
 
 @router.get("/runs")
-def runs(request: Request) -> HTMLResponse:
-    return page(request, "runs.html", **_runs(request))
-
-
 @router.get("/runs/list")
-def runs_list(request: Request) -> HTMLResponse:
-    """The list alone, which the page asks for again while something is in progress."""
-    return page(request, "runs_list.html", **_runs(request))
+def runs(request: Request) -> HTMLResponse:
+    """The runs, or their list alone, which the page asks for again while something is in progress."""
+    every = jobs.jobs(folder_of(request))
+    listed = [(job, jobs.progress(job) if job.live else None) for job in every[:SHOWN]]
+    values = {"runs": listed, "live": any(job.live for job, _ in listed), "more": len(every) - len(listed)}
+    return page(request, "runs_list.html" if request.url.path.endswith("list") else "runs.html", **values)
 
 
 @router.get("/runs/{run}")
@@ -323,43 +312,28 @@ def output(request: Request, run: str) -> PlainTextResponse:
 
 
 @router.post("/runs/{run}/cancel")
-def cancel(request: Request, run: str) -> Response:
-    jobs.cancel(jobs.find(folder_of(request), run))
-    return RedirectResponse(f"/runs/{run}", 303)
-
-
 @router.post("/runs/{run}/resume")
-def resume(request: Request, run: str) -> Response:
-    jobs.resume(jobs.find(folder_of(request), run))
+def act(request: Request, run: str) -> Response:
+    """Cancel or resume a run."""
+    action = jobs.cancel if request.url.path.endswith("cancel") else jobs.resume
+    action(jobs.find(folder_of(request), run))
     return RedirectResponse(f"/runs/{run}", 303)
-
-
-def _runs(request: Request) -> dict[str, Any]:
-    all_jobs = jobs.jobs(folder_of(request))
-    listed = all_jobs[:SHOWN]
-    return {
-        "runs": [(job, jobs.progress(job) if job.live else None) for job in listed],
-        "live": any(job.live for job in listed),
-        "more": len(all_jobs) - len(listed),
-    }
 
 
 def _run(request: Request, run: str) -> dict[str, Any]:
     job = jobs.find(folder_of(request), run)
     command, says = jobs.next_command(job) if not job.live else ([], "")
     progress, report = jobs.progress(job), _report_of(job)
+    logs = [(Path(log.path).name, viewer_address(job.place, log.path), log.header.status) for log in progress.logs]
+    its_setups = (name for name in setups.names(job.place) if name in (job.name, job.name.rpartition("-")[0]))
     return {
         "job": job,
         "says": SAYS[job.status],
         "progress": progress,
-        "logs": [
-            (Path(log.path).name, viewer_address(job.place, log.path), log.header.status) for log in progress.logs
-        ],
+        "logs": logs,
         "report": f"/{REPORTS}/{quote(report)}/index.html" if report else "",
         "charts": charts(job.place, report) if report else [],
-        "setup": next(
-            (name for name in setups.names(job.place) if name in (job.name, job.name.rpartition("-")[0])), ""
-        ),
+        "setup": next(its_setups, ""),
         "tail": jobs.output(job, LINES),
         "command": shlex.join(job.command),
         "next_command": shlex.join(command),

@@ -3,7 +3,6 @@
 import hmac
 import re
 from hashlib import sha256
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
@@ -13,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from truthgym.serve.service.guard import SAFE, Guard, Limits, Refusal, is_loopback
+from truthgym.serve.service.guard import SAFE, Guard, Limits, Refusal, address_of, is_loopback
 from truthgym.ui.forms.commands import value_of
 from truthgym.ui.pages.rendering import form_fields, page
 
@@ -91,17 +90,8 @@ class PageGuard(Guard):
             urlsplit(f"//{host}").port  # noqa: B018  # raises if it is none
         except ValueError:
             return False
-        if is_loopback(name) or name == self.host.lower():
-            return True
-        return self.host in ("0.0.0.0", "::") and is_address(name)
-
-
-def is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+        everywhere = self.host in ("0.0.0.0", "::")
+        return is_loopback(name) or name == self.host.lower() or (everywhere and address_of(name) is not None)
 
 
 def same_origin(headers: Headers, host: str) -> bool:

@@ -29,12 +29,8 @@ LAUNCHER, STARTED, CANCEL = "launcher.json", "started.json", "cancel"
 """Files of a run: the launcher's process; the command's process, once it is its turn; the wish that it should end."""
 POLL = 0.2
 """Seconds between looks at the run's files."""
-QUEUE_POLL = 0.5
-"""Seconds between looks at the other runs."""
 REST = 5.0
 """Most seconds that what a command leaves running has to end."""
-NOT_FOUND = 127
-"""Exit code of a command that cannot be started, as in a shell."""
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -157,7 +153,7 @@ def wait_for_turn(folder: Path, at: float, at_once: int, command: list[str]) -> 
         with lock(folder.parent):
             if is_turn(folder, at, at_once):
                 return start(folder, command)
-        time.sleep(QUEUE_POLL)
+        time.sleep(0.5)
     return None
 
 
@@ -184,7 +180,7 @@ def start(folder: Path, command: list[str]) -> "subprocess.Popen[bytes] | None":
             )  # fmt: skip
         except OSError as error:
             output.write(f"The command cannot be started: {error}\n".encode())
-            write(folder / EXIT, {"code": NOT_FOUND, "cancelled": False, "at": time.time()})
+            write(folder / EXIT, {"code": 127, "cancelled": False, "at": time.time()})  # as in a shell
             sys.exit(0)
     write(folder / STARTED, process(child.pid))
     return child
