@@ -74,15 +74,14 @@ class Server:
     def __post_init__(self) -> None:
         self.pool = Pool(self.limits, self.metrics, self.canary)
 
-    async def score(self, request: Request, items: Sequence[Item], deadline: float) -> list[Result]:
+    async def score(self, request: Request, items: Sequence[Item], deadline: float) -> tuple[Source, list[Result]]:
         """Score a request's items with the specification of this moment, and describe them in its log line."""
 
         def digests() -> list[str]:
             check_items(items, self.limits)
             return [item.digest[:16] for item in items]
 
-        source = request.state.source = self.source
-        entry = request.state.entry
+        source, entry = self.source, request.state.entry
         entry |= {"artifact": source.digest, "items": await off_the_loop(request, digests)}
         pinned = request.headers.get(DIGEST)
         if pinned and pinned != source.digest:
@@ -91,7 +90,7 @@ class Server:
             entry["texts"] = [{"prompt": item.model_dump()["prompt"], "response": item.response} for item in items]
         results = await self.pool.score(source, items, deadline)
         entry |= {"rewards": [result.reward for result in results], "codes": [result.code for result in results]}
-        return results
+        return source, results
 
 
 def once(pairs: list[tuple[str, Any]]) -> None:
@@ -110,14 +109,13 @@ async def off_the_loop(request: Request, work: Callable[[], Done]) -> Done:
 
 async def parsed(request: Request, shape: type[Shape]) -> Shape:
     """The body of a request in its shape."""
-    return await off_the_loop(request, lambda: parse(request, shape))
+    return await off_the_loop(request, lambda: parse(request.state.body, shape))
 
 
-def parse(request: Request, shape: type[Shape]) -> Shape:
-    """See `parsed`."""
+def parse(body: bytes, shape: type[Shape]) -> Shape:
     try:
-        shaped = shape.model_validate_json(request.state.body)
-        json.loads(request.state.body, object_pairs_hook=once)
+        shaped = shape.model_validate_json(body)
+        json.loads(body, object_pairs_hook=once)
         return shaped
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
@@ -129,11 +127,9 @@ def parse(request: Request, shape: type[Shape]) -> Shape:
         raise Refusal(400, "invalid_json", "The body has a number that is too long.") from None
 
 
-def answer(content: object, server: Server, status: int = 200, source: Source | None = None) -> Response:
+def answer(content: object, source: Source, status: int = 200) -> Response:
     """A JSON answer. NaN and infinities are an error, not an extension of JSON."""
-    headers = {DIGEST: (source or server.source).digest}
-    if status == 503:
-        headers["Retry-After"] = "1"
+    headers = {DIGEST: source.digest} | ({"Retry-After": "1"} if status == 503 else {})
     return Response(json.dumps(content, allow_nan=False), status, headers, "application/json")
 
 
@@ -159,15 +155,15 @@ def application(server: Server) -> FastAPI:
     async def healthz() -> Response:
         source = server.source
         health = {"status": "ok", "scorer": source.name, "artifact": source.digest, "made_of": source.made_of}
-        return answer(health, server)
+        return answer(health, source)
 
     @app.get("/readyz")
     async def readyz() -> Response:
         pause = server.source.rates.pause(asyncio.get_running_loop().time())
         if server.pool.open and not server.draining and pause <= limits.item_time:
-            return answer({"status": "ready"}, server)
+            return answer({"status": "ready"}, server.source)
         until = {"until": round(time() + pause)} if pause > 0 else {}
-        return answer({"status": "not ready"} | until, server, 503)
+        return answer({"status": "not ready"} | until, server.source, 503)
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -175,30 +171,27 @@ def application(server: Server) -> FastAPI:
 
     @app.post("/score")
     async def score(request: Request) -> Response:
-        (result,) = await server.score(request, [await parsed(request, Item)], limits.deadline)
+        source, (result,) = await server.score(request, [await parsed(request, Item)], limits.deadline)
         status = 200 if result.reward is not None else 503 if result.retryable else 422
-        return answer(
-            {"artifact": request.state.source.digest, **result.payload(0)}, server, status, request.state.source
-        )
+        return answer({"artifact": source.digest, **result.payload(0)}, source, status)
 
     @app.post("/batch_score")
     async def batch_score(request: Request) -> Response:
-        results = await server.score(request, (await parsed(request, Batch)).items, limits.deadline)
-        source, status = request.state.source, 503 if all(result.retryable for result in results) else 200
+        source, results = await server.score(request, (await parsed(request, Batch)).items, limits.deadline)
         payload = {"artifact": source.digest, "results": [result.payload(i) for i, result in enumerate(results)]}
-        return answer(payload, server, status, source)
+        return answer(payload, source, 503 if all(result.retryable for result in results) else 200)
 
     @app.post("/get_reward")
     async def get_reward(request: Request) -> Response:
         items = openrlhf_items(await parsed(request, OpenRLHFRequest))
-        results = await server.score(request, items, limits.deadline)
-        return answer(openrlhf_answer(results), server, source=request.state.source)
+        source, results = await server.score(request, items, limits.deadline)
+        return answer(openrlhf_answer(results), source)
 
     @app.post("/remote_rm")
     async def remote_rm(request: Request) -> Response:
         item = slime_item(await parsed(request, SlimeRequest))
-        results = await server.score(request, [item], limits.slime_deadline)
-        return answer(rewards(results)[0], server, source=request.state.source)
+        source, results = await server.score(request, [item], limits.slime_deadline)
+        return answer(rewards(results)[0], source)
 
     @app.post("/admin/artifact")
     async def swap(request: Request) -> Response:
@@ -218,10 +211,9 @@ def application(server: Server) -> FastAPI:
             if body.digest is not None and body.digest != source.digest:
                 raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
             former, server.source = server.source, source
-            before = former.digest
             server.pool.retire(former)
-        request.state.entry["swapped"] = [before, source.digest]
-        return answer({"before": before, "artifact": source.digest}, server)
+        request.state.entry["swapped"] = [former.digest, source.digest]
+        return answer({"before": former.digest, "artifact": source.digest}, source)
 
     return app
 
@@ -237,22 +229,7 @@ def serve(
     canary: float = 0.0,
     limits: Limits | None = None,
 ) -> None:
-    """Serve a scorer until SIGTERM or SIGINT. Requests that are open then are answered first.
-
-    Args:
-        spec: The scorer with its options and models.
-        host: Where to listen. Other than loopback only with a token.
-        port: The port; 0 chooses a free one.
-        tokens: File with a line `score SHA256` or `admin SHA256` for each token.
-        specs: Folder of specifications between which an admin may switch.
-        log: File of the request log.
-        log_text: Whether it holds prompts and replies.
-        canary: Share of the items, 0 to 1, that are scored a second time with a request for full marks.
-        limits: The limits.
-
-    Raises:
-        BadInput: A specification that cannot be loaded; a host that is open without a token.
-    """
+    """Serve a scorer until SIGTERM or SIGINT; requests that are open then are answered first. As `truthgym serve`."""
     import uvicorn
 
     limits = limits or Limits()

@@ -38,11 +38,7 @@ class RewardSpec(Data):
         return data
 
     def identity(self) -> tuple[str, dict[str, str]]:
-        """The SHA-256 of what is served, in hex, and the digests of what it is made of.
-
-        It is of the scorer, its options, its models and the version of Truthgym. What an option or a model names, and
-        the file of a user's own scorer, count by their content, wherever they lie.
-        """
+        """The SHA-256 of what is served, and the digests of what it is made of, wherever these files lie."""
         sources = sources_of(self.scorer, self.options)
         models = {
             role: [model_sources(model) for model in (value if isinstance(value, list | tuple) else [value])]
@@ -68,7 +64,6 @@ class RewardSpec(Data):
 
     @property
     def digest(self) -> str:
-        """See `identity`."""
         return self.identity()[0]
 
 

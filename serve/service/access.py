@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,7 +50,6 @@ class RequestLog:
                 log_traceback(f"request log, {entry.get('request_id')}", error)
 
     def close(self) -> None:
-        """Flush to the disk and close."""
         if self._file is not None:
             os.fsync(self._file)
             os.close(self._file)
@@ -82,11 +82,9 @@ def read_tokens(file: Path | None) -> Tokens:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        word, _, digest = line.strip().partition(" ")
-        is_hash = len(digest) == 64 and set(digest) <= set("0123456789abcdef")
-        if not is_hash or word not in ("score", "admin"):
+        if not (entry := re.fullmatch("(score|admin) ([0-9a-f]{64})", line.strip())):
             raise BadInput(f"--tokens {file} line {number}: write `score` or `admin` and the SHA-256 of a token in hex")
-        rights[digest] = "admin" if word == "admin" else "score"
+        rights[entry[2]] = "admin" if entry[1] == "admin" else "score"
     return Tokens(rights)
 
 

@@ -8,8 +8,6 @@ REWARDS = tuple(i / 10 for i in range(-10, 11))
 
 
 class ServerMetrics:
-    """Counters, gauges and histograms of one server."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter("truthgym_requests", "Requests", ["endpoint", "status"], registry=self.registry)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from truthgym.serve.service.guard import Limits, Refusal, overloaded
 from truthgym.serve.service.metrics import ServerMetrics
@@ -21,7 +21,6 @@ FINAL = (None, "unread", "not_applicable", "unknown_prompt", "bad_item", "judge_
 """Codes of results that asking again cannot change. They are kept."""
 REFUSED_IN_A_ROW = 2
 """Times the failures that open the circuit breaker: so many refused items in a row are the fault of the setup."""
-TIMED_OUT = Result(reason="Scoring the item took too long.", code="timeout", retryable=True)
 LATE = Result(reason="The request's deadline passed before the item was scored.", code="deadline", retryable=True)
 
 
@@ -29,7 +28,6 @@ class Pool:
     """Scores items for all requests of a server."""
 
     def __init__(self, limits: Limits, metrics: ServerMetrics, canary: float = 0.0) -> None:
-        """Make an empty pool."""
         self.limits = limits
         self.metrics = metrics
         self.canary = canary
@@ -130,11 +128,9 @@ class Pool:
             retry=retry_if_result(lambda result: result.retryable and result.code != "judge_setup"),
             stop=stop_after_attempt(self.limits.retries + 1),
             wait=wait_random_exponential(multiplier=0.1, max=2),
+            retry_error_callback=lambda last: last.outcome and last.outcome.result(),
         )
-        try:
-            result: Result = await attempts(self._once, source, item, end)
-        except RetryError as error:
-            result = error.last_attempt.result()
+        result: Result = await attempts(self._once, source, item, end)
         return result
 
     async def _once(self, source: Source, item: Item, end: float) -> Result:
@@ -146,7 +142,7 @@ class Pool:
                 ATTEMPT.set((timeout, self.limits.item_time, end))
                 result = await source.score(item)
         except TimeoutError:
-            result = TIMED_OUT
+            result = Result(reason="Scoring the item took too long.", code="timeout", retryable=True)
         if result.code in ("judge_failed", "timeout"):
             self.metrics.judge_errors.inc()
             self._fail(1)
@@ -156,10 +152,8 @@ class Pool:
             self._refused += 1
             if self._refused >= REFUSED_IN_A_ROW * self.limits.breaker_failures:
                 self._fail(self.limits.breaker_failures)
-                refused = [key for key, kept in self._results.items() if kept.code == "judge_refused"]
-                for key in refused:  # the setup's fault, not theirs
-                    del self._results[key]
-                result = JUDGE_SETUP
+                others = [(key, kept) for key, kept in self._results.items() if kept.code != "judge_refused"]
+                self._results, result = OrderedDict(others), JUDGE_SETUP  # the setup's fault, not theirs
         else:
             self._failures, self._refused, self._closed_until = 0, 0, 0.0
         return result

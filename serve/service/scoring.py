@@ -47,8 +47,6 @@ ROLES: dict[Role, type[ChatMessage]] = {
 
 
 class Message(BaseModel, frozen=True, extra="ignore"):
-    """A message of a prompt."""
-
     role: Role
     content: str
 
@@ -69,7 +67,6 @@ class Item(BaseModel, frozen=True, extra="forbid"):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the item, in hex."""
         return sha256(canonical_json(self.model_dump()).encode()).hexdigest()
 
     @property
@@ -108,7 +105,6 @@ class Result:
     """By how much the reward rose when the reply asked for full marks, if that was tried."""
 
     def payload(self, index: int) -> dict[str, Any]:
-        """The result as JSON."""
         result: dict[str, Any] = {
             "index": index, "ok": self.code is None, "score": self.score, "reward": self.reward, "error": None,
         }  # fmt: skip
@@ -191,7 +187,6 @@ class Source:
         self.model = get_model(NO_MODEL)
 
     async def close(self) -> None:
-        """Close the clients of its models."""
         for value in self.roles.values():
             for model in value if isinstance(value, list) else [value]:
                 try:
