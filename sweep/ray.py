@@ -9,9 +9,6 @@ from typing import Any
 from truthgym.datasets.errors import BadInput
 from truthgym.sweep.units.unit import ATTEMPTS, Outcome, Unit, private, run_unit
 
-CONNECT = 10
-"""Seconds to wait for a cluster."""
-
 
 def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.0) -> Iterator[Outcome]:
     """Run so many units at a time, and yield each as it ends; one whose worker is lost goes to another."""
@@ -46,7 +43,7 @@ def connect(ray: Any, address: str) -> None:  # noqa: ANN401  # a module
     try:
         host, _, port = address.rpartition(":")
         if port.isdigit():  # Ray itself would wait for minutes
-            socket.create_connection((host.split("/")[-1], int(port)), timeout=CONNECT).close()
+            socket.create_connection((host.split("/")[-1], int(port)), timeout=10).close()
         if address:
             ray.init(address=address, log_to_driver=False)
         else:

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from filelock import FileLock, Timeout
 
 from truthgym.datasets.errors import BadInput, not_on_windows, one_of
-from truthgym.evallog.discovery import find_logs
+from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.sweep import ray, slurm
 from truthgym.sweep.units.child import completed_samples
 from truthgym.sweep.units.unit import (
@@ -134,8 +134,6 @@ def sweep(
     not_on_windows("truthgym sweep")
     one_of("--on", on, get_args(On))
     workers = workers or cpu_count() or 1
-    if not command or workers < 1 or shards < 1:
-        raise BadInput("A sweep needs a script, and at least one worker and one shard: truthgym sweep SCRIPT [ARGS]")
     if max_connections and max_connections < workers:
         report(f"{max_connections} workers, because no more connections are allowed")
         workers = max_connections
@@ -218,28 +216,23 @@ def sweep_logs(command: Sequence[str], run: Run, report: Callable[[str], None]) 
             f"{' '.join(command)} names no logs before its options, or has no --out DIR; a sweep runs it once a log"
         )
     folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
-    options = command[2 + len(places) :]
-    units, logs = [], {}
+    options, logs, digests = command[2 + len(places) :], dict[str, LogFile](), dict[str, str]()
     files, left_out = find_logs(places)
     for reason, number in (+left_out).items():
         report(f"left out: {number} {reason}")
-    for file in files:
-        log = file.path
-        words = [f"{out}/{Path(log).stem}" if before == "--out" else word for before, word in pairwise(["", *options])]
-        name, state = f"{command[1]} {Path(log).name}", str(folder / sha256(log.encode()).hexdigest()[:16])
-        logs[state] = file
-        units.append(Unit(name, 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))
-    if command[0] == "truthgym" and len({Path(unit.command[2]).stem for unit in units}) < len(units):
+    if command[0] == "truthgym" and len({Path(file.path).stem for file in files}) < len(files):
         raise BadInput("Two of the logs have the same name, and their datasets would be one folder; convert them apart")
     with only_sweep(folder, " ".join(places)):
-        digests = {unit.state: logs[unit.state].digest() for unit in units}
-        waiting = [
-            replace(unit, command=[*unit.command, *["--overwrite"] * bool(out and done)])
-            for unit in units
-            if (done := done_before(unit)) is None
-            or done["log"] != digests[unit.state]
-            or not all(Path(written).exists() for written in done["written"])
-        ]
+        waiting: list[Unit] = []
+        for file in files:
+            log, state = file.path, str(folder / sha256(file.path.encode()).hexdigest()[:16])
+            logs[state], digests[state], done = file, file.digest(), done_before(state)
+            if done and done["log"] == digests[state] and all(Path(written).exists() for written in done["written"]):
+                continue
+            words = [f"{out}/{Path(log).stem}" if before == "--out" else word
+                     for before, word in pairwise(["", *options])]  # fmt: skip
+            words = [*command[:2], log, *words, *["--overwrite"] * bool(out and done)]
+            waiting.append(Unit(f"{command[1]} {Path(log).name}", 1, words, str(Path.cwd()), 1, [], {}, state))
 
         def marked() -> Iterator[Outcome]:
             for outcome in run(waiting):
@@ -250,7 +243,7 @@ def sweep_logs(command: Sequence[str], run: Run, report: Callable[[str], None]) 
                     Path(f"{state}.done").write_text(json.dumps(done), encoding="utf-8")
                 yield outcome
 
-        first = f"{len(units) - len(waiting)} logs were done before." * (len(waiting) < len(units))
+        first = f"{len(files) - len(waiting)} logs were done before." * (len(waiting) < len(files))
         _, failed = follow(marked(), waiting, report, first)
         for path in folder.glob("*"):
             if not failed and ("--overwrite" in command or path.suffix != ".done"):
@@ -258,12 +251,12 @@ def sweep_logs(command: Sequence[str], run: Run, report: Callable[[str], None]) 
     return not failed
 
 
-def done_before(unit: Unit) -> dict[str, Any] | None:
-    """The digest of the log that a unit has done, and what was written; None if it is not done."""
+def done_before(state: str) -> dict[str, Any]:
+    """The digest of the log that a unit has done, and what was written; {} if it is not done."""
     with suppress(OSError, ValueError):
-        done: dict[str, Any] = json.loads(Path(f"{unit.state}.done").read_text(encoding="utf-8"))
+        done: dict[str, Any] = json.loads(Path(f"{state}.done").read_text(encoding="utf-8"))
         return done
-    return None
+    return {}
 
 
 def follow(
@@ -328,11 +321,9 @@ def plan(command: Sequence[str], call: int, captured: dict[str, Any], shards: in
 def divide(
     unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards: int, names: Collection[str] = ()
 ) -> Shards | None:
-    """Divide a task's questions into shards; None if it stays whole.
+    """Divide a task's questions into shards, events together, as its record has it; None if it stays whole.
 
-    Questions of one event stay together, so that no shard is correlated with another, and so do the epochs of a
-    question. An interrupted sweep keeps its division: it stands in a file next to the units' files. Of an id that
-    begins with a task's name (`names`) and a colon, Inspect would drop that beginning.
+    Of an id that begins with a task's name (`names`) and a colon, Inspect would drop that beginning.
     """
     record = Path(f"{unit.state}.shards")
     if not record.exists():

@@ -19,6 +19,7 @@ from contextlib import nullcontext, suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module, metadata
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import unquote
@@ -31,13 +32,8 @@ if TYPE_CHECKING:
 
 POLL = 0.2
 """Seconds between looks at whether the parent still lives."""
-PR_SET_PDEATHSIG = 1
-"""Number of the option in Linux's prctl.h."""
 BATCH_CONNECTIONS = 10_000
 """Connections that Inspect opens if a script uses batches and gives no number."""
-
-Act = Callable[[Callable[..., Any], dict[str, Any]], Any]
-"""Acts in place of `eval_set`, which it gets with the arguments of the call."""
 
 
 def main() -> NoReturn:
@@ -75,7 +71,7 @@ def print_to(path: str) -> None:
 def end_with_thread() -> None:
     """Have Linux kill this process when the thread that started it ends, whatever it is doing then."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG of its prctl.h
 
 
 def end_with_parent(parent: int) -> None:
@@ -89,8 +85,8 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
-    """Make a script's call of `eval_set` of a number (each, if 0) call `act`, and `eval` an error."""
+def replace_eval_set(settings: dict[str, Any], act: Callable[[Callable[..., Any], dict[str, Any]], Any]) -> None:
+    """Make a script's call of `eval_set` of a number (each, if 0) call `act` with it, and `eval` an error."""
     from inspect_ai.log import read_eval_log
 
     from truthgym.datasets.errors import BadInput
@@ -156,27 +152,11 @@ def lead(jobs: TextIO, answers: TextIO, settings: dict[str, Any], eval_set: Call
 def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """Inspect's manifest of the eval set, in which each task has what sharding and connection limits need to know."""
     evalset: Any = import_module("truthgym.datasets.inspect_private").evalset
-    tasks: list[dict[str, Any]] = []
+    tasks: list[Any] = []
     build = evalset.build_eval_set_capture
 
     def record(resolved: list[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as Inspect's
-        for item in resolved:
-            adaptive: Any = options.get("adaptive_connections")
-            script = {key: options.get(key) for key in ("max_connections", "log_buffer", "sample_shuffle")}
-            script["adaptive_connections"] = adaptive.model_dump() if hasattr(adaptive, "model_dump") else adaptive
-            roles = [role for roles in (item.model_roles or {}).values()
-                     for role in (roles if isinstance(roles, list) else [roles])]  # fmt: skip
-            tasks.append(
-                {
-                    "questions": [
-                        [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
-                        for place, sample in enumerate(item.task.dataset, start=1)
-                    ],
-                    "max_connections": connections_of(item.model, roles, item.task.config, options),
-                    "stops_early": item.task.early_stopping is not None,
-                    "script": script,
-                }
-            )
+        tasks.extend(resolved)
         return build(resolved, *args, **kwargs)
 
     evalset.build_eval_set_capture = record
@@ -186,7 +166,17 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
     del os.environ["INSPECT_EVAL_SET_CAPTURE"]
     evalset.build_eval_set_capture = build
     manifest: dict[str, Any] = json.loads(Path(settings["manifest"]).read_text(encoding="utf-8"))
-    manifest["tasks"] = [task | more for task, more in zip(manifest["tasks"], tasks, strict=True)]
+    adaptive: Any = options.get("adaptive_connections")
+    script = {key: options.get(key) for key in ("max_connections", "log_buffer", "sample_shuffle")}
+    script["adaptive_connections"] = adaptive.model_dump() if hasattr(adaptive, "model_dump") else adaptive
+    for entry, item in zip(manifest["tasks"], tasks, strict=True):
+        roles = [role if isinstance(role, list) else [role] for role in (item.model_roles or {}).values()]
+        entry["questions"] = [
+            [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
+            for place, sample in enumerate(item.task.dataset, start=1)
+        ]
+        entry["max_connections"] = connections_of(item.model, [*chain(*roles)], item.task.config, options)
+        entry |= {"stops_early": item.task.early_stopping is not None, "script": script}
     return manifest | {"max_subprocesses": options.get("max_subprocesses"), "earlier": settings["earlier"]}
 
 
@@ -319,7 +309,7 @@ def merge_shards(shards: Sequence[str], out: str, ids: list[Any], script: Mappin
 def check_complete(seen: list[tuple[Any, int]], ids: Sequence[Any], epochs: int, out: str) -> None:
     from truthgym.datasets.errors import BadInput
 
-    due = {(identity, epoch) for identity in ids for epoch in range(1, epochs + 1)}
+    due = set(product(ids, range(1, epochs + 1)))
     if len(seen) != len(set(seen)) or set(seen) != due:
         lost, more = due - set(seen), len(seen) - len(due & set(seen))
         example = f", such as {next(iter(lost))}" if lost else ""

@@ -216,7 +216,6 @@ def test_an_unreachable_cluster(tmp_path: Path) -> None:
         (["script.py"], {"on": "slurm", "address": "head:6379"}, "--on ray"),
         (["inspect", "score", "--scorer", "truthgym/brier"], {}, "no logs"),
         (["inspect", "score", "logs", "--output-file=one.eval"], {}, "--output-file"),
-        ([], {}, "needs a script"),
         (["script.py"], {"on": "kubernetes"}, "local"),
     ],
 )
