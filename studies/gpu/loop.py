@@ -48,7 +48,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {"disclosure": {}, "almanac": {}, "cru
 CPU_TRAINED: Mapping[str, Mapping[str, Any]] = {"urns": {"draws": 2, "likelihood_ratio": 3.0}}
 CPU_OTHERS: Mapping[str, Mapping[str, Any]] = {"testimony": {"witnesses": [2, 2], "reports": [2, 2], "n": 24}}
 """With `--cpu`: prompts of 230 and 360 tokens."""
-CPU: Mapping[str, Any] = {
+CPU: dict[str, Any] = {
     "n": 96, "form_steps": 12, "form_rows": 8, "form_rate": 1e-4, "questions": 6, "rollouts": 4, "rate": 6e-5,
     "steps": 8, "train_n": 400,
 }  # fmt: skip

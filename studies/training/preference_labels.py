@@ -180,10 +180,10 @@ def curve(
     return [_row(size, *np.array(values).T) for size, values in found.items()]
 
 
-def _in_order(by_judge: Features, wrong: Mask, held: Features) -> list[Mask]:
+def _in_order(by_judge: Features, wrong: Mask, held: Features) -> tuple[Mask, Mask]:
     """Which held-out pairs the reward models on the judge's labels and on gold have in the right order."""
     gold = by_judge * np.where(wrong, -1, 1)[:, None]
-    return [held @ fit_bradley_terry(x) > 0 for x in (by_judge, gold)]
+    return held @ fit_bradley_terry(by_judge) > 0, held @ fit_bradley_terry(gold) > 0
 
 
 def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[str]]:
@@ -192,7 +192,8 @@ def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[s
     Several splits of one dataset share most of their rows: an interval over them would shrink with every further one.
     """
     by_judge, wrong, held, events = recorded(dataset, seed, max(sizes))
-    return [_row(n, wrong[:n], *_in_order(by_judge[:n], wrong[:n], held), events) for n in sizes]
+    by_size = {n: _in_order(by_judge[:n], wrong[:n], held) for n in sizes}
+    return [_row(n, wrong[:n], of_judge, of_gold, events) for n, (of_judge, of_gold) in by_size.items()]
 
 
 def _row(
@@ -271,8 +272,8 @@ def study(seeds: Sequence[int], n: int, held_out: int) -> str:
         by_seed = [one_seed(seed, n, noise, held_out) for seed in seeds]
         for arm in (arm for arm in by_seed[0] if not arm.startswith(CONTROL)):
             control = f"{CONTROL}, cycle 2" if "cycle" in arm else CONTROL
-            ends = ([accuracy[name] for accuracy in by_seed] for name in (arm, control))
-            rows.setdefault(arm, [arm]).append(_signed(paired_difference(*ends)))
+            kept, at_random = ([accuracy[name] for accuracy in by_seed] for name in (arm, control))
+            rows.setdefault(arm, [arm]).append(_signed(paired_difference(kept, at_random)))
     return markdown_table((f"accuracy minus {CONTROL}", *NOISES.values()), list(rows.values()))
 
 

@@ -204,8 +204,8 @@ def ensemble(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]
         combined: dict[tuple[str | float, str | float], Scores] = {("one member", ""): rewards[0]}
         for penalty, ceiling in product(PENALTIES, CEILINGS):
             combined[penalty, ceiling or ""] = penalised(rewards, penalty, ceiling)[0]
-        for (penalty, ceiling), mine in combined.items():
-            yield {"members": "bootstraps", "replies": form, "penalty": penalty, "ceiling": ceiling, "in order":
+        for (by, up_to), mine in combined.items():
+            yield {"members": "bootstraps", "replies": form, "penalty": by, "ceiling": up_to, "in order":
                    in_order(test, mine), "best": best_of(test, mine), "spread": spread}  # fmt: skip
 
 
