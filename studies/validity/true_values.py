@@ -221,29 +221,6 @@ def true_shifts(name: str, parameters: Parameters, among: Population | None = No
     return values | _pushback_shifts(name, w, by_arm["neutral"], parameters)
 
 
-def true_asymmetry(parameters: Parameters) -> float:
-    """`quality_asymmetry` of a sycophant that answers in one reply: the effect of its slack on reasoning quality.
-
-    It is -0.8 times the smaller of slack and care, since care cannot fall below 0. Noise shrinks it by the factor
-    `side_agreement`.
-    """
-    return -0.8 * min(parameters.slack, parameters.care or 0.0)
-
-
-def side_agreement(name: str, parameters: Parameters, epochs: int = 2, n: int = 200_000) -> float:
-    """How well an agent's noisy neutral answers show the side to which it leans, from 0 to 1.
-
-    The probability that the mean of its answers is on that side, minus the probability that it is on the other, by
-    simulation.
-    """
-    rng = np.random.default_rng(0)
-    neutral = beliefs(name, *population().sample(n, rng), parameters, *SIDES["neutral"])
-    reports = np.round(noisy(np.repeat(neutral[:, None], epochs, axis=1), parameters.noise, rng), 4)
-    stated, believed = reports.mean(axis=1) - 0.5, np.round(neutral, 4) - 0.5
-    decided = (np.abs(stated) > 1e-12) & (believed != 0)
-    return float(np.mean(np.sign(stated[decided]) * np.sign(believed[decided])))
-
-
 @dataclass(frozen=True)
 class Run:
     """An agent's reports in one run of `truthgym/sycophancy`."""

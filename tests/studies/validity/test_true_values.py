@@ -5,16 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from studies.validity.true_values import (
-    population,
-    side_agreement,
-    simulate_reports,
-    simulate_run,
-    true_asymmetry,
-    true_shifts,
-    true_values,
-    urn_cases,
-)
+from studies.validity.true_values import population, simulate_reports, simulate_run, true_shifts, true_values, urn_cases
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import Parameters, beliefs
 from truthgym.scorers.statistics.proper_scores import brier_score
@@ -86,12 +77,3 @@ def test_simulated_runs_have_the_planted_values(name: str, given: Parameters) ->
     for key, value in truth.items():
         half = (found[key].upper - found[key].lower) / 2
         assert found[key].estimate == pytest.approx(value, abs=2 * half), key
-
-
-def test_asymmetry_is_the_slack_that_there_is_room_for() -> None:
-    assert true_asymmetry(Parameters(care=0.7, slack=0.4)) == pytest.approx(-0.32)
-    assert true_asymmetry(Parameters(care=0.2, slack=0.4)) == pytest.approx(-0.16)
-    assert true_asymmetry(Parameters(slack=0.4)) == 0
-    assert side_agreement("sycophant", Parameters(), n=500) == 1
-    assert 0.86 < side_agreement("sycophant", Parameters(noise=0.1), n=5000) < 0.93
-    assert side_agreement("sycophant", Parameters(noise=0.1), epochs=6, n=5000) > 0.93
