@@ -56,7 +56,7 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
     own = forecasts["scorer"].str.contains(OWN_ANSWER)
     rows, shared = [], []
     refused = defaultdict[str, list[str]](list)
-    for names in forecasts[own].groupby(RUN, sort=True).groups:
+    for names, _ in forecasts[own].groupby(RUN, sort=True):
         refused[NOT_DRAWN].append(f"{names[1]} in {names[0]}")
     for names, answered in forecasts[~own].groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))

@@ -74,7 +74,8 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
     texts = ["\n".join([text, *question.evidence]) for text, question in zip(asked, parsed, strict=True)]
     doubles, alike = ([(ids[i], ids[j]) for i, j in pairs] for pairs in similar(texts))
     leaks = wording_leak(asked, outcomes, events, strata=[str((s.metadata or {}).get("field")) for s in samples])
-    base_rate, of_crowd = (mean_estimate(y, events, (0, 1)) for y in (outcomes, brier_score(crowd, outcomes)))
+    base_rate = mean_estimate(outcomes, events, (0, 1))
+    of_crowd = mean_estimate(brier_score(crowd, outcomes), events, (0, 1))
     mde = {sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES}
     return Checked(
         str(file), domain, ids, dict(fields), loaded.notice, parsed, outcomes, base_rate, of_crowd, leaks, doubles,

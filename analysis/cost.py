@@ -5,6 +5,7 @@ truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model 
 """
 
 import math
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -39,7 +40,8 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     frame = performance.load(logs, scorer)
     money = {run.log.path: money_of(run.log.header.stats.model_usage, price_list) for run in runs(logs)}
     sides = frame[["tokens_in", "tokens_out"]].mul(frame["answers"] + frame["failed"], axis=0)
-    frame = frame.assign(**sides, tokens=sides.sum(axis=1), money=frame["log"].map(money), width=target)
+    frame = frame.assign(tokens=sides.sum(axis=1), money=frame["log"].map(money), width=target)
+    frame[["tokens_in", "tokens_out"]] = sides
     frame["interval"] = frame["upper"] - frame["lower"]
     enough, read = frame["n"] >= FEW_QUESTIONS, ~(frame["share_read"] < LEAST_SHARE_SCORED)
     factor = ((frame["interval"] / target) ** 2).where(enough & read)
@@ -87,7 +89,7 @@ def _panel(rows: pd.DataFrame) -> alt.LayerChart:
     x = alt.X("tokens:Q", title="tokens read and written", scale=log, axis=alt.Axis(format="~s", tickCount=4))
     y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=log)
     line = alt.Chart(pd.DataFrame({"tokens": tokens, "interval": widths})).mark_line(strokeDash=[2, 3], color="gray")
-    named = {"title": None, "legend": alt.Legend(orient="bottom", columns=1, labelLimit=400)}
+    named: dict[str, Any] = {"title": None, "legend": alt.Legend(orient="bottom", columns=1, labelLimit=400)}
     points = (
         alt.Chart(rows)
         .mark_point(filled=True, size=70, opacity=0.9)

@@ -44,7 +44,7 @@ def load(logs: Places) -> pd.DataFrame:
             if not budgets or value.get("uplift") is None:
                 continue
             details, tokens = score.details, value["tokens"]
-            uplifts = {budget: value[f"{AT}{budget}"] for budget in budgets}
+            uplifts: dict[float, float] = {budget: value[f"{AT}{budget}"] for budget in budgets}
             uplifts[np.inf] = value["uplift"] - value["placebo_uplift"]
             facts = (details.get("model") or run.model, run.setup, details["question"], details["event"])
             rows += [(*facts, budget, min(budget, tokens), uplift) for budget, uplift in uplifts.items()]
@@ -80,7 +80,7 @@ def chart(frame: pd.DataFrame) -> alt.LayerChart:
     y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
     color = alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400))
     line = alt.Chart(frame).mark_line().encode(x=x, y=y, color=color, detail="setup:N")
-    bare = {"dashed": {0: "#888"}, "width": 1, "point": {"size": 30}, "layers": [line]}
+    bare: dict[str, Any] = {"dashed": {0: "#888"}, "width": 1, "point": {"size": 30}, "layers": [line]}
     panel = interval_panel(frame, y, color=color, x=x, detail="setup:N", tooltip=COLUMNS, **bare)
     return panel.properties(width=420, height=280)
 

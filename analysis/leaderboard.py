@@ -26,7 +26,7 @@ from truthgym.analysis.tables.markdown import (
     table,
 )
 from truthgym.analysis.tables.models import ACROSS, Names, Pairs, relabelled, without
-from truthgym.analysis.tables.panels import BLUE, excluded_sentence, excluded_title, interval_panel, stack
+from truthgym.analysis.tables.panels import BLUE, excluded_sentence, interval_panel, stack
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import directed_scores
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -205,7 +205,7 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]
-            gap = -first[["difference", "upper", "lower"]].iloc[0] if len(first) else [math.nan] * 3
+            gap: Any = -first[["difference", "upper", "lower"]].iloc[0] if len(first) else [math.nan] * 3
             low, high = ranges[name]
             ranks: tuple[Any, ...] = (low, high, str(low) if low == high else f"{low}-{high}")
             if (own["better"] == NOT_TESTED).all():
@@ -258,7 +258,7 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
     board = leaderboard(frame).dropna(subset="best_rank")
     panels = [_panel(rows) for _, rows in board.groupby(BOARD, sort=False)]
     nothing = "No two models share three independent events, so no rank can be drawn; ask about more events"
-    return stack(panels, nothing, 500, spacing=24, title=excluded_title(frame.attrs.get("excluded", [])))
+    return stack(panels, nothing, 500, frame.attrs.get("excluded", []), spacing=24)
 
 
 def _panel(rows: pd.DataFrame) -> alt.HConcatChart:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, no_scores
@@ -40,7 +39,6 @@ from truthgym.analysis.tables.panels import (
     COLORS,
     SHAPES,
     excluded_sentence,
-    excluded_title,
     heading,
     interval_panel,
     labels,
@@ -149,7 +147,7 @@ def chart(frame: pd.DataFrame) -> alt.VConcatChart:
         if len(drawn):
             nothing = f"No model has a known {x}, so there is no chart; give a table as ability="
         panels = [_by_x(rows, groups, frame.attrs) for _, rows in placed.groupby(["scorer", "setup"], sort=True)]
-    return stack(panels, nothing, 700, title=excluded_title(frame.attrs.get("excluded", [])))
+    return stack(panels, nothing, 700, frame.attrs.get("excluded", []))
 
 
 def _drawn_scores(rows: pd.DataFrame, y: str) -> pd.DataFrame:
@@ -158,7 +156,7 @@ def _drawn_scores(rows: pd.DataFrame, y: str) -> pd.DataFrame:
     if y == "negated":
         shown = -shown.rename(columns={"lower": "upper", "upper": "lower"})
     if y == "log":
-        shown = np.log(shown.where(shown > 0))
+        shown = shown.where(shown > 0).map(math.log)
     return shown.add_prefix("shown_")
 
 

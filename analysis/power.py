@@ -213,7 +213,8 @@ def _slopes(estimates: pd.DataFrame, planned: set[str]) -> list[dict[str, Any]]:
     rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])
     rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5)
     rows = rows.sort_values(["setup", "scorer", "need"], ascending=[True, True, False])
-    return [*rows.to_dict("records")]
+    records: Any = rows.to_dict("records")
+    return list(records)
 
 
 def _slope_plans(row: Mapping[str, Any], effect: float, curve: bool) -> Iterator[dict[str, Any]]:

@@ -375,8 +375,8 @@ def _link(scores: pd.DataFrame, notes: list[str]) -> Iterator[dict[str, Any]]:
             notes.append(f"{len(both)} setups are too few for the link of {x} to {y} with setup and model constant.")
             continue
         fit = clustered_fit(both[y], design, list(clusters))
-        ends = (float(side[1]) for side in (fit.estimate, fit.lower, fit.upper))
-        slope = Estimate(*ends, n=fit.n, clusters=fit.clusters)
+        estimate, lower, upper = (float(side[1]) for side in (fit.estimate, fit.lower, fit.upper))
+        slope = Estimate(estimate, lower, upper, n=fit.n, clusters=fit.clusters)
         yield _row(("setups", x, y), "link", " and ".join(controls), slope, float(fit.p[1]))
         if not controls and fit.lower[1] > 0:
             at = crossing(both[x], both[y], list(clusters), CHANCE)

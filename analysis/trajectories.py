@@ -7,8 +7,8 @@ truthgym convert LOGS --to sft --trajectories chosen.csv --out data/sft
 import os
 import shelve
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
@@ -217,7 +217,7 @@ def _mark(frame: pd.DataFrame, logs: Places, embed: Embed, threshold: float, amo
 
 def _batches(frame: pd.DataFrame, among: str) -> Iterator[list[list[int]]]:
     """Rows that are compared with each other, in batches that are embedded together."""
-    groups = frame.groupby(["domain", "task", "event", "sample_id"], sort=False).indices.values()
+    groups: Iterable[Any] = frame.groupby(["domain", "task", "event", "sample_id"], sort=False).indices.values()
     batch: list[list[int]] = []
     for places in [np.arange(len(frame))] if among == "all" else groups:
         batch.append(places.tolist())

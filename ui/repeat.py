@@ -55,15 +55,8 @@ def repeat(log: str | Path, folder: Path | None = None) -> str:
             "a file under @task, and run it by `inspect eval FILE.py`"
         )
     task = f"{spec.task_file}@{spec.task}" if spec.task_file else spec.task_registry_name or spec.task
-    settings: dict[str, Any] = {
-        "tasks": task,
-        "task_args": spec.task_args_passed or {},
-        "model": spec.model,
-        "model_base_url": spec.model_base_url,
-        "model_args": spec.model_args,
-        "tags": spec.tags,
-        "metadata": spec.metadata,
-    }
+    settings: dict[str, Any] = {"tasks": task, "task_args": spec.task_args_passed or {}}
+    settings |= {name: getattr(spec, name) for name in ("model", "model_base_url", "model_args", "tags", "metadata")}
     imports, names = set[str](), {}
     if spec.solver:
         imports.add("from inspect_ai.solver import SolverSpec")

@@ -94,7 +94,7 @@ def _headline(part: pd.DataFrame) -> pd.DataFrame:
     rows = part[(part["bare"] == bare) & (part["figure"] == figure)]
     best = rows["best"].iloc[0]
     badness = rows["score"].abs() if best == "zero" else rows["score"] * (1.0 if best == "lowest" else -1.0)
-    rows = rows.loc[badness.sort_values(kind="stable").index]
+    rows = pd.DataFrame(rows.loc[badness.sort_values(kind="stable").index])
     return rows.assign(name=_names(rows))
 
 

@@ -62,11 +62,14 @@ def stack(
     panels: Panels,
     nothing: str,
     title_limit: int | None = None,
+    excluded: Sequence[str] = (),
     **properties: Any,  # noqa: ANN401
 ) -> alt.VConcatChart:
-    """The panels of a figure below each other, with titles of axes of at most so many pixels; the same error."""
+    """The panels of a figure below each other, with axis titles of so many pixels, and what the user left out."""
     if not panels:
         raise BadInput(nothing)
+    if excluded:
+        properties["title"] = alt.Title(f"Left out: {', '.join(excluded)}", fontSize=11, fontWeight="normal")
     figure: alt.VConcatChart = alt.vconcat(*panels, **properties)
     return figure.configure_axis(titleLimit=title_limit) if title_limit else figure
 
@@ -88,11 +91,6 @@ def scale(names: Sequence[str], values: Sequence[str] | Mapping[str, str]) -> al
     return alt.Scale(domain=list(names), range=[values[i % len(values)] for i in range(len(names))])
 
 
-def excluded_title(names: Sequence[str]) -> Any:  # noqa: ANN401
-    """The title of a figure from which the user left something out; undefined if nothing."""
-    return alt.Title(f"Left out: {', '.join(names)}", fontSize=11, fontWeight="normal") if names else alt.Undefined
-
-
 def excluded_sentence(names: Sequence[str]) -> str:
-    """The same for a caption."""
+    """What the user left out, for a caption."""
     return f" Left out by the user: {', '.join(names)}." * bool(names)

@@ -287,7 +287,11 @@ def runs(request: Request) -> HTMLResponse:
     """The runs, or their list alone, which the page asks for again while something is in progress."""
     every = jobs.jobs(folder_of(request))
     listed = [(job, jobs.progress(job) if job.live else None) for job in every[:SHOWN]]
-    values = {"runs": listed, "live": any(job.live for job, _ in listed), "more": len(every) - len(listed)}
+    values: dict[str, Any] = {
+        "runs": listed,
+        "live": any(job.live for job, _ in listed),
+        "more": len(every) - len(listed),
+    }
     return page(request, "runs_list.html" if request.url.path.endswith("list") else "runs.html", **values)
 
 
