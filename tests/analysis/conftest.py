@@ -13,9 +13,16 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
 from tests.fixtures import evaluate, made_once
+from truthgym.analysis.site import build
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.worlds import urns
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a site that a test builds, charts load from a CDN: pictures and the bundle take half of the time."""
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from markupsafe import escape
 
 from tests.fixtures import Run, number, says, score_of
 from truthgym.analysis import catalog, categories, health, performance
-from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
 from truthgym.analysis.site.overview import sample_link
@@ -154,14 +153,8 @@ def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) ->
     ],
 )
 def test_a_later_pass_of_a_scorer_fails_no_page(
-    urn_logs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, Any],
-    label: str,
-    only: list[str],
+    urn_logs: Path, tmp_path: Path, options: dict[str, Any], label: str, only: list[str]
 ) -> None:
-    monkeypatch.setattr(building, "find_spec", lambda name: None)  # no pictures, which take half of the time
     log = read_eval_log(str(next(urn_logs.glob("*.eval"))))
     for scorer in (brier(**options), martingale(per="step")):
         log = score(log, scorer, action="append", display="log")
@@ -259,9 +252,8 @@ def test_an_option_that_cannot_be_used_says_why(plain: Path, tmp_path: Path, opt
 
 
 def test_charts_load_from_a_cdn_without_vl_convert(
-    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], no_pictures: None
 ) -> None:
-    monkeypatch.setattr(building, "find_spec", lambda name: None)
     build(plain, tmp_path, ["health"], say=lambda line: None)
     assert "need a network connection" in capsys.readouterr().err
     assert "https://cdn.jsdelivr.net/npm/vega-lite@" in (tmp_path / "health.html").read_text()

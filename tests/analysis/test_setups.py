@@ -22,7 +22,6 @@ from tests.fixtures import score_of
 from truthgym.analysis import catalog, performance
 from truthgym.analysis.batches import load as compare_batches
 from truthgym.analysis.compare import compare
-from truthgym.analysis.site import build as building
 from truthgym.analysis.site.build import build
 from truthgym.analysis.tables import setups
 from truthgym.analysis.tables.answers import answers, texts
@@ -284,10 +283,7 @@ def test_long_options_are_short_in_names_and_whole_once(write: Write, tmp_path: 
 ONLY = ["performance", "calibration", "health", "cost"]
 
 
-def test_invalidated_samples_count_nowhere_and_unfinished_runs_are_named(
-    run: RunTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(building, "find_spec", lambda name: None)  # no pictures, which take half of the time
+def test_invalidated_samples_count_nowhere_and_unfinished_runs_are_named(run: RunTask, tmp_path: Path) -> None:
     log = run(urns(n=40, paradigms="brier"), epochs=1)
     samples = log.samples or []
     samples[0].scores, gone = {}, samples[:10]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from inspect_ai.model import ChatMessageAssistant, Model, get_model
 
-from tests.fixtures import Fails, Run, metrics, samples, score_of
+from tests.fixtures import Fails, Run, metrics, number, samples, score_of
 from tests.models.logprobs.plain import plain
 from tests.scorers.main_figures import MAIN_FIGURES
 from tests.scorers.scores import scored
@@ -70,7 +70,7 @@ def test_replies_of_another_distribution_are_not_scored(run: Run, models: list[M
     log = run(urns(n=2, paradigms="kl_divergence"), models[0], epochs=1, model_roles={"base": models[1]}, max_tokens=5,
               **settings)  # fmt: skip
     for sample in samples(log):
-        assert np.isnan(score_of(sample, "kl_divergence").value["kl"])  # type: ignore[index, call-overload]
+        assert np.isnan(number(sample, "kl_divergence", "kl"))
         reason = (score_of(sample, "kl_divergence").metadata or {})["reason"]
         assert "temperature=0.5, top_p=0.9" in reason
         assert "--temperature 1" in reason
