@@ -110,6 +110,6 @@ def test_nothing_to_draw_is_refused(table: Tables) -> None:
 
 def test_a_belief_in_the_own_answer_is_not_drawn_against_the_question(run: Run) -> None:
     paradigms: dict[str, Any] = {"agent_answer": {}, "brier": {"about": "own_answer"}}
-    log = run(agent_bench_mini(n=30, paradigms=paradigms), "reference/hedging")
+    log = run(agent_bench_mini(n=3, paradigms=paradigms), "reference/hedging", epochs=1)
     with pytest.raises(BadInput, match="belief is in the model's own answer"):
         load(log.location)

@@ -185,7 +185,7 @@ def test_splits_go_by_the_event_alone(domain: str) -> None:
 
 def test_random_is_worse_than_the_coin_and_skill_is_rewarded(run: Run) -> None:
     briers = [
-        metrics(run(forecasting(n=40, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1), "brier")[
+        metrics(run(forecasting(n=12, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1), "brier")[
             "brier"
         ]
         for s in (0, 3)
@@ -193,7 +193,7 @@ def test_random_is_worse_than_the_coin_and_skill_is_rewarded(run: Run) -> None:
     assert briers[0] == pytest.approx(0.25)
     assert briers[0] > briers[1]
     # one of the nineteen seeds in twenty whose interval holds the truth
-    task = forecasting(n=150, paradigms={"brier": {"figures": "all"}})
+    task = forecasting(n=100, paradigms={"brier": {"figures": "all"}})
     found = metrics(run(task, get_model("reference/random", seed=1), epochs=1), "brier")
     assert found["brier_lower"] < 1 / 3 < found["brier_upper"]
     assert found["brier_lower"] > 0.25
