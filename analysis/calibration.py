@@ -15,7 +15,7 @@ from truthgym.analysis.tables.answers import UNREAD, answers, by_question
 from truthgym.analysis.tables.markdown import by_reason, number_range, page, picture, table, with_interval
 from truthgym.analysis.tables.panels import BLUE, ORANGE, grid, scale
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, omissions
+from truthgym.analysis.tables.setups import Places, runs_if_any
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.declaration import FEW_QUESTIONS, LEAST_SHARE_SCORED
@@ -81,7 +81,9 @@ def load(logs: Places, scorer: str = "brier") -> pd.DataFrame:
         raise BadInput(f"No log allows a reliability diagram: {why}; ask more questions with a known outcome")
     frame = pd.DataFrame(rows)
     remark = "questions share events: the band is that of events whose questions all resolve the same way"
-    frame.attrs["notes"] = omissions(logs) + by_reason(refused) + by_reason({remark: shared}, "Read with care")
+    frame.attrs["notes"] = (
+        runs_if_any(logs).omissions + by_reason(refused) + by_reason({remark: shared}, "Read with care")
+    )
     return frame
 
 

@@ -6,7 +6,7 @@ import click
 
 from truthgym.analysis.site.analyses import ANALYSES, parse_options
 from truthgym.analysis.tables.saving import say_unreadable
-from truthgym.analysis.tables.setups import unreadable
+from truthgym.analysis.tables.setups import runs_if_any
 
 
 @click.command("report", epilog="See docs/report.md.")
@@ -45,6 +45,6 @@ def command(
 
     findings = build(logs, out, only, bundle, click.echo, parse_options(options), unfinished, by, viewer)
     click.echo(f"Open {out / 'index.html'}")
-    bad = say_unreadable(unreadable(logs))
+    bad = say_unreadable(runs_if_any(logs).unreadable)
     if (bad and strict) or any(finding.failed for finding in findings):
         raise SystemExit(1)

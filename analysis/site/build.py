@@ -20,7 +20,7 @@ from truthgym.analysis.site.overview import overview
 from truthgym.analysis.site.page import html_of
 from truthgym.analysis.tables.markdown import counted
 from truthgym.analysis.tables.saving import EXTRA
-from truthgym.analysis.tables.setups import Places, Runs, omissions, places_of, runs
+from truthgym.analysis.tables.setups import Places, Runs, places_of, runs, runs_if_any
 from truthgym.datasets.errors import BadInput, one_of
 
 SCRIPT = "charts.js"
@@ -130,7 +130,7 @@ def _find(name: str, logs: Places, out: Path, options: Mapping[str, Any]) -> Fin
     finding = Finding(name, module.QUESTION)
     try:
         frame = finding.frame = module.load(logs, **options)
-        finding.notes = list(dict.fromkeys([*omissions(logs), *frame.attrs.get("notes", [])]))
+        finding.notes = list(dict.fromkeys([*runs_if_any(logs).omissions, *frame.attrs.get("notes", [])]))
         finding.files += _write_tables(name, frame, out)
         try:
             chart = module.chart(frame)

@@ -85,11 +85,7 @@ def notes(frame: "pd.DataFrame") -> str:
 
 
 def by_reason(refused: Mapping[str, Sequence[str]], consequence: str = "Not shown") -> list[str]:
-    """A note for each reason, with what it applies to.
-
-    >>> by_reason({"fewer than 30 questions": ["urns, direct: a", "urns, direct: b"]})
-    ['Not shown: urns, direct: a; urns, direct: b (fewer than 30 questions).']
-    """
+    """A note for each reason: "Not shown: urns, direct: a; urns, direct: b (fewer than 30 questions)."."""
     return [f"{consequence}: {listed(names)} ({reason})." for reason, names in refused.items() if names]
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from truthgym.analysis.tables.setups import omissions, unreadable
+from truthgym.analysis.tables.markdown import counted
+from truthgym.analysis.tables.setups import runs_if_any
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def save(
     """Write a table or its chart, by the suffix of `out`; a .md file gets the report, with the chart beside it."""
     match out.suffix:
         case ".md" if report:
-            figure = out.with_suffix(".svg")
-            page = out.read_text(encoding="utf-8") if out.is_file() else PAGE.format(analysis=_module(report))
+            figure, spec = out.with_suffix(".svg"), sys.modules[report.__module__].__spec__
+            name = spec.name if spec else report.__module__  # also where `python -m` calls it __main__
+            page = out.read_text(encoding="utf-8") if out.is_file() else PAGE.format(analysis=name)
             save(frame, chart, figure)
             out.write_text(between(page, "results", report(frame, figure.name), str(out)), encoding="utf-8")
         case ".csv":
@@ -78,19 +80,11 @@ def save(
 
 def say_unreadable(sentences: Sequence[str]) -> bool:
     """Print what of the logs cannot be read, as the last lines of a command. Returns whether there was anything."""
-    for sentence in sentences:
-        print(sentence, file=sys.stderr)
     if sentences:
-        number = len(sentences)
-        print(f"Incomplete: {number} file{'s' * (number > 1)} could not be read and {'were' if number > 1 else 'was'} "
-              "left out.", file=sys.stderr)  # fmt: skip
+        were = "was" if len(sentences) == 1 else "were"
+        last = f"Incomplete: {counted(len(sentences), 'file')} could not be read and {were} left out."
+        print(*sentences, last, sep="\n", file=sys.stderr)
     return bool(sentences)
-
-
-def _module(function: Callable[..., object]) -> str:
-    """The name of a function's module, also where `python -m` calls it __main__."""
-    spec = sys.modules[function.__module__].__spec__
-    return spec.name if spec else function.__module__
 
 
 def between(page: str, what: str, generated: str, place: str) -> str:
@@ -128,9 +122,9 @@ def main(
     logs, out = options.pop("logs"), options.pop("out")
     try:
         frame = load(logs, **options)
-        frame.attrs["notes"] = list(dict.fromkeys([*omissions(logs), *frame.attrs.get("notes", [])]))
+        frame.attrs["notes"] = list(dict.fromkeys([*runs_if_any(logs).omissions, *frame.attrs.get("notes", [])]))
         save(frame, chart, out, report)
-        say_unreadable(unreadable(logs))
+        say_unreadable(runs_if_any(logs).unreadable)
     except (BadInput, FileNotFoundError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
         sys.exit(1)

@@ -267,20 +267,12 @@ def runs(logs: Places, among: Places = (), unfinished: bool = False) -> Runs:
     return find(places, others, states, unfinished)
 
 
-def unreadable(logs: Places) -> list[str]:
-    """A sentence for each file of these logs that cannot be read."""
+def runs_if_any(logs: Places) -> Runs:
+    """The same, without a run where no log is of a finished eval."""
     try:
-        return runs(logs).unreadable
+        return runs(logs)
     except BadInput:
-        return []
-
-
-def omissions(logs: Places) -> list[str]:
-    """What tables of these logs leave out, in whole sentences; nothing where no log is of a finished eval."""
-    try:
-        return runs(logs).omissions
-    except BadInput:
-        return []
+        return Runs((), ())
 
 
 @lru_cache(maxsize=4)
