@@ -80,10 +80,7 @@ def serve(
     browser: bool = False,
     at_once: int = AT_ONCE,
 ) -> None:
-    """Serve the page of a folder until SIGTERM or SIGINT. What it started goes on.
-
-    Other than loopback it listens only with a token, the first line of `token_file`; port 0 chooses a free one.
-    """
+    """Serve the page of a folder until SIGTERM or SIGINT, as `truthgym ui`. What it started goes on."""
     import uvicorn
 
     not_on_windows("truthgym ui")

@@ -78,11 +78,7 @@ def names(folder: Path) -> list[str]:
 
 
 def free_name(folder: Path, setup: Setup, opened: str = "", replaces: str = "") -> Setup:
-    """The setup under a name under which it overwrites nothing: with a number if another setup has its own name.
-
-    It takes the place of the one that it `replaces`, and of one that was `opened` or has ended, unless that made files:
-    `inspect eval-set` refuses a folder with logs of other arguments.
-    """
+    """The setup under a free name, or that of a setup that it replaces, that was opened, or ended without files."""
     for number in count(2):
         path, place = path_of(folder, setup.name), folder / FOLDERS.get(setup.verb, "") / setup.name
         there, made = path.is_file(), setup.verb in FOLDERS and any(file.is_file() for file in place.rglob("[!.]*"))

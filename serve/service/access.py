@@ -98,10 +98,7 @@ def check_bind(host: str, tokens: Tokens) -> None:
 
 
 class RewardGuard(Guard):
-    """Tokens, JSON bodies, a log line and an id for each request, and plain errors.
-
-    The handlers find the body in `request.state.body`, and add to the log line in `request.state.entry`.
-    """
+    """Tokens, JSON bodies, an id and a log line (`request.state.entry`) for each request, and plain errors."""
 
     def __init__(
         self, app: ASGIApp, *, tokens: Tokens, limits: Limits, log: RequestLog, metrics: ServerMetrics

@@ -159,24 +159,18 @@ def is_set(variable: str, folder: Path) -> bool:
 
 def keys_that_are_set(folder: Path) -> dict[str, str]:
     """For each provider with a key, the name of the variable that holds it."""
-    return {
-        provider: next(variable for variable in variables if is_set(variable, folder))
-        for provider, variables in sorted(KEYS.items()) if any(is_set(name, folder) for name in variables)
-    }  # fmt: skip
+    keys = {provider: [name for name in variables if is_set(name, folder)] for provider, variables in KEYS.items()}
+    return {provider: names[0] for provider, names in sorted(keys.items()) if names}
 
 
 def shared(names: Sequence[str]) -> tuple[Option, ...]:
     """The arguments that all of these tasks take; those of a task that is not ours are unknown."""
-    by_task = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
-    if not by_task:
-        return ()
-    common = set.intersection(*({argument.name for argument in arguments} for arguments in by_task))
-    defaults = {
-        name: {one.default for arguments in by_task for one in arguments if one.name == name} for name in common
-    }
+    tasks_arguments = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
+    by_task = [{argument.name: argument for argument in arguments} for arguments in tasks_arguments] or [{}]
+    common = [argument for name, argument in by_task[0].items() if all(name in other for other in by_task)]
     return tuple(
-        argument if len(defaults[argument.name]) == 1 else replace(argument, default="each task's own")
-        for argument in by_task[0] if argument.name in common
+        argument if len({other[argument.name].default for other in by_task}) == 1
+        else replace(argument, default="each task's own") for argument in common
     )  # fmt: skip
 
 
