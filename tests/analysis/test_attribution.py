@@ -58,10 +58,7 @@ def test_an_assigned_effect_is_the_mean_paired_difference() -> None:
     means = frame.groupby("mode")["value"].mean()
     row = effects(frame).set_index("feature").loc["mode"]
     assert row["effect"] == pytest.approx(means["self_debate"] - means["direct"])
-
-
-def test_settings_that_always_come_together_are_said() -> None:
-    frame = answers(mode=MODE_EFFECT)
+    # settings that always come together are said
     only = frame[(frame["model"] == "a") == (frame["mode"] == "direct")]
     explained = effects(only)
     assert "mode" not in set(explained["feature"])

@@ -133,13 +133,10 @@ def test_in_a_list_a_step_without_a_number_keeps_the_belief() -> None:
     beliefs = numbers(joint(item, turns(item, *wrote)), 5)
     assert beliefs == [prior, prior, 0.3, 0.3, 0.8]
     assert numbers(joint(item, turns(item, "Hm.", "Hm.")), 3, leak=0.5) == [prior] * 3
-
-
-def test_in_a_list_what_a_step_was_told_is_not_what_it_wrote() -> None:
-    item = URNS[0]
+    # what a step was told is not what it wrote
     told_a_number = Turn(f"{item.input} Others say: {states('5.00')}", states("70.00"), 1, True)
     then = Turn(states("6.00"), "Hm, “quoted” {and} \\ escaped.\n\nStill.", 3, True)
-    assert numbers(joint(item, [told_a_number, then]), 3) == [prior_of(item), 0.7, 0.7]
+    assert numbers(joint(item, [told_a_number, then]), 3) == [prior, 0.7, 0.7]
 
 
 def test_a_text_that_states_no_belief_leaves_it_with_its_own() -> None:
