@@ -28,7 +28,6 @@ from functools import cached_property, lru_cache
 from itertools import permutations
 from typing import Any
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import names
 from truthgym.datasets.question import Question
 
@@ -63,7 +62,6 @@ FILLER = (
     "It was written in a dry year.",
     "The margin has a drawing of a heron.",
 )
-MIN_SIZE, MAX_SIZE = 12, 237
 
 
 @dataclass(frozen=True)
@@ -111,26 +109,15 @@ class World:
         """The entity whose record has this number, or None."""
         return next((name for name, own in self.numbers.items() if own == number), None)
 
-    def chain(self, rng: random.Random, hops: int, start: str | None = None) -> list[Fact]:
+    def chain(self, rng: random.Random, hops: int) -> list[Fact]:
         """Facts that lead from one to the next, without coming back: the object of each is the subject of the next."""
-        if not 1 <= hops < len(self.kinds) / 3 or (start is not None and start not in self.kinds):
-            raise BadInput(
-                f"A chain of {hops!r} hops from {start or 'anywhere'} cannot be drawn in a world of {len(self.kinds)} "
-                "entities; give 1 or more, fewer than a third of its size, and a name of the world"
-            )
-        while True:
-            subject = start or rng.choice(sorted(self.kinds))
-            chain: list[Fact] = []
-            seen = {subject}
-            while len(chain) < hops:
-                onward = [f for r in self.relations(subject) if (f := self.facts[subject, r]).object not in seen]
-                if not onward:
-                    break
-                chain.append(rng.choice(onward))
-                subject = chain[-1].object
-                seen.add(subject)
-            if len(chain) == hops:
-                return chain
+        chain: list[Fact] = []
+        while len(chain) < hops:
+            subject = chain[-1].object if chain else rng.choice(sorted(self.kinds))
+            seen = {subject, *(fact.subject for fact in chain)}
+            onward = [f for r in self.relations(subject) if (f := self.facts[subject, r]).object not in seen]
+            chain = [*chain, rng.choice(onward)] if onward else []  # a dead end: anew from elsewhere
+        return chain
 
     def table(self, kind: str, without: str | None = None) -> str:
         """The table of a kind as CSV: a row for each entity. In that of `without` stands a name that no entity has."""
@@ -158,11 +145,6 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=256)
 def world(key: str, size: int = 60, only_ways: tuple[tuple[str, str], ...] = ()) -> World:
     """Generate a world."""
-    if not key or not isinstance(key, str) or not MIN_SIZE <= size <= MAX_SIZE:
-        raise BadInput(
-            f"There is no world {key!r} of size={size!r}; give a text as its key, and a size between {MIN_SIZE} and "
-            f"{MAX_SIZE}"
-        )
     rng = random.Random(f"agent_worlds/{key}/{size}")
     *named, person, town, guild = names(rng, size + len(RELATIONS))
     kinds = {name: tuple(RELATIONS)[i % len(RELATIONS)] for i, name in enumerate(named)}

@@ -134,8 +134,6 @@ def mean_estimate(
     """
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
-    if len(names) != x.size:
-        raise ValueError(f"mean_estimate: {len(names)} cluster names for {x.size} values; give one for each")
     finite = np.isfinite(x)
     others = None if other is None else np.asarray(other, dtype=float).ravel()[finite]
     misses = None if missed is None else np.asarray(missed, dtype=bool).ravel()[finite]

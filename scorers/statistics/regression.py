@@ -240,8 +240,6 @@ def correlate(
     )
     unknown = np.full(first.size, np.nan)
     noise = [np.asarray(measure, dtype=float).ravel() for measure in errors] if errors else [unknown, unknown]
-    if len({first.size, second.size, len(names), len(design), *(measure.size for measure in noise)}) > 1:
-        raise ValueError(f"correlate: {first.size} values of x and {second.size} of y; give one of each for a unit")
     kept = np.isfinite(first + second)
     codes = cluster_codes([name for name, keep in zip(names, kept, strict=True) if keep])
     n, clusters = codes.size, int(codes.max()) + 1 if codes.size else 0

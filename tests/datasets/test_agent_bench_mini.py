@@ -156,14 +156,6 @@ def test_bad_arguments_are_refused(arguments: dict[str, object], said: str) -> N
         agent_bench_mini(**arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("key", "size"), [("", 60), ("here", 11), ("here", 238)])
-def test_there_is_no_world_without_key_or_of_another_size(key: str, size: int) -> None:
-    with pytest.raises(BadInput, match="between 12 and 237"):
-        world(key, size)
-    with pytest.raises(BadInput, match="chain of 4 hops"):
-        world("here", 12).chain(random.Random(0), 4)
-
-
 def test_the_live_search_takes_the_place_of_the_archives() -> None:
     tools = agent_bench_mini(1, search="web", python=True)[0].metadata_as(AgentQuestion).tools
     assert tools == ["web_search", "retrieve", "attachment", "python"]
