@@ -126,17 +126,9 @@ def load(
     turns: Turns = "all",
     split: Split = "messages",
 ) -> RewardModel:
-    """Check reward models and get them ready. Their weights are loaded when they first score.
+    """Check reward models and get them ready, by the arguments of the scorer `reward_model`.
 
-    Args:
-        folder: A folder that `truthgym train reward` wrote, a pattern such as `trained/*-reward-*`, or several of
-            either: an ensemble.
-        penalty: Weight of the standard deviation over the members, which is subtracted from their mean; at least 0.
-        ceiling: The highest reward. For a model of preferences in log-odds above an average reply of its training
-            data: with 2, no reply counts as preferred to an average one with more than 88 %.
-        pooling: Of a process model.
-        turns: Of a model of preferences.
-        split: Of a process model.
+    Their weights are loaded when they first score.
 
     Raises:
         BadInput: No folder, one without a reward model, a tokenizer of another base, models of different kinds, or a

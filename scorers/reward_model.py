@@ -87,7 +87,8 @@ def reward_model(
         folder: What `truthgym train reward` printed; a pattern such as `trained/tiny-reward-*`; or several: an
             ensemble.
         penalty: Weight $\lambda$ of the members' standard deviation.
-        ceiling: Highest reward $c$. None for none.
+        ceiling: Highest reward $c$. With 2, no reply of a model of preferences counts as preferred to an average one
+            with more than 88 %. None for none.
         pooling: Of a process model, one reward of all steps: the weakest (min), their mean, or that all are right
             (product).
         turns: Of a model of preferences: "all" reads the conversation, "last" the last request and its answer. What

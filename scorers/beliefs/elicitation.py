@@ -123,10 +123,8 @@ class ElicitationConfig:
 async def elicit(state: TaskState, question: Question, config: ElicitationConfig) -> list[Belief]:
     """Measure beliefs about a question's proposition along the trajectory that a solver left.
 
-    Model calls, with T turns of the trajectory (assistant messages; reasoning that a provider shows is one more) and M
-    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; "token" twice those of "self"; joint 1
-    more; two paraphrases 1 more, or 2 with "token"; a repair 1 more for each reply that cannot be read, and a reader
-    for each that still cannot. No calls if the reasoning ended early: a model that refused is not asked again.
+    `martingale` says how many model calls this takes; none if the reasoning ended early: a model that refused is not
+    asked again.
     """
     elicitation = _Elicitation(state, question, config)
     beliefs: list[Belief] = []
