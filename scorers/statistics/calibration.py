@@ -229,6 +229,8 @@ def _events(p: ArrayLike, y: ArrayLike, events: Sequence[Hashable] | None) -> ND
     if events is None:
         return np.zeros(0, dtype=np.intp)
     forecast, outcome = checked(p, y)
+    if len(events) != len(forecast):
+        raise ValueError(f"{len(events)} events for {len(forecast)} questions; give one for each")
     rows = np.nonzero(np.isfinite(forecast) & np.isfinite(outcome))[0]
     return cluster_codes([events[row] for row in rows.tolist()])
 

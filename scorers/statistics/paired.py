@@ -159,6 +159,8 @@ def paired_difference(
     0.0
     """
     first, second = (np.asarray(values, dtype=float).ravel() for values in (after, before))
+    if first.size != second.size:
+        raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
     both = np.concatenate([first, second])
     read = np.isfinite(both)
     if others is None and bounds and read.any() and both[read].min() >= 0 and both[read].max() <= bounds[1] < np.inf:

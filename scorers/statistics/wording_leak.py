@@ -97,6 +97,13 @@ def wording_leak(
     y = np.asarray(outcomes, dtype=float).ravel()
     names: Sequence[Hashable] = range(y.size) if groups is None else groups
     subjects: Sequence[Hashable] = [None] * y.size if strata is None else strata
+    if not len(texts) == y.size == len(names) == len(subjects):
+        raise ValueError(
+            f"wording_leak: {len(texts)} texts, {y.size} outcomes, {len(names)} groups, {len(subjects)} strata; "
+            "give one each"
+        )
+    if not np.isin(y[np.isfinite(y)], (0, 1)).all():
+        raise ValueError("wording_leak: outcomes must be 0, 1 or NaN")
     rng = np.random.default_rng(seed)
     used = np.flatnonzero(np.isfinite(y))
     if used.size > MOST:

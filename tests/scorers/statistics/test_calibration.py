@@ -169,6 +169,8 @@ def test_without_events_what_depends_on_them_is_nan() -> None:
     assert error.ece == calibration.expected_calibration_error(p, y, events=events).ece
     assert np.isnan([error.null, error.null_upper, *calibration.murphy_decomposition(p, y)]).all()
     assert np.isnan(recalibration(p, y, CLIP).lower)
+    with pytest.raises(ValueError, match="299 events for 300 questions"):
+        calibration.murphy_decomposition(p, y, events=events[1:])
 
 
 def test_the_slopes_interval_is_that_of_a_clustered_regression_and_needs_ten_events_with_a_miss() -> None:
