@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import made_once
+from tests.training.converted import ask_urns
+
 
 def forked(*functions: Callable[[], object]) -> list[int | None]:
     """Run functions at once in processes forked from this one, where all is imported, and return how each ended."""
@@ -23,6 +26,12 @@ def tokenizer(tiny_model: Path) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture(scope="session")
+def direct_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 questions of all splits, three epochs of noisy forecasts. No test changes it."""
+    return next(made_once(tmp_path_factory, "direct", ask_urns).glob("*.eval"))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from click.testing import CliRunner
 from inspect_ai import eval
 
 from tests.fixtures import QUIET
-from tests.training.converted import ask_urns
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
@@ -15,24 +14,16 @@ from truthgym.training.train import few_shot
 from truthgym.training.trainers.model_card import read_card
 
 
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of questions of all splits."""
-    folder = tmp_path_factory.mktemp("logs")
-    ask_urns(folder, n=20, model_args={}, epochs=1)
-    return folder
-
-
-def test_the_solver_shows_the_best_trajectories(logs: Path, tmp_path: Path) -> None:
+def test_the_solver_shows_the_best_trajectories(direct_log: Path, tmp_path: Path) -> None:
     out, three = tmp_path / "trained", Selection(count=3)
-    folder = few_shot("reference/bayesian", [logs], three, out)
+    folder = few_shot("reference/bayesian", [direct_log], three, out)
     facts = read_card(folder)
     assert folder.name.startswith("bayesian-few_shot-")
     assert facts.dataset_facts["rows"] == {"train": 3}
     source = str(folder / "data" / "train.jsonl")
     assert source in (folder / "README.md").read_text()
-    assert few_shot("reference/bayesian", [logs], three, out) == folder
-    assert few_shot("reference/random", [logs], three, out) != folder
+    assert few_shot("reference/bayesian", [direct_log], three, out) == folder
+    assert few_shot("reference/random", [direct_log], three, out) != folder
     assert sorted(path.name.split("-")[0] for path in out.iterdir()) == ["bayesian", "random"]
 
     task, solver = urns(n=1, split="test", paradigms="brier"), show(source, share=1.0)
@@ -42,11 +33,11 @@ def test_the_solver_shows_the_best_trajectories(logs: Path, tmp_path: Path) -> N
         assert sum(message.role == "assistant" for message in sample.messages) == 4  # three examples and the answer
 
 
-def test_the_command_writes_them_too(logs: Path, tmp_path: Path) -> None:
+def test_the_command_writes_them_too(direct_log: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no"):
         few_shot("reference/bayesian", [tmp_path / "nowhere"], output_dir=tmp_path / "trained")
     assert not list(tmp_path.iterdir()), "logs without examples leave nothing"
-    command = ["train", "few_shot", "--model", "reference/bayesian", "--log", str(logs), "--count", "2"]
+    command = ["train", "few_shot", "--model", "reference/bayesian", "--log", str(direct_log), "--count", "2"]
     result = CliRunner().invoke(commands, [*command, "--top", "1", "--output_dir", str(tmp_path / "trained")])
     assert result.exit_code == 0, result.output
     folder = Path(result.output.strip().removeprefix("Examples: "))

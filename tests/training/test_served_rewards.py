@@ -14,11 +14,16 @@ from truthgym.training import served_rewards
 from truthgym.training.served_rewards import compute_score, served
 
 
+def scored(*rewards: float, **fields: Any) -> bytes:
+    """A server's answer to so many items."""
+    results = [{"index": i, "reward": reward, "error": None} for i, reward in enumerate(rewards)]
+    return json.dumps({"results": results} | fields).encode()
+
+
 def answering(request: Request) -> tuple[int, dict[str, str], bytes]:
     assert request.headers["X-Artifact-Digest"] == "a" * 64
-    items = enumerate(json.loads(request.body)["items"])
-    rewards = [{"index": i, "reward": len(item["response"]) / 10, "error": None} for i, item in items]
-    return 200, {}, json.dumps({"artifact": "a" * 64, "results": rewards}).encode()
+    rewards = [len(item["response"]) / 10 for item in json.loads(request.body)["items"]]
+    return 200, {}, scored(*rewards, artifact="a" * 64)
 
 
 def test_verl_loads_the_file_and_calls_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,13 +37,6 @@ def test_verl_loads_the_file_and_calls_its_function(monkeypatch: pytest.MonkeyPa
     with serving(answering) as server:
         score = module.compute_score("urns", "four", "yes", {"question": "Is it?"}, server.address, "a" * 64)
     assert score == {"score": 0.4}
-
-
-def test_verl_gets_an_error_and_no_zero() -> None:
-    failed = {"index": 0, "reward": None, "error": {"code": "judge_reply", "retryable": False}}
-    answer = json.dumps({"results": [failed]}).encode()
-    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="could not be scored"):
-        compute_score("urns", "four", None, server=server.address)
 
 
 def one(**fields: Any) -> bytes:
@@ -69,29 +67,31 @@ ANSWERS = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_that_is_none_is_refused(answer: bytes) -> None:
-    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="no reward server"):
-        compute_score("urns", "four", None, server=server.address)
-    if answer != one(index=1):
-        with (
-            serving(lambda request: (200, {}, answer)) as server,
-            pytest.raises(RuntimeError, match="no reward server"),
-        ):
-            served(server.address).sources()  # type: ignore[attr-defined]
+    with serving(lambda request: (200, {}, answer)) as server:
+        with pytest.raises(RuntimeError, match="no reward server"):
+            compute_score("urns", "four", None, server=server.address)
+        if answer != one(index=1):
+            with pytest.raises(RuntimeError, match="no reward server"):
+                served(server.address).sources()  # type: ignore[attr-defined]
 
 
-def test_a_body_that_cannot_be_unpacked_is_refused() -> None:
-    with (
-        serving(lambda request: (200, {"Content-Encoding": "gzip"}, one())) as server,
-        pytest.raises(RuntimeError, match="cannot be decoded"),
-    ):
+@pytest.mark.parametrize(
+    ("headers", "answer", "said"),
+    [
+        ({}, one(reward=None, error={"code": "judge_reply", "retryable": False}), "could not be scored"),
+        ({"Content-Encoding": "gzip"}, one(), "cannot be decoded"),
+    ],
+    ids=["failed", "packed"],
+)
+def test_verl_gets_an_error_and_no_zero(headers: dict[str, str], answer: bytes, said: str) -> None:
+    with serving(lambda request: (200, headers, answer)) as server, pytest.raises(RuntimeError, match=said):
         compute_score("urns", "four", None, server=server.address)
 
 
 @pytest.mark.parametrize("artifact", ["b" * 64, "", None, ["a" * 64]])
 def test_a_server_that_scores_with_something_else_than_what_is_pinned(artifact: object) -> None:
     """It says so, or does not know the header with the digest."""
-    rewards = [{"index": 0, "reward": 1.0, "error": None}]
-    answer = json.dumps({"artifact": artifact, "scorer": "brier", "made_of": {}, "results": rewards}).encode()
+    answer = scored(1.0, artifact=artifact, scorer="brier", made_of={})
     with serving(lambda request: (200, {}, answer)) as server:
         with pytest.raises(RuntimeError, match="not with 'a{64}', which is pinned"):
             compute_score("urns", "four", None, server=server.address, digest="a" * 64)
@@ -106,8 +106,7 @@ def test_long_items_are_sent_in_several_requests() -> None:
     def score(request: Request) -> tuple[int, dict[str, str], bytes]:
         items = json.loads(request.body)["items"]
         sizes.append((len(items), len(request.body)))
-        results = [{"index": i, "reward": float(item["response"][:2]), "error": None} for i, item in enumerate(items)]
-        return 200, {}, json.dumps({"results": results}).encode()
+        return 200, {}, scored(*(float(item["response"][:2]) for item in items))
 
     long = [f"{i:02} " + "ü" * 60_000 for i in range(30)]
     with serving(score) as server:
@@ -123,8 +122,7 @@ def test_half_a_character_does_not_end_a_batch() -> None:
 
     def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
         seen.extend(item["response"] for item in json.loads(request.body)["items"])
-        results = [{"index": i, "reward": 1.0, "error": None} for i in range(len(seen))]
-        return 200, {}, json.dumps({"results": results}).encode()
+        return 200, {}, scored(*[1.0] * len(seen))
 
     texts = ["plain", "half \ud800 of it", "two halves \ud83d\ude00", "\udfff"]
     with serving(answer) as server:

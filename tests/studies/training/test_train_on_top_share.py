@@ -44,7 +44,3 @@ def test_unread_answers_may_count_as_wrong(run: Run) -> None:
     header = read_eval_log(log.location, header_only=True)
     assert list(data_mixes.brier_scores(header).values()) == [0.25]
     assert sorted(data_mixes.brier_scores(header, 1).values()) == [0.25, 1]
-
-
-def test_every_selection_is_of_the_train_split() -> None:
-    assert all(selection.splits == ("train",) for selection in train_on_top_share.SELECTIONS.values())

@@ -17,30 +17,26 @@ from truthgym.analysis.tables.markdown import table
 from truthgym.models.agents.policies import Parameters
 
 
-def test_the_real_task_and_the_pure_functions_are_one() -> None:
-    for name, given in (("neglecting", Parameters(noise=0.1, shared=0.25)), ("random", Parameters())):
-        found = compare(name, given, n=20, epochs=2)
-        assert found["beliefs"] == found["equal"] == 20 * 2 * 3
-        assert found["difference"] < 1e-12
-        assert np.isnan(found["planted"]) == (name == "random")
-
-
-ERRORS_OF_REPORTS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("bayesian", {"lazy": 0.3, "stage": "posterior", "logit_noise": 0.3, "drift": 0.05}),
-    ("neglecting", {"guess": 0.3, "stage": "prior", "coarse": 0.4}),
-    ("entrenched", {"clip": 0.2, "item": 0.12, "wording": 0.12}),
-    ("bayesian", {"copies": 0.4, "refuses": 0.9, "min_confidence": 0.1}),
-    ("opinionated", {"coarse": 0.1}),
+@pytest.mark.parametrize(
+    ("name", "errors"),
+    [
+        ("neglecting", {}),
+        ("random", {"shared": 0.0, "noise": 0.0}),
+        ("bayesian", {"lazy": 0.3, "stage": "posterior", "logit_noise": 0.3, "drift": 0.05}),
+        ("neglecting", {"guess": 0.3, "stage": "prior", "coarse": 0.4}),
+        ("entrenched", {"clip": 0.2, "item": 0.12, "wording": 0.12}),
+        ("bayesian", {"copies": 0.4, "refuses": 0.9, "min_confidence": 0.1}),
+        ("opinionated", {"coarse": 0.1}),
+    ],
 )
-
-
-@pytest.mark.parametrize(("name", "given"), ERRORS_OF_REPORTS)
-def test_the_real_task_has_the_planted_errors(name: str, given: dict[str, Any]) -> None:
-    found = compare(name, Parameters(noise=0.1, shared=0.25, **given), n=12, epochs=2)
+def test_the_real_task_and_the_pure_functions_are_one(name: str, errors: dict[str, Any]) -> None:
+    found = compare(name, Parameters(**({"noise": 0.1, "shared": 0.25} | errors)), n=12, epochs=2)
     assert found["beliefs"] == found["equal"] == 12 * 2 * 3
     assert found["difference"] < 1e-12
-    if "refuses" in given:
+    if "refuses" in errors:
         assert found["share_scored"] < 0.9
+    if errors.keys() <= {"shared", "noise"}:
+        assert np.isnan(found["planted"]) == (name == "random")
 
 
 def test_look_ahead_makes_a_rational_reader_look_entrenched() -> None:

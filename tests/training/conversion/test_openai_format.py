@@ -1,5 +1,6 @@
 """Converted rows in OpenAI's shapes: what is sent, what stays, and what is refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,33 +67,27 @@ def test_reinforcement_keeps_the_fields_of_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "message"),
+    ("to", "row", "message"),
     [
-        ([{"role": "judge", "content": "x"}], "unknown role 'judge'"),
-        ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: .*reasoning_content.*--reasoning keep"),
-        ([*ASKED, {"role": "assistant"}], "it has no content"),
-        ([{"role": "tool", "content": "x"}], "a tool message without a tool call"),
-        ([*ASKED, YES | {"tool_calls": [{"function": {"arguments": "{}"}}]}], "has no function name"),
-        ([*ASKED, YES | {"tool_calls": ["search"]}], "has no function name"),
-        ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' is not accepted"),
+        (conversation, [{"role": "judge", "content": "x"}], "unknown role 'judge'"),
+        (
+            conversation,
+            [*ASKED, YES | {"reasoning_content": "Hm."}],
+            "message 3: .*reasoning_content.*--reasoning keep",
+        ),
+        (conversation, [*ASKED, {"role": "assistant"}], "it has no content"),
+        (conversation, [{"role": "tool", "content": "x"}], "a tool message without a tool call"),
+        (conversation, [YES | {"tool_calls": [{"function": {"arguments": "{}"}}]}], "has no function name"),
+        (conversation, [YES | {"tool_calls": ["search"]}], "has no function name"),
+        (conversation, [{"role": "user", "content": [{"type": "audio"}]}], "content of type 'audio' is not accepted"),
+        (supervised, {"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
+        (supervised, {"messages": [*ASKED, YES | {"weight": 0}]}, "all of them have weight 0"),
+        (supervised, {"prompt": "Is it?", "completion": [YES]}, "row 7: .*prompt is not a list of messages"),
+        (preference, {"prompt": ASKED, "chosen": [YES], "rejected": [YES]}, "chosen and rejected are the same"),
+        (preference, {"prompt": ASKED, "chosen": [YES], "rejected": [NO, NO]}, "rejected is not a single assistant"),
+        (reinforcement, {"prompt": [*ASKED, YES], "target": "yes"}, "row 7: .*does not end with a user message"),
     ],
 )
-def test_invalid_messages_are_refused(messages: list[dict[str, Any]], message: str) -> None:
+def test_invalid_messages_and_rows_are_refused(to: Callable[[Any, str], Any], row: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        conversation(messages)
-
-
-def test_invalid_rows_are_refused() -> None:
-    for row, message in (
-        ({"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
-        ({"messages": [*ASKED, YES | {"weight": 0}]}, "all of them have weight 0"),
-        ({"prompt": "Is it?", "completion": [YES]}, "prompt is not a list of messages"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            supervised(row)
-    with pytest.raises(BadInput, match="chosen and rejected are the same"):
-        preference({"prompt": ASKED, "chosen": [YES], "rejected": [YES]})
-    with pytest.raises(BadInput, match="rejected is not a single assistant message"):
-        preference({"prompt": ASKED, "chosen": [YES], "rejected": [NO, NO]})
-    with pytest.raises(BadInput, match="row 7: the prompt does not end with a user message"):
-        reinforcement({"prompt": [*ASKED, YES], "target": "yes"}, "row 7")
+        to(row, "row 7")

@@ -1,6 +1,5 @@
 """What a conversion must never get wrong: which trajectories are compared, what a score is, and that counts add up."""
 
-import math
 import os
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
 
 from tests.fixtures import Run, says
-from tests.training.converted import Edited, Rows, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
+from tests.training.converted import Edited, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -77,18 +76,6 @@ def test_answers_of_outside_agents_have_no_source_and_are_named(edited: Edited, 
     assert convert([edited(mend)], "sft", tmp_path / "mended", everything).rows["train"] > 0
 
 
-def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path: Path) -> None:
-    def spoil(log: Any) -> None:
-        for sample in log.samples:
-            sample.scores["graded"] = Score(value={"grade": 0.9}, metadata={"higher_is_better": True})
-        first = next(sample for sample in log.samples if sample.metadata["split"] == "train")
-        first.scores["brier"].value = {"brier_score": math.nan, "belief": math.nan}
-
-    result = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
-    assert result.left_out["samples without a number for the score"] == 1
-    assert all(row["score"] < 0.9 for row in rows(tmp_path / "d"))
-
-
 def test_the_name_of_a_split_cannot_write_to_the_terminal(edited: Edited, tmp_path: Path) -> None:
     def rename(log: Any) -> None:
         next(sample for sample in log.samples if sample.metadata["split"] == "train").metadata["split"] = "\x1b[2Jtrain"
@@ -133,13 +120,18 @@ def test_gt_validates_on_correct_samples_of_any_score(log: Path, tmp_path: Path)
 
 
 def test_labels_have_one_limit_for_both_splits(log: Path, tmp_path: Path) -> None:
-    for name, selection in (("half", Selection()), ("top", Selection(top=0.2))):
+    samples = [sample for split in ("train", "validation") for sample in of_split(log, split)]
+    limits = {"half": Selection(), "top": Selection(top=0.2), "threshold": Selection(threshold=0.05)}
+    for name, selection in limits.items():
         convert([log], ConversionConfig("unpaired", validation="train"), tmp_path / name, selection)
+        labelled = [row for split in ("train", "validation") for row in rows(tmp_path / name, split)]
         scores: dict[bool, list[float]] = defaultdict(list)
-        for split in ("train", "validation"):
-            for row in rows(tmp_path / name, split):
-                scores[row["label"]].append(row["score"])
+        for row in labelled:
+            scores[row["label"]].append(row["score"])
         assert max(scores[True]) <= min(scores[False])
+        assert {row["sample_uuid"] for row in labelled} == {sample.uuid for sample in samples}
+        if name == "threshold":
+            assert max(scores[True]) <= 0.05 < min(scores[False])
 
 
 def test_no_training_rows_is_an_error(edited: Edited, tmp_path: Path) -> None:
@@ -190,8 +182,14 @@ def test_a_replaced_dataset_is_not_loaded_from_the_cache(log: Path, tmp_path: Pa
 
 def test_a_prompt_asks_for_the_answer_that_is_rewarded(log: Path, tmp_path: Path) -> None:
     convert([log], "prompts", tmp_path / "d")
-    for row in rows(tmp_path / "d"):
+    prompts = rows(tmp_path / "d")
+    assert len(prompts) == len({row["sample_id"] for row in prompts}) == len(of_split(log, "train")) // 2
+    for row in prompts:
         (message,) = row["prompt"]
+        assert message["role"] == "user"
+        assert row["target"] in ("yes", "no")
+        assert row["proposition"]
+        assert row["posterior"]
         assert "finalBeliefProb" in message["content"]
         assert "Do not give a final answer yet" not in message["content"]
         assert all(piece in message["content"] for piece in row["evidence"])
@@ -268,7 +266,10 @@ def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) 
     convert([tool_log], "sft", tmp_path / "sft", Selection(everything=True))
     result = rows(tmp_path / "sft")
     assert len(result) == replies
-    assert sum("tool_calls" in row["completion"][0] for row in result) == len(samples)
+    called = [row["completion"][0]["tool_calls"] for row in result if "tool_calls" in row["completion"][0]]
+    assert [call["function"] for (call,) in called] == [{"name": "look", "arguments": {"at": "urn"}}] * len(samples)
+    told = {"role": "tool", "content": "Red.", "name": "look"}
+    assert all(result[at]["prompt"][-1] == told | {"tool_call_id": called[at // 2][0]["id"]} for at in (1, 3))
     convert([tool_log], ConversionConfig("sft", form="messages"), tmp_path / "messages", Selection(everything=True))
     assert len(rows(tmp_path / "messages")) == len(samples)
     convert([tool_log], "prompts", tmp_path / "prompts")
@@ -288,25 +289,6 @@ def test_an_edited_split_does_not_free_test_questions(edited: Edited, log: Path,
     reserved = {sample.uuid for sample in of_split(log, "test")}
     assert reserved
     assert not reserved & {row["sample_uuid"] for row in rows(tmp_path / "d")}
-
-
-@pytest.mark.parametrize("template", ["qwen3", "glm4moe"])
-def test_dropped_reasoning_trains_no_empty_think_block(log: Path, tmp_path: Path, template: str) -> None:
-    from transformers.utils.chat_template_utils import render_jinja_template
-    from trl import chat_template_utils
-
-    jinja = (Path(chat_template_utils.__file__).parent / "chat_templates" / f"{template}.jinja").read_text()
-
-    def render(messages: Rows, **options: Any) -> str:
-        return str(render_jinja_template([messages], chat_template=jinja, **options)[0][0])
-
-    convert([log], "sft", tmp_path / "d", Selection(count=1))
-    for row in rows(tmp_path / "d"):
-        options = row["chat_template_kwargs"]
-        prompt = render(row["prompt"], add_generation_prompt=True, **options)
-        whole = render([*row["prompt"], *row["completion"]], **options)
-        assert whole.startswith(prompt)
-        assert "think" not in whole.removeprefix(prompt)
 
 
 @pytest.mark.parametrize("options", [None, {}, {"figures": "all"}])  # figures are metrics: the scores are the same

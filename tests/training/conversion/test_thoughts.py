@@ -29,14 +29,15 @@ def template(name: str) -> str:
 
 @pytest.fixture
 def converted(run: Run, tmp_path: Path) -> Converted:
-    """Convert the log of a model that thinks in its text, or in reasoning content, or whose thought is cut off."""
+    """Convert the log of a model that thinks in its text or in reasoning content, or whose first thought is hidden."""
 
-    def make(thought_in: Literal["text", "content", "cut off"], to: Any = "sft", **config: Any) -> Rows:
+    def make(thought_in: Literal["text", "content", "cut off", "redacted"], to: Any = "sft", **config: Any) -> Rows:
         def reply(messages: list[ChatMessage]) -> str | ModelOutput:
             thought = f"{len(messages)} messages."
             text = ANSWER if "finalBeliefProb" in messages[-1].text else "I see."
-            if thought_in == "content":
-                return thinks(text, ContentReasoning(reasoning=thought))
+            if thought_in in ("content", "redacted"):
+                hidden = thought_in == "redacted" and text == "I see."
+                return thinks(text, ContentReasoning(reasoning=thought, redacted=hidden))
             end = "" if thought_in == "cut off" and text == "I see." else f"\n</think>\n\n{text}"
             return f"<think>\n{thought}{end}"
 
@@ -69,9 +70,12 @@ def test_a_written_thought_is_trained_on_like_reasoning_content(converted: Conve
 
 
 @pytest.mark.parametrize("reasoning", ["keep", "drop", "only"])
-def test_a_thought_that_was_cut_off_is_not_trained_on(converted: Converted, reasoning: str) -> None:
-    contents = [row["completion"][0]["content"] for row in converted("cut off", reasoning=reasoning)]
-    assert len(contents) == 2
+@pytest.mark.parametrize("thought_in", ["cut off", "redacted"])
+def test_a_thought_that_was_cut_off_or_redacted_is_not_trained_on(
+    converted: Converted, thought_in: Literal["cut off", "redacted"], reasoning: str
+) -> None:
+    contents = [row["completion"][0]["content"] for row in converted(thought_in, reasoning=reasoning)]
+    assert len(contents) == (4 if thought_in == "redacted" and reasoning != "only" else 2)
     assert not any("1 messages." in content for content in contents)
 
 

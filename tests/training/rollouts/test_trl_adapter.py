@@ -69,6 +69,23 @@ def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
     )
 
 
+def check_tokens(inputs: dict[str, Any], samples: list[TrainingSample]) -> None:
+    """The trainer has the tokens of each rollout, and no others."""
+    longest = inputs["completion_ids"].shape[1]
+    for at, row in enumerate(sample.row for sample in samples):
+        length = len(row.completion_ids)
+        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == row.prompt_ids
+        assert inputs["completion_ids"][at][:length].tolist() == row.completion_ids
+        assert inputs["completion_mask"][at].tolist() == [1] * length + [0] * (longest - length)
+
+
+def paid(samples: list[TrainingSample]) -> Any:
+    """What `letters` pays the rollouts, a row for each question."""
+    import torch
+
+    return torch.tensor([float(len(sample.rollout.answer) + sample.rollout.epoch) for sample in samples]).view(2, 4)
+
+
 def test_marked_tokens_alone_get_gradient(train: Train, watched: dict[str, list[Any]]) -> None:
     import torch
 
@@ -76,18 +93,15 @@ def test_marked_tokens_alone_get_gradient(train: Train, watched: dict[str, list[
     samples: list[TrainingSample] = watched["samples"][0]
     assert (folder / "README.md").is_file()
     inputs = watched["inputs"][0]
-    longest = inputs["completion_ids"].shape[1]
+    check_tokens(inputs, samples)
     for at, sample in enumerate(samples):
         length = len(sample.row.completion_ids)
-        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == sample.row.prompt_ids
-        assert inputs["completion_ids"][at][:length].tolist() == sample.row.completion_ids
-        assert inputs["completion_mask"][at].tolist() == [1] * length + [0] * (longest - length)
         assert inputs["tool_mask"][at][:length].tolist() == sample.row.mask
         assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(sample.row.logprobs)
         assert 0 < sum(sample.row.mask) < length
     assert [sample.rollout.epoch for sample in samples] == [1, 2, 3, 4] * 2
     assert len({sample.rollout.sample_id for sample in samples[:4]}) == 1
-    groups = torch.tensor([float(len(sample.rollout.answer) + sample.rollout.epoch) for sample in samples]).view(2, 4)
+    groups = paid(samples)
     assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
     ids, logprobs = watched["logprobs"][0]
     trained = 0
@@ -119,13 +133,11 @@ def test_each_reply_is_a_row_of_rloo(train: Train, watched: dict[str, list[Any]]
     train("rloo", max_steps=1, solver="truthgym/chain_of_thought", solver_args={"steps": 1})
     samples: list[TrainingSample] = watched["samples"][0]
     inputs = watched["inputs"][0]
+    check_tokens(inputs, samples)
     for at, sample in enumerate(samples):
-        length = len(sample.row.completion_ids)
         assert all(sample.row.mask)
-        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == sample.row.prompt_ids
-        assert inputs["completion_ids"][at][:length].tolist() == sample.row.completion_ids
         assert inputs["old_logps"][at].item() == pytest.approx(sum(sample.row.logprobs), abs=1e-3)
-    groups = torch.tensor([float(len(sample.rollout.answer) + sample.rollout.epoch) for sample in samples]).view(2, 4)
+    groups = paid(samples)
     others = (groups.sum(1, keepdim=True) - groups) / 3
     assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-3)
 
@@ -138,13 +150,6 @@ def test_a_rollout_without_any_reward_has_no_part_in_trl() -> None:
         source = inspect.getsource(kind)
         assert "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)" in source
         assert "advantages = torch.nan_to_num(advantages, nan=0.0)" in source
-
-
-def test_a_prompt_names_its_sample() -> None:
-    from datasets import Dataset
-
-    rows = Dataset.from_list([{"prompt": prompt_of((1, "urns:3"), "Red?")}, {"prompt": prompt_of((0, "7"), "Blue?")}])
-    assert rows[0]["prompt"] == [{"role": "user", "content": "Red?", "sample": "1:urns:3"}]
 
 
 def test_a_reward_that_is_missing_beside_others_is_the_mean_of_its_group() -> None:

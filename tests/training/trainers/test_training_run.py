@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,13 +64,16 @@ def train(base: Path, tmp_path: Path) -> Train:
 
 
 @pytest.mark.parametrize(("method", "rows"), [("sft", "sft"), ("reward", "preference"), ("reward", "steps")])
-def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, rows: str) -> None:
-    import torch
+def test_an_adapter_is_kept_and_merged(train: Train, base: Path, tmp_path: Path, method: str, rows: str) -> None:
     import transformers
     from peft import AutoPeftModelForCausalLM
     from safetensors.torch import load_file
 
-    folder = train(method, rows, use_peft=True, lora_r=4)
+    start = copytree(base, tmp_path / "start")
+    for name in ("config.json", "generation_config.json"):  # another end token than the tokenizer's
+        config = json.loads((start / name).read_text()) | {"eos_token_id": 5}
+        (start / name).write_text(json.dumps(config))
+    folder = train(method, rows, model_name_or_path=str(start), use_peft=True, lora_r=4)
     adapter = load_file(folder / "adapter" / "adapter_model.safetensors")
     assert any("lora_A" in name for name in adapter)
     assert any("score" in name for name in adapter) == (method == "reward"), "the head of a reward model is new"
@@ -82,6 +86,8 @@ def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, ro
         before: Any = transformers.AutoModelForCausalLM.from_pretrained(base)
         with torch.no_grad():
             outputs = [model.eval()(**words).logits for model in (adapted, alone, before)]
+        assert tokenizer.eos_token_id in alone.generation_config.eos_token_id
+        assert alone.config.eos_token_id == tokenizer.eos_token_id
         assert torch.allclose(outputs[0], outputs[1], atol=1e-4)
         assert not torch.allclose(outputs[1], outputs[2], atol=1e-2)
     else:
@@ -239,21 +245,6 @@ def test_a_run_that_ends_early_is_recorded(
     assert content["predicate"]["result"]["status"] == status
     assert content["predicate"]["result"]["failure"]["message"] == str(error)
     assert "unfinished" in content["subject"][0]["name"]
-
-
-def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_path: Path) -> None:
-    from shutil import copytree
-
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    other = copytree(base, tmp_path / "other")
-    for name in ("config.json", "generation_config.json"):
-        config = json.loads((other / name).read_text()) | {"eos_token_id": 5}
-        (other / name).write_text(json.dumps(config))
-    folder = train("sft", "sft", model_name_or_path=str(other), max_steps=1, use_peft=True)
-    model, end = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder).eos_token_id
-    assert end in model.generation_config.eos_token_id
-    assert model.config.eos_token_id == end
 
 
 def test_a_new_head_is_initialised_by_the_seed(train: Train, tmp_path: Path) -> None:
