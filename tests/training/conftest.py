@@ -9,6 +9,30 @@ import pytest
 from tests.fixtures import made_once
 from tests.training.converted import ask_urns
 
+SUMS = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import match
+from inspect_ai.solver import generate, solver
+
+@solver
+def cold():
+    async def solve(state, generate):
+        return await generate(state, temperature=0.5)
+    return solve
+
+@task
+def sums(n: int = 40) -> Task:
+    return Task([Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)], solver=generate(), scorer=match())
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    """A task of a user, without splits, and a solver."""
+    (tmp_path / "own.py").write_text(SUMS)
+    return str(tmp_path / "own.py")
+
 
 def forked(*functions: Callable[[], object]) -> list[int | None]:
     """Run functions at once in processes forked from this one, where all is imported, and return how each ended."""

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.training.closed_loop import stages
 from truthgym.training.closed_loop.options import open_folder, parse_config
 from truthgym.training.loop import loop
-from truthgym.training.providers.provider import JobSpec, JobStatus
+from truthgym.training.providers.provider import JobStatus
 from truthgym.training.trainers.model_card import read_card
 
 AGENT: dict[str, Any] = {
@@ -133,30 +134,6 @@ def test_training_options_are_checked_first(tiny_model: Path) -> None:
     assert "the loop sets dataset_name" in refused(**options, train={"dataset_name": "d"})
 
 
-class Provider:
-    """Trains at once, whatever it gets."""
-
-    name = "OpenAI"
-    transient: tuple[type[Exception], ...] = ()
-    errors: tuple[type[Exception], ...] = ()
-
-    def __init__(self) -> None:
-        self.uploaded: list[Path] = []
-
-    def check(self, spec: JobSpec) -> None:
-        assert spec.options == {"n_epochs": 3}
-
-    def upload(self, path: Path) -> str:
-        self.uploaded.append(path)
-        return "file"
-
-    def create(self, spec: JobSpec, files: dict[str, str]) -> str:
-        return "job"
-
-    def status(self, job: str) -> JobStatus:
-        return JobStatus("done", model="reference/random")
-
-
 @pytest.mark.parametrize(
     ("buffer", "rounds"),
     [("current", [[1], [2], [3], [4]]), ("rolling(2)", [[1], [1, 2], [2, 3], [3, 4]]),
@@ -177,13 +154,19 @@ def test_the_reference_is_the_model_of_round_0() -> None:
 
 
 def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider, start = Provider(), stages.Subject("reference/bayesian", "bayesian")
+    provider = Mock(spec_set=["name", "transient", "errors", "check", "upload", "create", "status"])
+    provider.configure_mock(name="OpenAI", transient=(), errors=())
+    provider.check.return_value = None
+    provider.upload.return_value, provider.create.return_value = "file", "job"
+    provider.status.return_value = JobStatus("done", model="reference/random")
+    start = stages.Subject("reference/bayesian", "bayesian")
     monkeypatch.setattr("truthgym.training.closed_loop.stages.get_provider", lambda name: provider)
     monkeypatch.setattr("truthgym.training.closed_loop.stages.start_subject", lambda config: start)
     options = {"method": "sft", "provider": "openai", "yes": True, "train": {"n_epochs": 3}, "model_args": {}}
     options |= {"model_name_or_path": "bayesian", "convert": {"top": 1.0}}
     out = loop(AGENT | options | {"out": str(tmp_path / "loop")})
-    assert len(provider.uploaded) == 1
+    assert provider.check.call_args.args[0].options == {"n_epochs": 3}
+    provider.upload.assert_called_once()
     rows = (out / "1b-data" / "train.jsonl").read_text().splitlines()
     assert set(json.loads(rows[0])) == {"messages"}
     report = json.loads((out / "report.json").read_text())["tasks"]["truthgym/urns"]
@@ -221,23 +204,11 @@ def test_local_models_read_one_bos_token(tiny_model: Path) -> None:
         assert api.tokenizer_call_args == {"add_special_tokens": False}
 
 
-OTHER = """
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import includes
-
-@task
-def sums(n: int = 40):
-    return Task([Sample(f"1 + {i}?", target=str(i + 1)) for i in range(n)], scorer=includes())
-"""
-
-
-def test_a_task_without_a_split_needs_any_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_without_a_split_needs_any_task(own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a hash of the samples' ids parts them, as in `truthgym convert --any-task`: nothing that is tested on is
     converted, and the score whose better end is known is what models are compared by."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sums.py").write_text(OTHER)
-    options = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
+    options = {"task": own, "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
     assert "takes no split" in refused(**options)
     config = parse_config(AGENT | options | {"out": "loop", "method": "sft", "any_task": True})
     (train,), (test,) = stages.train_tasks(config), stages.held_out_tasks(config)

@@ -101,8 +101,12 @@ def test_updates_compare_answers_with_different_prior_readings() -> None:
         (lambda: rewards.martingale(**trl_arguments(priors=[[40, 60]] * 3)), r"priors=\[40, 60\] .* between 0 and 1"),
         (lambda: rewards.updates(information_weight=0), "information_weight=0 .*greater than 0"),
         (lambda: rewards.length(unit="bytes"), "unit='bytes'"),  # type: ignore[arg-type]
+        (lambda: graded("model"), "asks a model; name one"),
+        (lambda: graded("python_brier", model="reference/judge"), "does not ask a model"),
+        (lambda: graded("nothing"), "Unknown grader"),
+        (lambda: graded(Grader("theirs", None)), "runs at OpenAI only"),
+        (lambda: graded(Grader("boxed", lambda _: 1.0, sandbox=True)), "needs a sandbox"),
     ],
-    ids=["target", "priors", "one-prior", "percent", "no-information", "unit"],
 )
 def test_bad_input(call: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):
@@ -212,19 +216,3 @@ def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
     assert rewarded(function, **graded_row("lost")) == [None]
     # a program has failed on the answer
     assert rewarded(graded(Grader("mine", fails)), **graded_row("abc")) == [0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"grader": "model"}, "asks a model; name one"),
-        ({"grader": "python_brier", "model": "reference/judge"}, "does not ask a model"),
-        ({"grader": "nothing"}, "Unknown grader"),
-        ({"grader": Grader("theirs", None)}, "runs at OpenAI only"),
-        ({"grader": Grader("boxed", lambda _: 1.0, sandbox=True)}, "needs a sandbox"),
-    ],
-    ids=["no-model", "model", "unknown", "elsewhere", "sandbox"],
-)
-def test_graders_that_cannot_be_rewards(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput, match=words):
-        graded(**arguments)

@@ -1,39 +1,24 @@
 """Trainer callbacks: the progress line, and the warning about answers that cannot be parsed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.rollouts.trainer import RolloutLines, ValidationCallback
 
 
-class Half:
-    """A reward whose best constant earns a half, of which so many answers can be parsed."""
-
-    name, proper = "half", False
-    figures: Mapping[str, float] = MappingProxyType({})
-
-    def __init__(self, share: float = 1.0) -> None:
-        self.share = share
-
-    def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        raise AssertionError("it is counted once, by the hook")
-
-    def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
-        return 0.5
-
-    def read(self, rollouts: Sequence[Rollout]) -> float:
-        return self.share
+def half(share: float = 1.0) -> Any:
+    """A reward whose best constant earns a half, of which so many answers can be parsed, and which is not computed."""
+    return SimpleNamespace(name="half", proper=False, figures={}, baseline=lambda _: 0.5, read=lambda _: share)
 
 
-def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **options: Any) -> Any:
-    return RolloutLines(rewards or [Half()], weights, interval=30.0, min_share_read=least, **options)
+def progress(*rewards: Any, weights: Sequence[float] | None = None, least: float = 0.0, **options: Any) -> Any:
+    return RolloutLines(rewards or [half()], weights, interval=30.0, min_share_read=least, **options)
 
 
 def rollouts(*names: str) -> list[Rollout]:
@@ -41,7 +26,7 @@ def rollouts(*names: str) -> list[Rollout]:
 
 
 def test_a_line_says_how_a_step_went(capsys: pytest.CaptureFixture[str]) -> None:
-    callback = progress(Half(), Half(), weights=[1.0, 3.0], rollouts_per_step=4)
+    callback = progress(half(), half(), weights=[1.0, 3.0], rollouts_per_step=4)
     state = SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=True)
     callback.on_train_begin(None, state, None)
     callback.step_rewarded(rollouts(*"aabb"), [[1.0, 2.0, None, None], [0.0, 1.0, 1.0, None]])
@@ -75,12 +60,12 @@ def test_a_long_step_shows_that_it_lives(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_unparsed_answers_are_warned_of_once_or_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    callback = progress(Half(0.25))
+    callback = progress(half(0.25))
     for _ in range(2):
         callback.step_rewarded(rollouts("a"), [[1.0]])
     assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be parsed") == 1
     with pytest.raises(BadInput, match="25% of the answers of step 1 .*--min_share_read is 50%"):
-        progress(Half(0.25), least=0.5).step_rewarded(rollouts("a"), [[1.0]])
+        progress(half(0.25), least=0.5).step_rewarded(rollouts("a"), [[1.0]])
 
 
 def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +87,7 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
     questions = [SimpleNamespace(samples=dict.fromkeys("abcd"))]
     trainer: Any = SimpleNamespace(accelerator=SimpleNamespace(process_index=1, num_processes=2))
     held_out: Any = SimpleNamespace(questions=questions, run=run)
-    callback: Any = ValidationCallback(trainer, held_out, [Half()], steps=1, max_samples=9)
+    callback: Any = ValidationCallback(trainer, held_out, [half()], steps=1, max_samples=9)
     callback.on_train_begin(None, SimpleNamespace(global_step=0, is_world_process_zero=False), None)
     assert requests == [([(0, "b"), (0, "d")], "engine", 0, (1,))]
     assert [rollout.sample_id for rollout in gathered] == ["b", "d"]
@@ -112,7 +97,7 @@ def test_several_processes_speak_with_one_voice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    callback = progress(Half(0.25))
+    callback = progress(half(0.25))
     callback.step_rewarded(rollouts("a"), [[1.0]])
     callback.on_log(None, SimpleNamespace(is_world_process_zero=False), None, logs={"loss": 1.0})
     assert capsys.readouterr().out == ""

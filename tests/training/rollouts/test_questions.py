@@ -7,21 +7,11 @@ from typing import Any
 import pytest
 
 from tests.fixtures import write_rows
+from tests.training.conftest import SUMS
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.training.rollouts.questions import dataset_sample_ids, load_questions, shared_out, shuffled_by_event
 
-OWN = """
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import includes, match
-from inspect_ai.solver import generate
-
-@task
-def sums(n: int = 40) -> Task:
-    samples = [Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)]
-    return Task(dataset=samples, solver=generate(), scorer=[match(), includes()])
-"""
 SPLIT = """
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
@@ -41,12 +31,6 @@ def chat(hint: str = "none") -> Task:
     asked = [[ChatMessageSystem(content="Be brief."), ChatMessageUser(content=f"{i}?")] for i in range(9)]
     return Task(dataset=[Sample(text, target="yes", metadata=told) for text in asked])
 """
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
 
 
 def test_a_task_is_asked_for_its_train_split() -> None:
@@ -136,7 +120,7 @@ def test_what_is_refused(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, args: dict[str, Any], part: str
 ) -> None:
     (tmp_path / "none.py").write_text("x = 1\n")
-    (tmp_path / "two.py").write_text(OWN + OWN.replace("sums", "others"))
+    (tmp_path / "two.py").write_text(SUMS + SUMS.replace("sums", "others"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput) as error:
         load_questions(name, args)

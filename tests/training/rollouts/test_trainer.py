@@ -22,30 +22,6 @@ from truthgym.training.rollouts.sampling import LocalEngine
 from truthgym.training.rollouts.trainer import _replies
 from truthgym.training.trainers.model_card import read_card
 
-OWN = """
-from inspect_ai import Task, task
-from inspect_ai.dataset import Sample
-from inspect_ai.scorer import match
-from inspect_ai.solver import generate, solver
-
-@solver
-def cold():
-    async def solve(state, generate):
-        return await generate(state, temperature=0.5)
-    return solve
-
-@task
-def sums(n: int = 40) -> Task:
-    return Task([Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)], solver=generate(), scorer=match())
-"""
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> str:
-    """A task of a user, without splits, and a solver."""
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
-
 
 def logs(folder: Path) -> list[EvalLog]:
     return [read_eval_log(str(path)) for path in sorted(folder.glob("*.eval"))]
