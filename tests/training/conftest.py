@@ -5,9 +5,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.tool import Tool, tool
 
 from tests.fixtures import made_once
 from tests.training.converted import ask_urns
+
+
+@tool
+def look() -> Tool:
+    async def execute(at: str) -> str:
+        """Look.
+
+        Args:
+            at: What to look at.
+        """
+        return "red"
+
+    return execute
+
 
 SUMS = """
 from inspect_ai import Task, task

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from inspect_ai import eval
 
-from tests.fixtures import QUIET
+from tests.fixtures import evaluate
 from tests.training.converted import rows
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.agents import agent_bench_mini
@@ -18,9 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs of an oracle and an agent that is always wrong on the train split, and of the oracle on the test split."""
     place = tmp_path_factory.mktemp("agents")
     for split, models in (("train", ["oracle", "looking_busy"]), ("test", ["oracle"])):
-        agents, task = [f"reference/{name}" for name in models], agent_bench_mini(n=2, split=split)
-        logs = eval(task, model=agents, log_dir=str(place / split), score_display=False, **QUIET)
-        assert all(log.status == "success" for log in logs)
+        evaluate(agent_bench_mini(n=2, split=split), [f"reference/{name}" for name in models], place / split)
     return place
 
 

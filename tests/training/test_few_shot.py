@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from inspect_ai import eval
 
-from tests.fixtures import QUIET
+from tests.fixtures import Run, samples
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
@@ -14,7 +13,7 @@ from truthgym.training.train import few_shot
 from truthgym.training.trainers.model_card import read_card
 
 
-def test_the_solver_shows_the_best_trajectories(direct_log: Path, tmp_path: Path) -> None:
+def test_the_solver_shows_the_best_trajectories(direct_log: Path, tmp_path: Path, run: Run) -> None:
     out, three = tmp_path / "trained", Selection(count=3)
     folder = few_shot("reference/bayesian", [direct_log], three, out)
     facts = read_card(folder)
@@ -27,9 +26,7 @@ def test_the_solver_shows_the_best_trajectories(direct_log: Path, tmp_path: Path
     assert sorted(path.name.split("-")[0] for path in out.iterdir()) == ["bayesian", "random"]
 
     task, solver = urns(n=1, split="test", paradigms="brier"), show(source, share=1.0)
-    log = eval(task, "reference/bayesian", solver=solver, log_dir=str(tmp_path / "logs"), epochs=1, **QUIET)[0]
-    assert log.status == "success"
-    for sample in log.samples or []:
+    for sample in samples(run(task, solver=solver, epochs=1)):
         assert sum(message.role == "assistant" for message in sample.messages) == 4  # three examples and the answer
 
 

@@ -12,9 +12,10 @@ from inspect_ai.agent import react
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
-from inspect_ai.tool import Tool, ToolCall, tool
+from inspect_ai.tool import ToolCall
 
 from tests.fixtures import Run, says
+from tests.training.conftest import look
 from tests.training.converted import Edited, ask_urns, brier, edit_log, of_split, only, rows, scored_as, unscored
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
@@ -229,18 +230,6 @@ def tool_log(run: Run) -> Path:
             return rf"It is known. \finalBeliefProb{{{next(beliefs)}}}"
         return ModelOutput.for_tool_call("mockllm/model", "look", {"at": "urn"}, content="")
 
-    @tool
-    def look() -> Tool:
-        async def execute(at: str) -> str:
-            """Look.
-
-            Args:
-                at: Where.
-            """
-            return "Red."
-
-        return execute
-
     beliefs = cycle([0.2, 0.9, 0.6, 0.4, 0.7])
     agent = run_agent(react(prompt=None, tools=[look()], submit=False))
     task = urns(n=6, draws=2, split="train", paradigms="brier")
@@ -268,7 +257,7 @@ def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) 
     assert len(result) == replies
     called = [row["completion"][0]["tool_calls"] for row in result if "tool_calls" in row["completion"][0]]
     assert [call["function"] for (call,) in called] == [{"name": "look", "arguments": {"at": "urn"}}] * len(samples)
-    told = {"role": "tool", "content": "Red.", "name": "look"}
+    told = {"role": "tool", "content": "red", "name": "look"}
     assert all(result[at]["prompt"][-1] == told | {"tool_call_id": called[at // 2][0]["id"]} for at in (1, 3))
     convert([tool_log], ConversionConfig("sft", form="messages"), tmp_path / "messages", Selection(everything=True))
     assert len(rows(tmp_path / "messages")) == len(samples)

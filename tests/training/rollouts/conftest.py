@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.model import ChatMessageUser
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.training.rollouts.sampling import Generated, Request
 from truthgym.training.train import TRAINERS
@@ -46,6 +48,24 @@ class Scripted:
         self.asked.append(request)
         ids = [*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] if isinstance(text, str) else text
         return Generated(ids, [-0.5] * len(ids))
+
+
+@solver
+def talk(*more: str, forget: bool = False, edit: bool = False, cache: bool = False) -> Solver:
+    """Let the model reply, say something more, and let it reply again."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state = await generate(state, cache=cache)
+        for text in more:
+            if forget:
+                state.messages = []
+            if edit:
+                state.messages[-1].content = state.messages[-1].text.upper()
+            state.messages.append(ChatMessageUser(content=text))
+            state = await generate(state, cache=cache)
+        return state
+
+    return solve
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from inspect_ai.tool import Tool, tool
 from tokenizers.processors import TemplateProcessing
 
 from tests.fixtures import QUIET, samples
-from tests.training.rollouts.conftest import Scripted
+from tests.training.rollouts.conftest import Scripted, talk
 from truthgym.solvers.thoughts import split_thought
 from truthgym.training.rollouts.policy import Policy, SampledReply
 from truthgym.training.rollouts.runner import NoCacheModel, conversation_rows
@@ -65,24 +65,6 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
         return samples(log)[0], list(policy.replies.get(samples(log)[0].uuid or "", {}).values()), engine
 
     return run
-
-
-@solver
-def talk(*more: str, forget: bool = False, edit: bool = False, cache: bool = False) -> Solver:
-    """Let the model reply, say something more, and let it reply again."""
-
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        state = await generate(state, cache=cache)
-        for text in more:
-            if forget:
-                state.messages = []
-            if edit:
-                state.messages[-1].content = state.messages[-1].text.upper()
-            state.messages.append(ChatMessageUser(content=text))
-            state = await generate(state, cache=cache)
-        return state
-
-    return solve
 
 
 @tool

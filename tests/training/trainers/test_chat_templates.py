@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessageUser, GenerateConfig
-from inspect_ai.solver import Generate, Solver, TaskState, solver, use_tools
-from inspect_ai.tool import Tool, tool
+from inspect_ai.model import GenerateConfig
+from inspect_ai.solver import use_tools
 
 from tests.fixtures import QUIET, samples, write_rows
-from tests.training.rollouts.conftest import Scripted
+from tests.training.conftest import look
+from tests.training.rollouts.conftest import Scripted, talk
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.policy import Policy
 from truthgym.training.rollouts.runner import NoCacheModel, conversation_rows
@@ -156,35 +156,12 @@ def in_dataset(folder: Path, name: str) -> Iterator[str]:
                 yield shown(trainer.processing_class, ids[:pads], trained[:pads])
 
 
-@tool
-def look() -> Tool:
-    async def execute(at: str) -> str:
-        """Look.
-
-        Args:
-            at: What to look at.
-        """
-        return "red"
-
-    return execute
-
-
-@solver
-def asks_again() -> Solver:
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        state = await generate(state)
-        state.messages.append(ChatMessageUser(content="Sure?"))
-        return await generate(state)
-
-    return solve
-
-
 def in_rollouts(folder: Path, replies: list[str], thinking: bool | None, tools: bool) -> Iterator[str]:
     """What GRPO reads and trains on of a conversation in two turns."""
     tokenizer = load_tokenizer("grpo", str(folder), thinking=thinking)
     ids = [[*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id] for text in replies]
     policy = Policy(folder.name, tokenizer, Batcher(Scripted(tokenizer, ids), 1), (0,), thinking)
-    task = Task([Sample("Is it red?")], solver=[use_tools(look()), asks_again()] if tools else asks_again())
+    task = Task([Sample("Is it red?")], solver=[use_tools(look()), talk("Sure?")] if tools else talk("Sure?"))
     [log] = eval(task, model=NoCacheModel(policy, GenerateConfig(max_tokens=60)), log_dir=str(folder / "logs"), **QUIET)
     if log.error:
         yield f"failed: {log.error.message}"
