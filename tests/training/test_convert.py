@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,7 @@ def steps_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def edited(direct_log: Path, tmp_path: Path) -> Edited:
     """The log of the direct run, changed by a function of its log, under another name."""
-
-    def make(change: Callable[[Any], None], name: str = "edited.eval", source: Path = direct_log) -> Path:
-        return edit_log(source, tmp_path / "logs" / name, change)
-
-    return make
+    return lambda change, name="edited.eval": edit_log(direct_log, tmp_path / "logs" / name, change)
 
 
 def test_the_top_share_by_brier_score_is_the_lowest(direct_log: Path, tmp_path: Path) -> None:
