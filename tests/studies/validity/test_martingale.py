@@ -30,7 +30,7 @@ from truthgym.models.agents.policies import Parameters
     ],
 )
 def test_the_real_task_and_the_pure_functions_are_one(name: str, errors: dict[str, Any]) -> None:
-    found = compare(name, Parameters(**({"noise": 0.1, "shared": 0.25} | errors)), n=12, epochs=2)
+    found = compare(name, Parameters.model_validate({"noise": 0.1, "shared": 0.25} | errors), n=12, epochs=2)
     assert found["beliefs"] == found["equal"] == 12 * 2 * 3
     assert found["difference"] < 1e-12
     if "refuses" in errors:
