@@ -36,7 +36,6 @@ from scipy.stats import spearmanr
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
-from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import numbers
 from truthgym.scorers.statistics.interval import mean_estimate
 from truthgym.scorers.statistics.paired import mean
@@ -433,7 +432,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     named = models_named(args.model)
     models = {Path(model).name: model for model in named}
     if len(models) < len(named):
-        raise bad_input(f"--model {' '.join(named)}: two folders have the same name; rename one")
+        parser.error(f"--model {' '.join(named)}: two folders have the same name; rename one")
+    if args.dataset and not Path(args.dataset).is_dir():
+        parser.error(f"--dataset {args.dataset}: no such folder; make it with truthgym convert --to preference")
     given = {"max_tokens": args.max_tokens, "rate": args.learning_rate}
     given = {name: value for name, value in given.items() if value is not None}
     study = Study(args.share, models, args.task, mapping_option("--task-args", args.task_args), args.dataset, given)

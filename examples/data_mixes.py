@@ -34,6 +34,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType, registry_create
 
+from truthgym.analysis.tables.markdown import with_interval
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.interval import Estimate, mean_estimate
 from truthgym.solvers.critique_revise import critique_revise
@@ -225,7 +226,7 @@ def table(each: Sequence[Mapping[str, Sequence[float]]]) -> list[list[str]]:
     """For each ratio the mean over seeds of the Brier score in each mode, and whether no other ratio beats it."""
 
     def shown(mean: Estimate) -> str:
-        return f"{mean.estimate:.4f} [{mean.lower:.4f}, {mean.upper:.4f}]"
+        return with_interval(mean.estimate, mean.lower, mean.upper, 4)
 
     means = {name: [mean_estimate([one[name][k] for one in each]) for k in range(len(ASKED))] for name in each[0]}
     points = {name: [mean.estimate for mean in of] for name, of in means.items() if name != "base"}

@@ -153,6 +153,21 @@ def test_the_page_compares_arms_by_seed() -> None:
     assert "paid by pairs" not in compare_training.tables(rows[:6])
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--model", "a/checkpoint-9", "b/checkpoint-9"], "a/checkpoint-9 b/checkpoint-9: two folders have the same"),
+        (["--dataset", "data/pirs"], "data/pirs: no such folder; make it with truthgym convert --to preference"),
+    ],
+)
+def test_what_would_mix_two_things_up_is_refused(
+    options: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        compare_training.main([str(tmp_path), *options])
+    assert problem in capsys.readouterr().err
+
+
 def test_a_sweep_of_penalties_says_what_the_penalty_did() -> None:
     """Each arm minus the one with the first penalty, by seed; the spread has a column where there is an ensemble."""
     usual = {"size": "tiny", "log": "abc", **dict.fromkeys([*compare_training.HEADER, *compare_training.PAIRED], "")}
