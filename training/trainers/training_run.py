@@ -521,4 +521,7 @@ def curve_chart(
         .mark_line(point=True)
         .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
     )
-    return alt.vconcat(chart, monitor_chart(monitor)).resolve_scale(color="independent") if monitor else chart
+    if not monitor:
+        return chart
+    panels = alt.vconcat(chart.properties(width=480, height=200), monitor_chart(monitor))
+    return panels.resolve_scale(color="independent")
