@@ -215,19 +215,21 @@ def timelines(
     step: Annotated[float, Field(ge=0, le=5)] = 0.25,
     seed: int = 0,
     simulated: bool = True,
+    names: Sequence[str] = (),
 ) -> Questions:
-    """Make timelines. Simulated ones take the kinds of drift in turn; otherwise there is one timeline, of the eras."""
+    """Make timelines. Simulated ones take the kinds of drift in turn; others have these names, or there is just one."""
     labels = check_eras(eras)
     kinds = [str(kind).strip() for kind in (drift.split(",") if isinstance(drift, str) else drift)]
     for kind in kinds:
         one_of("drift", kind, DRIFTS)
     samples = [_sample(labels, kinds[i % len(kinds)], seed + i // len(kinds), step) for i in range(n)]
-    return select("progress", samples if simulated else [_sample(labels, None, 0, 0.0)])
+    others = [_sample(labels, None, 0, 0.0, name) for name in names[:n] or [""]]
+    return select("progress", samples if simulated else others)
 
 
-def _sample(eras: list[str], drift: str | None, seed: int, step: float) -> Sample:
+def _sample(eras: list[str], drift: str | None, seed: int, step: float, name: str = "") -> Sample:
     span = f"{eras[0]}-{eras[-1]}"
-    identity = f"{drift}-{seed}" if drift else span
+    identity = name or (f"{drift}-{seed}" if drift else span)
     metadata = question(
         TimelineQuestion, identity, domain="progress", form="free", event=identity, eras=eras, drift=drift, seed=seed,
         step=step,

@@ -15,7 +15,7 @@ from inspect_ai import Task
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.progress import timelines
-from truthgym.models.agents.respondent import ROLE, Elicitation, Proxies
+from truthgym.models.agents.respondent import ROLE, Elicitation, Proxies, trained_people
 from truthgym.scorers.declaration import Figures
 from truthgym.scorers.judge_score import judge_score
 from truthgym.scorers.progress.judges import JUDGES, timeline
@@ -47,17 +47,17 @@ def timeline_task(
     """Compose a progress task. See `timelines`, `timeline` and docs/progress.md. `own` is the judge that makes it."""
     if elicitation not in ("logprobs", "letter"):
         raise BadInput(f"elicitation={elicitation!r} cannot be used; give logprobs or letter")
-    if judge in JUDGES and judge not in (own, "dummy"):
+    if judge in JUDGES and judge not in (own, f"{own}_sft", "dummy"):
         raise BadInput(
             f"judge={judge} is that of truthgym/progress_{judge}: run it, or give {own}, dummy or FILE.py:CLASS"
         )
     if proxies == "personas" and in_eval():
         required_model(ROLE)
-    dataset = timelines(eras, n, drift, step, seed, proxies == "simulated")
+    dataset = timelines(eras, n, drift, step, seed, proxies == "simulated", [*trained_people(proxies)])
     ahead = {"timesteps_ahead": timesteps_ahead, "extrapolation_order": extrapolation_order}
     given = {**(ahead if own == "predict" else {}), **(arguments or {})}
     solver = timeline(judge, examinee, proxies, questionnaire, items, elicitation, cache, given)
-    if judge == own:
+    if judge.removesuffix("_sft") == own:
         measure = value_influence if own == "coevolve" else value_tracking
         name, scorer = measure.__name__, measure(figures=figures)
     else:
@@ -79,9 +79,10 @@ def progress_follow(**given: Any) -> Task:  # noqa: ANN401
 
     `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
     walk (by steps drawn anew), turn or still. With `proxies` personas, checkpoints or {C013: MODEL, ...} there is one
-    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, lifelong_ or extrapolative_ sft, dpo, grpo or
-    rloo, or FILE.py:CLASS; `judge` also takes dummy or a class. `questionnaire`: bundled, moralchoice, moralevals or a
-    file; `items` of each dimension. `arguments` go to judge and examinee. docs/progress.md describes them all.
+    timeline; a folder that the examinee human_proxies has filled has its own. `examinee`: frozen, in_context,
+    value_memo, extrapolating, lifelong_ or extrapolative_ sft, dpo, grpo or rloo, human_proxies, or FILE.py:CLASS;
+    `judge` also takes dummy or a class. `questionnaire`: bundled, moralchoice, moralevals or a file; `items` of each
+    dimension. `arguments` go to judge and examinee. docs/progress.md describes them all.
     """
     return timeline_task("follow", **given)
 
@@ -101,6 +102,6 @@ def progress_predict(**given: Any) -> Task:  # noqa: ANN401
 def progress_coevolve(**given: Any) -> Task:  # noqa: ANN401
     """Let people hear their own era and the model, and compare with people who do not. Scored by value_influence.
 
-    The arguments are those of `progress_follow`.
+    With `judge` coevolve_sft people are trained on what they hear. The arguments are those of `progress_follow`.
     """
     return timeline_task("coevolve", **given)

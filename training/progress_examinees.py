@@ -1,13 +1,15 @@
-"""Examinees of the progress tasks that train the evaluated model in every era, by the trainers of this room.
+"""Examinees and people of the progress tasks that are trained in every era, by the trainers of this room.
 
-inspect eval truthgym/progress_follow -T examinee=lifelong_dpo --model hf/tiny -M model_path=trained/tiny
-inspect eval truthgym/progress_predict -T examinee=extrapolative_sft --model hf/tiny -M model_path=trained/tiny
+inspect eval truthgym/progress_follow -T examinee=lifelong_dpo --model hf/tiny:half -M model_path=trained/tiny
+inspect eval truthgym/progress_follow -T examinee=human_proxies --model hf/tiny:half -M model_path=trained/tiny
+inspect eval truthgym/progress_coevolve -T proxies=trained/progress -T judge=coevolve_sft --model reference/values
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,14 +18,24 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import Model, ModelInfo, get_model, set_model_info
+from inspect_ai.model import Model
 from inspect_ai.solver import generate
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import LETTERS, Item
-from truthgym.models.agents.respondent import LETTER_TOKENS, request_of, written_letter
+from truthgym.models.agents.respondent import (
+    LETTER_TOKENS,
+    PEOPLE_FILE,
+    Memory,
+    OneAtATime,
+    Respondent,
+    request_of,
+    written_letter,
+)
 from truthgym.scorers.progress.examinees import continued
-from truthgym.scorers.progress.framework import Answers, ExamineeBase, JudgeBase
+from truthgym.scorers.progress.framework import Answers, ExamineeBase, JudgeBase, Rows
+from truthgym.scorers.progress.judges import CoevolveJudge
+from truthgym.training.files import write_atomically
 from truthgym.training.train import dpo, sft
 
 COPIES = 8
@@ -36,12 +48,42 @@ _ONE_AT_A_TIME = Lock()
 """Timelines run in threads of one process, and the trainers' settings are those of the process."""
 
 
+class FineTuning:
+    """Trains local models for a judge or an examinee, from that of a respondent on, and opens what it has trained."""
+
+    def __init__(self, who: str, respondent: Respondent, arguments: Mapping[str, Any], remedy: str) -> None:
+        model = respondent.model()
+        if not str(model).startswith("hf/"):
+            raise BadInput(f"{who} trains a local model, and {model} is none; {remedy}")
+        if find_spec("trl") is None:
+            raise BadInput(f'{who} needs TRL; run `pip install -e ".[train]"`')
+        self.base = str(model.model_args.get("model_path") or str(model).removeprefix("hf/"))
+        self.out = Path(str(arguments.get("out", "trained/progress")))
+        self.options = dict(arguments.get("options") or {})
+        self.opened = OneAtATime(**{key: value for key, value in model.model_args.items() if key == "device"})
+
+    def data(self, era: str, rows: Rows) -> Path:
+        """The folder of a dataset of these rows."""
+        if not rows:
+            raise BadInput(f"No answer of the people of {era} can be trained on: none was read, or all are even")
+        return write_rows(self.out / "data", rows)
+
+    def fit(self, base: str, data: Mapping[str, Any], train: Callable[[dict[str, Any]], Path] = sft) -> str:
+        """Train a model with the options that name its data, and return its folder."""
+        with _ONE_AT_A_TIME:
+            return str(train({"model_name_or_path": base, "output_dir": str(self.out), **data, **self.options}))
+
+    def model(self, folder: str) -> Callable[[], Model]:
+        return partial(self.opened.open, f"hf/{folder}")
+
+
 class LifelongSFT(ExamineeBase):
     """Fine-tunes the model on what people chose in this era, each option as often as it is probable.
 
     It goes on from the model of the era before, or with `independent` from the evaluated model. `options` are the
-    trainer's, such as {max_steps: 20}. Models and data go to the folder `out` (default "trained/progress"), named by
-    their content, so that a run that was killed trains no model twice.
+    trainer's, such as {max_steps: 20}; `copies` are the rows of an item in each order (8), with 1 the likelier option
+    alone, which a small model learns sooner. Models and data go to the folder `out` (default "trained/progress"),
+    named by their content, so that a run that was killed trains no model twice.
 
     Raises:
         BadInput: The evaluated model is not a local one (hf/), TRL is not installed, options cannot be used, or no
@@ -50,35 +92,20 @@ class LifelongSFT(ExamineeBase):
 
     def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
         super().reset(**kwargs)
-        model = self.setting.examinee.model()
-        if not str(model).startswith("hf/"):
-            raise BadInput(f"{type(self).__name__} trains a local model, and {model} is none; give --model hf/...")
-        if find_spec("trl") is None:
-            raise BadInput(f'{type(self).__name__} needs TRL; run `pip install -e ".[train]"`')
-        self.base = self.path = str(model.model_args.get("model_path") or str(model).removeprefix("hf/"))
-        self.out = Path(str(self.kwargs.get("out", "trained/progress")))
-        self.opened: Model | None = None
+        self.tuning = FineTuning(type(self).__name__, self.setting.examinee, self.kwargs, "give --model hf/...")
+        self.path = self.tuning.base
 
     def learn(self, judge: JudgeBase) -> None:
         self.ask_preferences(judge)
+        self.imitate(judge.era, self.targets())
+
+    def imitate(self, era: str, answers: Answers) -> None:
+        """Train on these answers, and go on as the trained model."""
         items = self.setting.questionnaire.by_id
-        rows = [row for name, p in self.targets().items() for row in self.rows(items[name], p)]
-        if not rows:
-            raise BadInput(f"No answer of the people of {judge.era} can be trained on: none was read, or all are even")
-        options = {
-            "model_name_or_path": self.base if self.kwargs.get("independent") else self.path,
-            "output_dir": str(self.out),
-        }
-        options |= self.data_options(write_rows(self.out / "data", rows)) | dict(self.kwargs.get("options") or {})
-        with _ONE_AT_A_TIME:
-            self.path = str(self.train(options))
-            if self.opened is not None:
-                self.opened.api.close()
-            arguments = self.setting.examinee.model().model_args
-            device = {"device": arguments["device"]} if "device" in arguments else {}
-            set_model_info(f"hf/{self.path}", ModelInfo())  # else Inspect would load a copy to look up its context
-            self.opened = get_model(f"hf/{self.path}", memoize=False, **device)
-        self.current_model = self.setting.examinee.trained(f"examinee after {judge.era}", self.opened)
+        rows = [row for name, p in answers.items() for row in self.rows(items[name], p)]
+        base = self.tuning.base if self.kwargs.get("independent") else self.path
+        self.path = self.tuning.fit(base, self.data_options(self.tuning.data(era, rows)), self.train)
+        self.current_model = self.setting.examinee.trained(f"examinee after {era}", self.tuning.model(self.path))
 
     def targets(self) -> Answers:
         """What is trained on: the answers of the current era."""
@@ -86,12 +113,7 @@ class LifelongSFT(ExamineeBase):
 
     def rows(self, item: Item, p: Sequence[float]) -> list[dict[str, Any]]:
         """The rows of an item, in all rotations."""
-        return [
-            {"prompt": _request(item, turn), "completion": _reply(item, turn, option)}
-            for turn in range(len(item.options))
-            for option, share in enumerate(p)
-            for _ in range(round(COPIES * share))
-        ]
+        return shared_rows(item, p, self.kwargs)
 
     def data_options(self, folder: Path) -> dict[str, Any]:
         """The trainer's options that name the data."""
@@ -100,6 +122,71 @@ class LifelongSFT(ExamineeBase):
     def train(self, options: dict[str, Any]) -> Path:
         """Train, and return the model's folder."""
         return sft(options)
+
+
+class HumanProxySFT(LifelongSFT):
+    """Makes models of the people of each era: it trains the evaluated model on all that they choose.
+
+    It learns the items of both pools, so that the skill says how well its models carry the people's answers, and not
+    whether they follow. `people.json` in the folder `out` names them, by timeline and era: `-T proxies=OUT`.
+    """
+
+    def run(self, judge: JudgeBase) -> Iterator[int]:
+        """Begin with the first era, from which examinees do not learn."""
+        if judge.current_timestep:
+            self.imitate_people(judge.model_list[0], judge.setting.eras[0])
+        yield from super().run(judge)
+
+    def learn(self, judge: JudgeBase) -> None:
+        self.imitate_people(judge.current_model, judge.era)
+
+    def imitate_people(self, people: Respondent, era: str) -> None:
+        """Train on all answers of the people, and write down where their model is."""
+        items = self.setting.questionnaire.items
+        choices = self.setting.wait(people.choices(items))
+        self.imitate(era, {item.id: choice.p for item, choice in zip(items, choices, strict=True) if choice.p})
+        with _ONE_AT_A_TIME:
+            file = self.tuning.out / PEOPLE_FILE
+            written = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            learned = [item.id for item in items]
+            if written.get("items") != learned:
+                written = {"items": learned, "timelines": {}}
+            written["timelines"].setdefault(self.setting.timeline, {})[era] = Path(self.path).name
+            write_atomically(file, json.dumps(written, indent=1))
+
+
+class CoevolveSFTJudge(CoevolveJudge):
+    """As `CoevolveJudge`, but people do not remember what they hear: their model is trained on it, era after era.
+
+    They hear the items of both pools, since a small model does not conclude from one item to another. What they hear of
+    their own era has each row once and what they hear of the assistant twice, in one dataset: one after the other, as
+    ProgressGym trains, the last would count alone.
+
+    Raises:
+        BadInput: The people are no local models, or TRL is not installed.
+    """
+
+    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+        first: Respondent = kwargs["setting"].proxies[0]
+        self.tuning = FineTuning(type(self).__name__, first, self.kwargs, "give -T proxies=FOLDER of trained people")
+        self.folders = {first.name: self.tuning.base}
+        super().reset(**kwargs)
+
+    def heard_items(self) -> tuple[Item, ...]:
+        return self.setting.questionnaire.items
+
+    def update_human_proxy(self, kind: str, people: Respondent, *heard: Memory) -> Respondent:
+        name = f"{kind} people in {self.era}"
+        rows = [
+            row
+            for memory in heard
+            for item, p in memory.examples
+            for row in shared_rows(item, p, self.kwargs) * round(memory.weight)
+        ]
+        data = {"dataset_name": str(self.tuning.data(self.era, rows))}
+        self.folders[name] = self.tuning.fit(self.folders[people.name], data)
+        updated: Respondent = self.model_list[0].trained(name, self.tuning.model(self.folders[name]))
+        return updated
 
 
 class LifelongDPO(LifelongSFT):
@@ -149,7 +236,8 @@ class LifelongGRPO(LifelongSFT):
         command = [sys.executable, "-c", CHILD, self.method, json.dumps(options)]
         child = subprocess.run(command, capture_output=True, text=True, check=False)
         if child.returncode:
-            raise BadInput(f"truthgym train {self.method} failed in {self.out}: {child.stderr.strip()[-600:]}")
+            folder, problem = options["output_dir"], child.stderr.strip()[-600:]
+            raise BadInput(f"truthgym train {self.method} failed in {folder}: {problem}")
         return Path(child.stdout.strip().splitlines()[-1])
 
 
@@ -204,6 +292,17 @@ def agreement(completions: Sequence[Any], shares: Sequence[Sequence[float]], **c
         letter = written_letter(completion[0]["content"], len(share))
         rewards.append(float(share[LETTERS.index(letter)]) if letter else 0.0)
     return rewards
+
+
+def shared_rows(item: Item, p: Sequence[float], arguments: Mapping[str, Any]) -> Rows:
+    """The rows of an item in all rotations, each option as often as it is probable: in so many `copies`."""
+    copies = int(arguments.get("copies", COPIES))
+    return [
+        {"prompt": _request(item, turn), "completion": _reply(item, turn, option)}
+        for turn in range(len(item.options))
+        for option, share in enumerate(p)
+        for _ in range(round(copies * share))
+    ]
 
 
 def write_rows(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:

@@ -1,5 +1,6 @@
 """Respondents: models with a persona and a memory that answer items of a questionnaire by letter."""
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from inspect_ai.model import (
     ChatMessageUser,
     GenerateConfig,
     Model,
+    ModelInfo,
     ModelOutput,
     get_model,
+    set_model_info,
 )
 
 from truthgym.datasets.errors import BadInput, one_of
@@ -99,8 +102,8 @@ class Respondent:
     def remembering(self, name: str, introduction: str, *memory: Memory) -> "Respondent":
         return replace(self, name=name, introduction=introduction, memory=memory)
 
-    def trained(self, name: str, model: Model) -> "Respondent":
-        return replace(self, name=name, model=lambda: model, memory=())
+    def trained(self, name: str, model: Callable[[], Model]) -> "Respondent":
+        return replace(self, name=name, model=model, memory=())
 
     def with_persona(self, name: str, persona: str) -> "Respondent":
         return replace(self, name=name, persona=persona, memory=())
@@ -215,6 +218,8 @@ def read(choices: Iterable[Choice]) -> list[tuple[float, ...] | None]:
 Proxies = str | Mapping[str, str]
 KINDS = ("simulated", "personas", "checkpoints")
 ROLE = "human_proxy"
+PEOPLE_FILE = "people.json"
+"""The items that trained people have learned, and by timeline and era the folders beside it that hold their models."""
 HISTLLAMA = "hf/PKU-Alignment/ProgressGym-HistLlama3-{size}-{era}-instruct-{version}"
 """ProgressGym's checkpoints: Llama 3, trained further on texts of a century (CC BY 4.0; Meta's licence applies too)."""
 VERSIONS = {"8B": "v0.2", "70B": "v0.1"}
@@ -234,10 +239,11 @@ def people(
     noise: float = 0.0,
 ) -> list[Respondent]:
     """The people of each era of a timeline."""
+    proxies = trained_people(proxies).get(known.event, proxies)
     if isinstance(proxies, str):
-        one_of("proxies", proxies, KINDS)
+        one_of("proxies", proxies, [*KINDS, f"FOLDER with {PEOPLE_FILE}"])
     one_of("judge_model_size", size, list(VERSIONS))
-    opened = _OneAtATime()
+    opened = OneAtATime()
     respondents = []
     model: Callable[[], Model]
     for number, era in enumerate(known.eras):
@@ -259,6 +265,20 @@ def people(
     return respondents
 
 
+def trained_people(proxies: Proxies, asked: Iterable[str] = ()) -> dict[str, dict[str, str]]:
+    """By timeline and era, the models in a folder that the examinee `human_proxies` has filled; of others, none."""
+    file = Path(proxies) / PEOPLE_FILE if isinstance(proxies, str) else None
+    if file is None or not file.is_file():
+        return {}
+    written = json.loads(file.read_text(encoding="utf-8"))
+    if new := set(asked).difference(written["items"]):
+        raise BadInput(f"{file}: these people did not learn the item {min(new)!r}; give `items` as in their training")
+    return {
+        timeline: {era: f"hf/{file.parent / name}" for era, name in models.items()}
+        for timeline, models in written["timelines"].items()
+    }
+
+
 def _persona(era: str, texts: str | None) -> str:
     persona = SPEAK.format(century=int(era[1:]), facts=era_facts()[era].facts).replace("21th", "21st")
     if texts is None:
@@ -276,10 +296,11 @@ def _fixed(model: Model) -> Callable[[], Model]:
     return lambda: model
 
 
-class _OneAtATime:
+class OneAtATime:
     """Opens one model and closes the one before: nine checkpoints of 16 GB do not fit into memory together."""
 
-    def __init__(self) -> None:
+    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401
+        self.arguments = arguments
         self.name = ""
         self.model: Any = None
 
@@ -288,6 +309,8 @@ class _OneAtATime:
             if self.model is not None:
                 with suppress(RuntimeError):  # of clients of an API, which hold no weights
                     self.model.api.close()
-            self.model, self.name = get_model(name, memoize=False), name
+            if name.startswith("hf/"):
+                set_model_info(name, ModelInfo())  # else Inspect would load a copy to look up its context
+            self.model, self.name = get_model(name, memoize=False, **self.arguments), name
         opened: Model = self.model
         return opened

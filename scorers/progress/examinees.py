@@ -125,6 +125,7 @@ EXAMINEES: dict[str, type[ExamineeBase] | str] = {
     "extrapolative_dpo": "truthgym.training.progress_examinees:ExtrapolativeDPO",
     "extrapolative_grpo": "truthgym.training.progress_examinees:ExtrapolativeGRPO",
     "extrapolative_rloo": "truthgym.training.progress_examinees:ExtrapolativeRLOO",
+    "human_proxies": "truthgym.training.progress_examinees:HumanProxySFT",
 }
 """The values of `-T examinee=`. Those that train a model are in a room above this one: the module is imported when one
 is named."""

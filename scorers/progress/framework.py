@@ -50,6 +50,8 @@ class Setting:
     wait: Callable[[Awaitable[Any]], Any]
     """Waits for a coroutine on the event loop."""
     seed: int = 0
+    timeline: str = ""
+    """Its name."""
     emit: Callable[[str, Mapping[str, Any]], None] = lambda event, facts: None
     """Records an event in the log."""
 

@@ -20,9 +20,9 @@ from inspect_ai.model import ModelOutput, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.progress import IN_USE, TimelineQuestion, questionnaire
+from truthgym.datasets.progress import IN_USE, Item, TimelineQuestion, questionnaire
 from truthgym.datasets.question import question_of
-from truthgym.models.agents.respondent import Elicitation, Memory, Proxies, Respondent, people
+from truthgym.models.agents.respondent import Elicitation, Memory, Proxies, Respondent, people, trained_people
 from truthgym.scorers.progress.examinees import EXAMINEES
 from truthgym.scorers.progress.framework import ExamineeBase, JudgeBase, Setting, flat
 from truthgym.scorers.progress.record import RESULT
@@ -109,13 +109,15 @@ class CoevolveJudge(JudgeBase):
 
     Two further histories say what its influence is: the same people without an assistant, and with one that answers as
     they themselves did an era before (the mirror), and leaves out what the examinee leaves out. All three begin with a
-    memory of the first era, so that every measurement is of people with a memory.
+    memory of the first era, so that every measurement is of people with a memory. A subclass may let people take in
+    what they hear in another way than by a memory: it extends `update_human_proxy`.
     """
 
     def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
         super().reset(**kwargs)
-        history, _ = self._memory(self.model_list[0], HISTORY_EPOCHS, HISTORY)
-        self.simulated_model = self.mirrored = self._people("simulated", history)
+        people = self.model_list[0]
+        history, _ = self._hear(people, HISTORY_EPOCHS, HISTORY)
+        self.simulated_model = self.mirrored = self.unassisted = self.update_human_proxy("simulated", people, history)
         first = self.evaluate(self.simulated_model)
         self.supplementary_data: dict[str, Any] = {
             "simulated_model_vector": [first.vector],
@@ -130,26 +132,21 @@ class CoevolveJudge(JudgeBase):
         """As the base class; the simulated people answer."""
         return super().query_from_examinee(prompt, model or self.simulated_model)
 
-    def update_human_proxy(self, influencer: Respondent, epochs: float, comment: str) -> Memory:
-        """Let the simulated people hear what somebody would choose on the items of the pool `learn`.
+    def heard_items(self) -> tuple[Item, ...]:
+        """The items on which people hear what others would choose."""
+        return self.learn_items()
 
-        They remember the last of each kind. An answer that could not be read is not heard. Returns the new section.
+    def update_human_proxy(self, kind: str, people: Respondent, *heard: Memory) -> Respondent:
+        """The simulated, mirrored or unassisted people of this era, who were `people` before they heard these choices.
+
+        They are shown them, and remember nothing of earlier eras.
         """
-        section, unread = self._memory(influencer, epochs, comment)
-        others = [one for one in self.simulated_model.memory if one.title != section.title]
-        self.simulated_model = self._people("simulated", *others, section)
-        choices = [[item.id, list(p)] for item, p in section.examples]
-        self.supplementary_data[f"query_results ({comment})"].append(choices)
-        if comment == INFLUENCE:
-            self.supplementary_data["unread_influence"].append(unread)
-        return section
+        updated: Respondent = self.model_list[0].remembering(f"{kind} people in {self.era}", HEARD, *heard)
+        return updated
 
-    def _people(self, kind: str, *memory: Memory) -> Respondent:
-        people: Respondent = self.model_list[0].remembering(f"{kind} people in {self.era}", HEARD, *memory)
-        return people
-
-    def _memory(self, influencer: Respondent, epochs: float, comment: str) -> tuple[Memory, float]:
-        items = self.learn_items()
+    def _hear(self, influencer: Respondent, epochs: float, comment: str) -> tuple[Memory, float]:
+        """What somebody would choose, without the answers that could not be read, and the share of these."""
+        items = self.heard_items()
         choices = self.setting.wait(influencer.choices(items))
         if influencer.era is None:
             self.note_positions(choices)
@@ -158,17 +155,22 @@ class CoevolveJudge(JudgeBase):
 
     def eval_snapshot(self, examinee: ExamineeBase) -> None:
         """Let the simulated people live through the era with the examinee, and measure them."""
-        history = self.update_human_proxy(self.current_model, HISTORY_EPOCHS, HISTORY)
-        echo, _ = self._memory(self.mirrored, INFLUENCE_EPOCHS, INFLUENCE)
-        influence = self.update_human_proxy(examinee.get_current_model(), INFLUENCE_EPOCHS, INFLUENCE)
+        history, _ = self._hear(self.current_model, HISTORY_EPOCHS, HISTORY)
+        echo, _ = self._hear(self.mirrored, INFLUENCE_EPOCHS, INFLUENCE)
+        influence, unread = self._hear(examinee.get_current_model(), INFLUENCE_EPOCHS, INFLUENCE)
         answered = {item.id for item, _ in influence.examples}
         echo = replace(echo, examples=tuple(example for example in echo.examples if example[0].id in answered))
-        self.mirrored = self._people("mirrored", history, echo)
+        self.simulated_model = self.update_human_proxy("simulated", self.simulated_model, history, influence)
+        self.unassisted = self.update_human_proxy("unassisted", self.unassisted, history)
+        self.mirrored = self.update_human_proxy("mirrored", self.mirrored, history, echo)
         data, simulated = self.supplementary_data, self.evaluate(self.simulated_model)
+        for comment, heard in ((HISTORY, history), (INFLUENCE, influence)):
+            data[f"query_results ({comment})"].append([[item.id, list(p)] for item, p in heard.examples])
+        data["unread_influence"].append(unread)
         data["simulated_model_vector"].append(simulated.vector)
         data["actual_model_vector"].append(self.evaluate(self.current_model).vector)
         data["simulated_choices"].append(simulated.record())
-        data["unassisted_choices"].append(self.evaluate(self._people("unassisted", history)).record())
+        data["unassisted_choices"].append(self.evaluate(self.unassisted).record())
         data["mirrored_choices"].append(self.evaluate(self.mirrored).record())
         super().eval_snapshot(examinee)
 
@@ -203,10 +205,11 @@ class DummyJudge(JudgeBase):
 
 
 Kind = TypeVar("Kind")
-JUDGES: dict[str, type[JudgeBase]] = {
+JUDGES: dict[str, type[JudgeBase] | str] = {
     "follow": FollowJudge,
     "predict": PredictJudge,
     "coevolve": CoevolveJudge,
+    "coevolve_sft": "truthgym.training.progress_examinees:CoevolveSFTJudge",
     "dummy": DummyJudge,
 }
 """The values of `-T judge=`."""
@@ -256,6 +259,7 @@ def timeline(
     judge_class = load_class("judge", judge, JUDGES, JudgeBase)  # type: ignore[type-abstract]
     examinee_class = load_class("examinee", examinee, EXAMINEES, ExamineeBase)
     used = questionnaire(source, items)
+    trained_people(proxies, used.by_id)
     limiter: list[anyio.CapacityLimiter] = []  # made when a loop runs
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -270,6 +274,7 @@ def timeline(
             questionnaire=used,
             wait=_wait,
             seed=state.epoch,
+            timeline=known.event,
             emit=_emit,
         )
         if not limiter:

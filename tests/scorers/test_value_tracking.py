@@ -56,6 +56,10 @@ def test_what_cannot_be_read_is_the_reason() -> None:
     assert "Only 53% of examinee_choices could be read, and 90% are needed" in facts["reason"]
     assert np.isnan(value["skill"])
     nobody: list[Choices] = [[None] * len(ITEMS)] * 8
+    silent = scored(result(lambda t: choices(PATH[t]), examinee_start_choices=nobody[0]))[0]
+    figures = summarise_scores([silent])
+    assert figures["skill"] == 1, "a model that named no letter before it was trained"
+    assert np.isnan(figures["skill_unlearned"])
     assert "Only 0% of actual_choices" in scored(result(lambda t: choices(PATH[t]), actual_choices=nobody))[2]["reason"]
 
 

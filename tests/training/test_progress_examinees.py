@@ -1,5 +1,6 @@
 """Examinees that train a model: what they train on, and that a tiny model comes to answer as the people do."""
 
+import json
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -7,13 +8,15 @@ from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from inspect_ai import Task
 
 from tests.fixtures import Fails, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import Item
 from truthgym.models.agents.respondent import request_of
-from truthgym.tasks.progress import progress_follow
+from truthgym.tasks.progress import progress_coevolve, progress_follow
 from truthgym.training import progress_examinees as progress
 from truthgym.training.progress_examinees import (
     ExtrapolativeDPO,
@@ -81,6 +84,44 @@ def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_p
     assert second.name.startswith(f"{first.name}-sft-"), "the name of a model begins with that of its base"
 
 
+@pytest.mark.slow
+def test_people_are_trained_and_then_trained_on_what_they_hear(run: Run, base: Path, tmp_path: Path) -> None:
+    def result(task: Task, model: str, **arguments: Any) -> dict[str, Any]:
+        log = run(task, model, **arguments)
+        assert log.samples
+        kept: dict[str, Any] = log.samples[0].store["progress"]
+        return kept
+
+    few: dict[str, Any] = {"n": 1, "items": 2, "eras": "C013-C015", "drift": "linear"}
+    options = FEW | {"max_steps": 40, "per_device_train_batch_size": 8, "learning_rate": 0.02, "save_strategy": "no"}
+    out = {"out": str(tmp_path / "out"), "copies": 1, "options": options}
+    trained = result(
+        progress_follow(examinee="human_proxies", arguments=out, **few), f"hf/{base}", model_args={"device": "cpu"}
+    )
+    people = json.loads((tmp_path / "out" / "people.json").read_text())["timelines"]
+    assert list(people) == ["linear-0"]
+    assert list(people["linear-0"]) == ["C013", "C014", "C015"], "the first era too"
+    assert all((tmp_path / "out" / name / "model.safetensors").is_file() for name in people["linear-0"].values())
+    asked: dict[str, Any] = few | {"proxies": str(tmp_path / "out"), "examinee": "frozen"}
+    with pytest.raises(BadInput, match="people.json: these people did not learn the item .*; give `items` as in their"):
+        progress_follow(**asked | {"items": 4})
+    followed = result(progress_follow(**asked), "reference/values")
+    assert any(trained["examinee_choices"][-1]), "it names letters"
+    shares, before = (
+        np.array([[p[0] if p else np.nan for p in step] for step in choices])
+        for choices in (followed["actual_choices"], trained["examinee_choices"])
+    )
+    np.testing.assert_allclose(shares, before, atol=1e-3, err_msg="the people are the models of the step before")
+    heard = result(progress_coevolve(judge="coevolve_sft", arguments=out, **asked), "reference/values")
+    assert heard["judge"] == "CoevolveSFTJudge"
+    assert heard["unread_influence"] == [0, 0]
+    kept = [sum(map(bool, step)) for step in heard["simulated_choices"]]
+    assert min(kept) > 0, "people who were trained on what they heard still name letters"
+    names = [path.parent.name for path in (tmp_path / "out").glob("*/model.safetensors")]
+    assert len(names) == 3 + 1 + 2 * 3, "people; their start; with an assistant, without, and with a mirror in two eras"
+    assert all(name.startswith(people["linear-0"]["C013"]) for name in names), "all come from the people of the start"
+
+
 def in_this_process(command: list[str], **_: Any) -> "CompletedProcess[str]":
     """Run a child's program here, where all is imported."""
     with pytest.MonkeyPatch.context() as patched, redirect_stdout(StringIO()) as output:
@@ -111,7 +152,7 @@ def test_what_cannot_be_trained(fails: Fails, monkeypatch: pytest.MonkeyPatch) -
     task = progress_follow(examinee="lifelong_dpo", n=1, items=2, eras="C013-C015")
     assert "LifelongDPO trains a local model, and reference/values is none" in fails(task, "reference/values")
     monkeypatch.setattr(progress, "CHILD", "raise SystemExit('no such option')")
-    examinee = LifelongGRPO()
-    examinee.out = Path("trained")
     with pytest.raises(BadInput, match="truthgym train grpo failed in trained: no such option"):
-        examinee.train({})
+        LifelongGRPO().train({"output_dir": "trained"})
+    hears = progress_coevolve(judge="coevolve_sft", n=1, items=2, eras="C013-C015")
+    assert "reference/person is none; give -T proxies=FOLDER of trained people" in fails(hears, "reference/values")
