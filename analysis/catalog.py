@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.panels import BLUE, GRAY, ORANGE, scale
 from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
@@ -83,7 +83,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     caption = f"{len(frame)} logs by the time at which the run began. n of each run is in the table."
     drawing = picture(figure, "When each run began", caption)
     rows = table(runs, columns, {"tokens": "tokens read / written"})
-    return "\n".join(filter(None, [drawing, rows, "".join(legend)]))
+    return page([drawing, rows, "".join(legend)], frame)
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.over_optimisation import IDENTITY, notes_of
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
@@ -116,7 +116,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     n = int(frame.drop_duplicates("run")["questions"].sum())
     caption = f"n = {n:,} questions. 95 % bounds, clustered by event."
     drawing = picture(figure, "Accuracy of sets of components", caption)
-    return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
+    return page([drawing, table(frame, COLUMNS)], frame)
 
 
 def _notes(frame: pd.DataFrame) -> Iterator[str]:

@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.panels import interval_panel
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
@@ -87,7 +87,7 @@ def chart(frame: pd.DataFrame) -> alt.LayerChart:
 
 def report(frame: pd.DataFrame, figure: str = "") -> str:
     drawing = picture(figure, "Uplift by budget", f"n = {frame['n'].max():,} questions, 95 % intervals.")
-    return "\n".join(filter(None, [drawing, table(frame, COLUMNS)]))
+    return page([drawing, table(frame, COLUMNS)], frame)
 
 
 if __name__ == "__main__":

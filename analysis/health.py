@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import labelled, why_unread
-from truthgym.analysis.tables.markdown import counted, picture, table
+from truthgym.analysis.tables.markdown import counted, page, picture, table
 from truthgym.analysis.tables.panels import ORANGE, labels, scale
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
@@ -126,7 +126,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         parts.append(table(faults, columns))
         legend = [f"- `{key}`: {text}.\n" for key, text in PROBLEMS.items() if key in set(faults["problem"])]
         parts.append("".join(legend))
-    return "\n".join(filter(None, parts))
+    return page(parts, frame)
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import picture, table
+from truthgym.analysis.tables.markdown import page, picture, table
 from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.score_names import SIGN, directed_scores, run_names, unread_as_worst
@@ -150,7 +150,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
     n = frame.drop_duplicates(["run", "by", "gold"])["questions"].min()
     caption = f"n = {n:,} questions or more in each run. Bands: 95 %, clustered by event."
     drawing = picture(figure, "Proxy and gold score of best-of-n", caption)
-    return "\n".join(filter(None, [drawing, f"{' '.join(_verdicts(frame))}\n", table(numbers, COLUMNS)]))
+    return page([drawing, f"{' '.join(_verdicts(frame))}\n", table(numbers, COLUMNS)], frame)
 
 
 def _verdicts(frame: pd.DataFrame) -> "Iterator[str]":

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.over_optimisation import by_run_and_pair, join, notes_of, signed_scores
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.markdown import picture, table, with_interval
+from truthgym.analysis.tables.markdown import page, picture, table, with_interval
 from truthgym.analysis.tables.panels import BLUE, GRAY
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -177,7 +177,7 @@ def report(frame: pd.DataFrame, figure: str = "") -> str:
         runs = runs.assign(**{name: [with_interval(*ends) for ends in numbers]})
     caption = f"n = {int(runs['pairs'].sum()):,} pairs. Line: monotone fit; dashed: what the margin implies."
     drawing = picture(figure, "Accuracy against margin", caption)
-    return "\n".join(filter(None, [drawing, table(runs, RUN), table(frame, BIN)]))
+    return page([drawing, table(runs, RUN), table(frame, BIN)], frame)
 
 
 def _notes(frame: pd.DataFrame) -> "Iterator[str]":
