@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from truthgym.analysis.tables.answers import all_fields, answers
-from truthgym.analysis.tables.categories import by_category, in_words
+from truthgym.analysis.tables.by_category import by_category, in_words
 from truthgym.analysis.tables.markdown import chart_section, intervals, page, section, table
 from truthgym.analysis.tables.models import Names, without
 from truthgym.analysis.tables.panels import COLORS, SHAPES, heading, interval_panel, labels, scale, stack

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from truthgym.analysis.tables.answers import SharedRows, categories, fields_of, value_of
-from truthgym.analysis.tables.categories import FEW, few_events
+from truthgym.analysis.tables.by_category import FEW, few_events
 from truthgym.analysis.tables.markdown import UNPRINTABLE, counted, intervals, listed, table
 from truthgym.analysis.tables.score_names import BETTER, score_name
 from truthgym.analysis.tables.setups import bare_name, names_by_difference, one_line, runs, with_setups

@@ -14,7 +14,7 @@ import altair as alt
 import pandas as pd
 
 from truthgym.analysis.tables.answers import UNREAD, SharedRows, answers, read_enough, share_read
-from truthgym.analysis.tables.categories import FEW, few_events
+from truthgym.analysis.tables.by_category import FEW, few_events
 from truthgym.analysis.tables.markdown import (
     Caveat,
     chart_section,

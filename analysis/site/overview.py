@@ -15,7 +15,7 @@ from truthgym.analysis import leaderboard
 from truthgym.analysis.performance import REASONS
 from truthgym.analysis.site.page import TEMPLATES
 from truthgym.analysis.tables.answers import labelled, own_replies
-from truthgym.analysis.tables.categories import in_words
+from truthgym.analysis.tables.by_category import in_words
 from truthgym.analysis.tables.markdown import UNPRINTABLE, counted, with_interval
 from truthgym.analysis.tables.score_names import ordered_keys
 from truthgym.analysis.tables.setups import Run, Runs, bare_name

@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.answer_tables import answer_rows
 from tests.fixtures import Run
 from truthgym.analysis.tables.answers import NO_VALUE, answers, categories
-from truthgym.analysis.tables.categories import by_category, in_words
+from truthgym.analysis.tables.by_category import by_category, in_words
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.domains import questions
 
