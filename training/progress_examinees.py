@@ -13,7 +13,6 @@ from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from inspect_ai import Task, task
@@ -25,6 +24,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress import LETTERS, Item
 from truthgym.models.agents.respondent import (
     LETTER_TOKENS,
+    LOADING,
     PEOPLE_FILE,
     Memory,
     OneAtATime,
@@ -44,8 +44,6 @@ CHILD = (
     "import json, sys; from truthgym.training.train import TRAINERS; method, options = sys.argv[1:]; "
     "print(TRAINERS[method](json.loads(options)))"
 )
-_ONE_AT_A_TIME = Lock()
-"""Timelines run in threads of one process, and the trainers' settings are those of the process."""
 
 
 class FineTuning:
@@ -70,7 +68,7 @@ class FineTuning:
 
     def fit(self, base: str, data: Mapping[str, Any], train: Callable[[dict[str, Any]], Path] = sft) -> str:
         """Train a model with the options that name its data, and return its folder."""
-        with _ONE_AT_A_TIME:
+        with LOADING:
             return str(train({"model_name_or_path": base, "output_dir": str(self.out), **data, **self.options}))
 
     def model(self, folder: str) -> Callable[[], Model]:
@@ -145,7 +143,7 @@ class HumanProxySFT(LifelongSFT):
         items = self.setting.questionnaire.items
         choices = self.setting.wait(people.choices(items))
         self.imitate(era, {item.id: choice.p for item, choice in zip(items, choices, strict=True) if choice.p})
-        with _ONE_AT_A_TIME:
+        with LOADING:
             file = self.tuning.out / PEOPLE_FILE
             written = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
             learned = [item.id for item in items]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -296,6 +297,10 @@ def _fixed(model: Model) -> Callable[[], Model]:
     return lambda: model
 
 
+LOADING = Lock()
+"""Held while a model loads or trains: where two threads load at once, transformers leaves tied weights random."""
+
+
 class OneAtATime:
     """Opens one model and closes the one before: nine checkpoints of 16 GB do not fit into memory together."""
 
@@ -309,8 +314,9 @@ class OneAtATime:
             if self.model is not None:
                 with suppress(RuntimeError):  # of clients of an API, which hold no weights
                     self.model.api.close()
-            if name.startswith("hf/"):
-                set_model_info(name, ModelInfo())  # else Inspect would load a copy to look up its context
-            self.model, self.name = get_model(name, memoize=False, **self.arguments), name
+            with LOADING:
+                if name.startswith("hf/"):
+                    set_model_info(name, ModelInfo())  # else Inspect would load a copy to look up its context
+                self.model, self.name = get_model(name, memoize=False, **self.arguments), name
         opened: Model = self.model
         return opened
