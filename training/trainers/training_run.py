@@ -523,5 +523,6 @@ def curve_chart(
     )
     if not monitor:
         return chart
-    panels = alt.vconcat(chart.properties(width=480, height=200), monitor_chart(monitor))
-    return panels.resolve_scale(color="independent")
+    first: alt.Chart = chart.properties(width=480, height=200)
+    panels: alt.VConcatChart = alt.vconcat(first, monitor_chart(monitor)).resolve_scale(color="independent")
+    return panels
