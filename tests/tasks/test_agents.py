@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,9 +196,16 @@ def test_agents_score_in_gaia_mini_what_they_are(gaia_logs: dict[str, EvalLog]) 
     assert found["refusing"][1] > 0.9
 
 
-def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest's workers cannot send such a record
+@pytest.fixture
+def no_records() -> Iterator[None]:
+    """Nothing is logged: pytest's workers cannot send a record with half a character."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
+
+@pytest.mark.usefixtures("no_records")
+def test_half_a_character_in_a_tools_argument_does_not_end_a_run(run: Run) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput | str:
         if messages[-1].role == "tool":
             return "Answer: unknown\n\\finalBeliefProb{0.4} \udfff"
