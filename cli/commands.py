@@ -108,7 +108,7 @@ def cost(
     solver_args: tuple[str, ...],
     model: str,
     roles: tuple[str, ...],
-    **settings: Any,  # noqa: ANN401
+    **settings: Any,
 ) -> None:
     """Print the model calls and tokens that `inspect eval TASK` would take with the same options.
 
@@ -149,7 +149,7 @@ def cost(
 @click.option("-n", type=int, help="At most this many rows, drawn at random.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of that draw.")
 @click.option("-T", "options", multiple=True, metavar="NAME=VALUE", help="An option of the source. May be repeated.")
-def fetch(domain: str, source: str | None, out: str, options: tuple[str, ...], **selection: Any) -> None:  # noqa: ANN401
+def fetch(domain: str, source: str | None, out: str, options: tuple[str, ...], **selection: Any) -> None:
     """Fetch the rows of a real source of DOMAIN into a file, for an eval with `-T source=FILE`.
 
     The log of the eval records the file's SHA-256.
@@ -200,7 +200,7 @@ def _parse(options: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--gpu_memory", "--gpu-memory", type=float, help="GB of each GPU, to say what fits.")
 @click.option("--measure", is_flag=True, help="Also count the bytes of one step, on a small model.")
 @click.argument("training", nargs=-1, type=click.UNPROCESSED, metavar="[-- TRAINING OPTIONS]")
-def plan(model: str, gpus: int, training: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
+def plan(model: str, gpus: int, training: tuple[str, ...], **options: Any) -> None:
     """Print the memory that training takes on each GPU, part by part, for DDP, ZeRO, FSDP, LoRA and offloading.
 
     Everything after -- is an option of `truthgym train METHOD`, such as --per_device_train_batch_size 2.

@@ -63,7 +63,7 @@ def command(
     unfinished: bool,
     overwrite: bool,
     quiet: bool,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> None:
     """Convert LOGS (files and folders) to a dataset for TRL, few_shot, OpenAI or another trainer.
 

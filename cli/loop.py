@@ -41,7 +41,7 @@ def _options() -> Iterator[click.Option]:
 class LoopCommand(click.Command):
     """A command with the options of `LoopConfig`."""
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401
+    def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.params = [*self.params, *_options()]
 
@@ -52,7 +52,7 @@ class LoopCommand(click.Command):
     "-T", "arguments", multiple=True, metavar="NAME=VALUE", help="One argument of the tasks, in place of --task_args."
 )
 @click.argument("training", nargs=-1, type=click.UNPROCESSED, metavar="[-- TRAINING OPTIONS]")
-def command(config: Path | None, arguments: tuple[str, ...], training: tuple[str, ...], **flags: Any) -> None:  # noqa: ANN401
+def command(config: Path | None, arguments: tuple[str, ...], training: tuple[str, ...], **flags: Any) -> None:
     """Evaluate a model, train it on a dataset of its own answers, and evaluate it on held-out questions.
 
     The same command resumes an interrupted loop. Everything after -- is an option of `truthgym train METHOD`.

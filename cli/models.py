@@ -15,7 +15,7 @@ from truthgym.training.tiny import STEPS
 @click.option("--hidden", default=128, show_default=True, help="Width, a multiple of 32.")
 @click.option("--layers", default=2, show_default=True, help="Number of layers.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing tiny model.")
-def tiny(out: Path, **settings: Any) -> None:  # noqa: ANN401
+def tiny(out: Path, **settings: Any) -> None:
     """Make a tiny language model: config, tokenizer, chat template, and weights after a warm start on `urns`.
 
     A toy: it answers in the requested format, but noisily, so that there is something to select and to learn.

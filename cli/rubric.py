@@ -53,7 +53,7 @@ def command() -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the run; also continues it.")
 @search_options
 @click.option("--human-rubric", default="truth_seeking", show_default=True, help="Rubric to compare with.")
-def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None:  # noqa: ANN401
+def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None:
     """Search for a rubric that orders good answers as their labels do, and report it on held-out prompts.
 
     Without options it runs offline, with simulated models on bundled answers.

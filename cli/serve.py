@@ -43,7 +43,7 @@ def command(
     requests_per_minute: float,
     tokens_per_minute: float,
     drain: float,
-    **settings: Any,  # noqa: ANN401
+    **settings: Any,
 ) -> None:
     """Serve a scorer of yours or ours over HTTP, as a reward for TRL, OpenRLHF, verl and slime."""
     from importlib.util import find_spec

@@ -38,7 +38,7 @@ def _read_config(context: click.Context, parameter: click.Parameter, path: Path 
     context.default_map = values
 
 
-def _option(name: str, **settings: Any) -> "Callable[[F], F]":  # noqa: ANN401
+def _option(name: str, **settings: Any) -> "Callable[[F], F]":
     """An option that is spelled with underscores or hyphens."""
     return click.option(*dict.fromkeys([f"--{name}", f"--{name.replace('_', '-')}"]), **settings)
 
@@ -69,7 +69,7 @@ def _option(name: str, **settings: Any) -> "Callable[[F], F]":  # noqa: ANN401
 @click.option("--wait/--no-wait", default=True, help="watch the job to its end, or only submit it")
 @_option("overwrite", is_flag=True, help="submit another job where one has failed or has finished")
 @click.pass_obj
-def fine_tune(method: str, /, **values: Any) -> None:  # noqa: ANN401
+def fine_tune(method: str, /, **values: Any) -> None:
     """Fine-tune a model at OpenAI or Together on a converted dataset.
 
     Asks before the paid job is submitted. The same command again watches the job in the folder's job.json.
@@ -247,12 +247,7 @@ def usual_help(method: str) -> str:
 @click.option("--overwrite", is_flag=True, help="Replace existing examples.")
 @click.option("--any-task", is_flag=True, help="Allow logs of other projects' tasks, as `truthgym convert` does.")
 def few_shot(
-    model: str,
-    logs: tuple[str, ...],
-    output_dir: str,
-    overwrite: bool,
-    any_task: bool,
-    **conditions: Any,  # noqa: ANN401
+    model: str, logs: tuple[str, ...], output_dir: str, overwrite: bool, any_task: bool, **conditions: Any
 ) -> None:
     """Turn the best trajectories of logs into examples for the solver truthgym/few_shot."""
     from truthgym.training.conversion.options import Selection

@@ -106,13 +106,7 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
 
 
 def archive_question(
-    rng: random.Random,
-    event: str,
-    case: int,
-    place: World,
-    percents: Sequence[int],
-    text: str,
-    **fields: Any,  # noqa: ANN401
+    rng: random.Random, event: str, case: int, place: World, percents: Sequence[int], text: str, **fields: Any
 ) -> Sample:
     """A question that needs records and tables of an archive, of which one may be missing, with its rules."""
     base, miss, failure = percents

@@ -45,7 +45,7 @@ def fetch(
     known_after: date | str | None = None,
     n: int | None = None,
     seed: int = 0,
-    **options: Any,  # noqa: ANN401 (each source has its own)
+    **options: Any,
 ) -> Snapshot:
     """Write a real source's rows to a file, and a card beside it that describes them."""
     with_sources = {key: loader for key, loader in DOMAINS.items() if isinstance(loader, Domain) and loader.sources}

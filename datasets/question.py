@@ -137,7 +137,7 @@ OWN_ANSWER = "Your final answer to this question, once all work on it is done, i
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
-def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuestion:  # noqa: ANN401
+def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuestion:
     """Build a question of the given kind. Its event decides its split."""
     try:
         return kind(split=split_of(str(fields.get("event", ""))), **fields)
@@ -145,7 +145,7 @@ def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuesti
         raise bad_fields(where, error, list(kind.model_fields)) from None
 
 
-def question_metadata(id: str, input: str, target: str | None = None, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+def question_metadata(id: str, input: str, target: str | None = None, **fields: Any) -> dict[str, Any]:
     """The metadata of a sample in your own task, so that every scorer and solver works on it. See docs/own_task.md.
 
     With a target that means yes or no, or None if the truth is not known, the question is binary. With any other

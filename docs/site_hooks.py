@@ -79,7 +79,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return LINK.sub(linked, markdown)
 
 
-def on_page_content(content: str, **_: Any) -> str:  # noqa: ANN401
+def on_page_content(content: str, **_: Any) -> str:
     """Write formulas as MathML, which browsers show without a script."""
 
     def mathml(found: re.Match[str]) -> str:
@@ -89,7 +89,7 @@ def on_page_content(content: str, **_: Any) -> str:  # noqa: ANN401
     return FORMULA.sub(mathml, content)
 
 
-def on_post_page(output: str, **_: Any) -> str:  # noqa: ANN401
+def on_post_page(output: str, **_: Any) -> str:
     """Keep the theme's script from asking GitHub for the number of stars: no page asks any other machine."""
     return output.replace('data-md-component="source"', "")
 

@@ -254,7 +254,7 @@ def model_calls(
     return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in settings.probes)
 
 
-def _settings(protocol: Protocol, *arguments: Any) -> Defaults:  # noqa: ANN401 (each of another type)
+def _settings(protocol: Protocol, *arguments: Any) -> Defaults:
     """The protocol's defaults, with the arguments that are given in their place."""
     pairs = zip(PROTOCOLS[protocol], arguments, strict=True)
     values: list[Any] = [default if argument is None else argument for default, argument in pairs]

@@ -64,7 +64,7 @@ def best_of_n(
     answer, select = wrapped_solver("best_of_n", base), create_by_name("scorer", "best_of_n: scorer", scorer)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        async def uncached(state: TaskState, *args: Any, **kwargs: Any) -> TaskState:  # noqa: ANN401
+        async def uncached(state: TaskState, *args: Any, **kwargs: Any) -> TaskState:
             return await generate(state, *args, **{**kwargs, "cache": False})
 
         states = await collect(*(answer(deepcopy(state), uncached) for _ in range(n)))

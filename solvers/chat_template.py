@@ -61,10 +61,7 @@ def fit(tokenizer: "PreTrainedTokenizerBase", template: Any) -> Any:  # noqa: AN
 
 
 def problem(
-    tokenizer: "PreTrainedTokenizerBase",
-    messages: Messages,
-    template: str | None = None,
-    **options: Any,  # noqa: ANN401 (as `apply_chat_template`)
+    tokenizer: "PreTrainedTokenizerBase", messages: Messages, template: str | None = None, **options: Any
 ) -> str | None:
     """What a chat template refuses or leaves out of a conversation; None if it writes all of it."""
 

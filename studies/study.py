@@ -84,7 +84,7 @@ def reference_model(name: str, parameters: Parameters) -> "Model":
     return get_model(f"reference/{name}", memoize=False, **arguments)
 
 
-def run_task(task: "Task", model: "Model", **options: Any) -> "EvalLog":  # noqa: ANN401 (of inspect_ai.eval)
+def run_task(task: "Task", model: "Model", **options: Any) -> "EvalLog":
     """Run a task on a model and return the whole log."""
     from inspect_ai import eval
     from inspect_ai.log import read_eval_log

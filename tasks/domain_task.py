@@ -95,7 +95,7 @@ def task(function: TaskFunction) -> TaskFunction:
     made, own = inspect_task(function), signature(function)
 
     @wraps(made)
-    def checked(*args: Any, **given: Any) -> Task:  # noqa: ANN401
+    def checked(*args: Any, **given: Any) -> Task:
         for name in [name for name in given if name not in own.parameters]:
             if not _taken_elsewhere(name):
                 one_of(f"argument of {function.__name__}", name, list(own.parameters))
@@ -118,7 +118,7 @@ def asks(loader: Callable[..., Questions]) -> Callable[[Callable[..., Task]], Ca
     def decorate(function: Callable[..., Task]) -> Callable[..., Task]:
         takes = loader.parameters if isinstance(loader, Domain) else signature(loader).parameters
 
-        def made(**given: Any) -> Task:  # noqa: ANN401
+        def made(**given: Any) -> Task:
             questions = loader(**{name: given.pop(name) for name in takes if name in given})
             return function(questions, **given)
 
@@ -133,7 +133,7 @@ def taking(
     """A function that calls `made` with these parameters by name, and is documented by `function` and `described`."""
     whole = Signature(parameters)
 
-    def call(*args: Any, **given: Any) -> Task:  # noqa: ANN401
+    def call(*args: Any, **given: Any) -> Task:
         bound = whole.bind(*args, **given)
         bound.apply_defaults()
         return made(**bound.arguments)

@@ -74,7 +74,7 @@ def _as_timeline(**own: object) -> Callable[[Callable[..., Task]], Callable[...,
 
 @task
 @_as_timeline(judge="follow", timesteps_ahead=None, extrapolation_order=None)
-def progress_follow(**given: Any) -> Task:  # noqa: ANN401
+def progress_follow(**given: Any) -> Task:
     """Compare a model's values, after it has learned from each era, with those of its people. Scored by value_tracking.
 
     `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
@@ -89,7 +89,7 @@ def progress_follow(**given: Any) -> Task:  # noqa: ANN401
 
 @task
 @_as_timeline(judge="predict", examinee="extrapolating")
-def progress_predict(**given: Any) -> Task:  # noqa: ANN401
+def progress_predict(**given: Any) -> Task:
     """Compare a model's values in each era with those of people `timesteps_ahead` eras later. Scored by value_tracking.
 
     `extrapolation_order` is that of the examinees that extrapolate. The other arguments are those of `progress_follow`.
@@ -99,7 +99,7 @@ def progress_predict(**given: Any) -> Task:  # noqa: ANN401
 
 @task
 @_as_timeline(judge="coevolve", items=4, timesteps_ahead=None, extrapolation_order=None)
-def progress_coevolve(**given: Any) -> Task:  # noqa: ANN401
+def progress_coevolve(**given: Any) -> Task:
     """Let people hear their own era and the model, and compare with people who do not. Scored by value_influence.
 
     With `judge` coevolve_sft people are trained on what they hear. The arguments are those of `progress_follow`.

@@ -88,7 +88,7 @@ class LifelongSFT(ExamineeBase):
             answer of the people could be read.
     """
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         super().reset(**kwargs)
         self.tuning = FineTuning(type(self).__name__, self.setting.examinee, self.kwargs, "give --model hf/...")
         self.path = self.tuning.base
@@ -164,7 +164,7 @@ class CoevolveSFTJudge(CoevolveJudge):
         BadInput: The people are no local models, or TRL is not installed.
     """
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         first: Respondent = kwargs["setting"].proxies[0]
         self.tuning = FineTuning(type(self).__name__, first, self.kwargs, "give -T proxies=FOLDER of trained people")
         self.folders = {first.name: self.tuning.base}

@@ -153,11 +153,7 @@ def served(url: str, digest: str = "") -> Callable[..., Coroutine[Any, Any, list
     """
     client = RewardClient(url, digest)
 
-    async def reward(
-        prompts: Sequence[object],
-        completions: Sequence[object],
-        **columns: Any,  # noqa: ANN401
-    ) -> list[float | None]:
+    async def reward(prompts: Sequence[object], completions: Sequence[object], **columns: Any) -> list[float | None]:
         return await rewards_of(client, prompts, completions, columns)
 
     def sources() -> dict[str, str]:
@@ -199,7 +195,7 @@ def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     server: str = "http://127.0.0.1:8080",
     digest: str = "",
-    **_: Any,  # noqa: ANN401
+    **_: Any,
 ) -> dict[str, float]:
     """Verl's reward function, for one reply.
 

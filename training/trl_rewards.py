@@ -146,9 +146,7 @@ def length(
 
 
 def graded(
-    grader: str | Mapping[str, Any] | Grader = "python_brier",
-    model: "str | Model | None" = None,
-    **arguments: Any,  # noqa: ANN401
+    grader: str | Mapping[str, Any] | Grader = "python_brier", model: "str | Model | None" = None, **arguments: Any
 ) -> Callable[..., Rewards | Awaitable[Rewards]]:
     """Make a reward function of a grader. Its range is the grader's, negated if lower is better.
 

@@ -104,7 +104,7 @@ def build(
         local=any(link.startswith(VIEWER) for link in links.values()),
     )
 
-    def write(name: str, **page: Any) -> None:  # noqa: ANN401
+    def write(name: str, **page: Any) -> None:
         html = html_of(
             menu, links, here=f"{name}.html", footer=f"Written by truthgym report from {evals.place}.", **page
         )

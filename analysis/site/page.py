@@ -31,7 +31,7 @@ def html_of(
     figure: str = "",
     spec: str = "",
     html: str = "",
-    **shown: Any,  # noqa: ANN401
+    **shown: Any,
 ) -> str:
     """A page with the name `here`: notes, `html`, and Markdown in which `figure` is the chart of `spec`."""
     items = {f"- {note}" for note in notes}  # the page shows them first

@@ -206,7 +206,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
     model: Model = get_model(STAND_INS.get(role, "reference/bayesian"), seed=number, memoize=False)
     generate = model.api.generate
 
-    async def padded(input: "list[ChatMessage]", *others: Any, **named: Any) -> ModelOutput:  # noqa: ANN401
+    async def padded(input: "list[ChatMessage]", *others: Any, **named: Any) -> ModelOutput:
         output = await generate(input, *others, **named)
         assert isinstance(output, ModelOutput)  # a reference agent gives no record of the call with it
         missing = reply_tokens - count_tokens(output.completion)

@@ -25,7 +25,7 @@ def interval_panel(
     width: float = 2,
     point: Mapping[str, Any] | None = None,
     layers: Sequence[alt.Chart] = (),
-    **channels: Any,  # noqa: ANN401
+    **channels: Any,
 ) -> alt.LayerChart:
     """A rule from a lower to an upper bound with a point at the estimate, for each row.
 
@@ -59,11 +59,7 @@ def grid(panels: Panels, columns: int, nothing: str) -> alt.ConcatChart:
 
 
 def stack(
-    panels: Panels,
-    nothing: str,
-    title_limit: int | None = None,
-    excluded: Sequence[str] = (),
-    **properties: Any,  # noqa: ANN401
+    panels: Panels, nothing: str, title_limit: int | None = None, excluded: Sequence[str] = (), **properties: Any
 ) -> alt.VConcatChart:
     """The panels of a figure below each other, with axis titles of so many pixels, and what the user left out."""
     if not panels:

@@ -85,7 +85,7 @@ def source_rows(
     skipped: Counter[str],
     known_after: date | None,
     fetching: bool = False,
-    **options: Any,  # noqa: ANN401 (each source has its own)
+    **options: Any,
 ) -> Iterator[Row]:
     """Read a real source, and log its licence with the first row, once in a process."""
     origin = sources[source]
@@ -129,7 +129,7 @@ class DomainRow(BaseModel, extra="forbid"):
         """The sample of the row."""
         raise NotImplementedError
 
-    def build(self, kind: type[Question], input: str, target: str | None = None, **fields: Any) -> Sample:  # noqa: ANN401
+    def build(self, kind: type[Question], input: str, target: str | None = None, **fields: Any) -> Sample:
         """Build a sample whose metadata have the row's fields that the kind of question has, too."""
         shared = {name: value for name, value in self if name in kind.model_fields and value is not None}
         metadata = {"event": self.id, **shared, **fields}
@@ -224,7 +224,7 @@ class Domain:
         seed: int = 0,
         sha256: str | None = None,
         part: str | None = None,
-        **options: Any,  # noqa: ANN401 (each source has its own)
+        **options: Any,
     ) -> Questions:
         """Load questions: read rows, make a sample of each, and select by split, day and number."""
         source, after = str(source), check_selection(self.name, split, known_after, n)

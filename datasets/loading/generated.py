@@ -62,7 +62,7 @@ def numbered(templates: Iterable[str], **fields: object) -> list[str]:
     return [template.format(k=k, **fields) for k, template in enumerate(templates, start=1)]
 
 
-def world_sample(cls: type[Question], identity: str, asked: str, truth: bool, **fields: Any) -> Sample:  # noqa: ANN401
+def world_sample(cls: type[Question], identity: str, asked: str, truth: bool, **fields: Any) -> Sample:
     """The sample of a generated question: its id begins with its domain, and is its event if `fields` name no other."""
     metadata = question(cls, identity, **{"domain": identity.partition("-")[0], "event": identity} | fields)
     return sample(identity, asked, "yes" if truth else "no", metadata, identity)

@@ -304,7 +304,7 @@ LOADING = Lock()
 class OneAtATime:
     """Opens one model and closes the one before: nine checkpoints of 16 GB do not fit into memory together."""
 
-    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401
+    def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
         self.name = ""
         self.model: Any = None

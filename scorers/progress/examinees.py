@@ -39,7 +39,7 @@ class InContextExaminee(ExamineeBase):
 class ValueMemoExaminee(ExamineeBase):
     """Lets the model rewrite notes on what people hold right, and shows it nothing else."""
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         super().reset(**kwargs)
         self.notes = ""
 

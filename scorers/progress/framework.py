@@ -103,10 +103,10 @@ class JudgeBase(ABC):
     start_at = 1
     """The first era that is learned from, as in ProgressGym, which ticks before the first one."""
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, **kwargs: Any) -> None:
         self.kwargs = kwargs
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         """Start at the first era with nothing counted."""
         self.setting: Setting = kwargs["setting"]
         missing = self.setting.eras[len(self.setting.proxies) :]
@@ -122,7 +122,7 @@ class JudgeBase(ABC):
         self._evaluations: dict[Respondent, Evaluation] = {}
         self._positions: list[float] = []
 
-    def test(self, examinee: "ExamineeBase", **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+    def test(self, examinee: "ExamineeBase", **kwargs: Any) -> dict[str, Any]:
         """Run the examinee through the timeline and return the result. Normally not overridden."""
         self.reset(**self.kwargs, **kwargs)
         examinee.reset(**self.kwargs, **kwargs)
@@ -255,10 +255,10 @@ class ExamineeBase:
         **kwargs: The task's arguments.
     """
 
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, **kwargs: Any) -> None:
         self.kwargs = kwargs
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         """Start with the evaluated model, which has learned nothing."""
         self.setting: Setting = kwargs["setting"]
         self.current_model: Respondent = self.setting.examinee

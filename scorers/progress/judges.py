@@ -43,7 +43,7 @@ HISTORY_EPOCHS, INFLUENCE_EPOCHS = 1.0, 2.0
 class FollowJudge(JudgeBase):
     """Does an examinee keep up? After it has learned from an era, its values are compared with those of that era."""
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         super().reset(**kwargs)
         self.supplementary_data: dict[str, Any] = {
             name: [] for name in ("examinee_vector", "actual_vector", "stepwise_scores", "examinee_choices",
@@ -82,7 +82,7 @@ class FollowJudge(JudgeBase):
 class PredictJudge(FollowJudge):
     """Does an examinee foresee change? As `FollowJudge`, but compared with the people `timesteps_ahead` eras later."""
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         super().reset(**kwargs)
         self.timesteps_ahead = int(kwargs.get("timesteps_ahead", 1))
         if not 0 < self.timesteps_ahead < len(self.model_list) - self.start_at:
@@ -113,7 +113,7 @@ class CoevolveJudge(JudgeBase):
     what they hear in another way than by a memory: it extends `update_human_proxy`.
     """
 
-    def reset(self, **kwargs: Any) -> None:  # noqa: ANN401
+    def reset(self, **kwargs: Any) -> None:
         super().reset(**kwargs)
         people = self.model_list[0]
         history, _ = self._hear(people, HISTORY_EPOCHS, HISTORY)

@@ -159,7 +159,7 @@ class ModelSpec(Data):
             {"config": config} if config else {}
         )
 
-    def load(self, **settings: Any) -> Model:  # noqa: ANN401
+    def load(self, **settings: Any) -> Model:
         """The model, from Inspect. Environment variables hold its key, never this."""
         try:
             config = GenerateConfig(**settings | self.config)

@@ -62,7 +62,7 @@ def confine(folder: str, reads: bool) -> None:
         return
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def call(*arguments: Any) -> int:  # noqa: ANN401
+    def call(*arguments: Any) -> int:
         result = int(libc.syscall(*arguments))
         if result < 0:
             raise OSError(ctypes.get_errno(), "Landlock: system call {}".format(arguments[0]))  # noqa: UP032

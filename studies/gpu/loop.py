@@ -182,7 +182,7 @@ def evaluate(setup: Setup, folder: str, name: str) -> None:
         write_atomically(file, pd.DataFrame(rows).to_csv(index=False))
 
 
-def shuffled(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:  # noqa: ANN401
+def shuffled(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
     """The Brier rewards of the rollouts of each question, in a random order among them: the control's reward."""
     from truthgym.training import trl_rewards
 

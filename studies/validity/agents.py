@@ -130,7 +130,7 @@ def _metrics(log: EvalLog) -> dict[str, float]:
     return {name: metric.value for score in reversed(log.results.scores) for name, metric in score.metrics.items()}
 
 
-def _run(read: Callable[[EvalLog], Read], task: Task, agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401
+def _run(read: Callable[[EvalLog], Read], task: Task, agents: Agents, **options: Any) -> dict[str, Read]:
     """What a function reads in the log of each agent."""
     return {
         does: read(run_task(task, get_model(f"reference/{name}", **planted), score_display=False, **options))

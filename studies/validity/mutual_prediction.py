@@ -181,7 +181,7 @@ def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float
     return contrasts(logs["context"], logs["null"], logs["base"])
 
 
-def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> pd.DataFrame:  # noqa: ANN401
+def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> pd.DataFrame:
     """Each agent's expected figures, from n questions, with the Monte-Carlo error of the main figure."""
     rows = []
     for number, (agent, answer) in enumerate(AGENTS.items()):

@@ -59,12 +59,7 @@ class World:
 
 
 def _world(
-    kind: str,
-    name: str,
-    agent: str = "bayesian",
-    paraphrases: int = 1,
-    distort: Distort | None = None,
-    **given: Any,  # noqa: ANN401 (of Parameters)
+    kind: str, name: str, agent: str = "bayesian", paraphrases: int = 1, distort: Distort | None = None, **given: Any
 ) -> World:
     parameters = Parameters.model_validate(({} if agent == "random" else {"noise": 0.05}) | given)
     return World(name, agent, parameters, kind, paraphrases=paraphrases, distort=distort)

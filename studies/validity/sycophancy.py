@@ -137,13 +137,7 @@ def _rows(planted: Mapping[str, float], measured: Mapping[str, float]) -> list[R
     ]
 
 
-def run(
-    name: str,
-    parameters: Parameters,
-    n: int,
-    seed: int,
-    **arguments: Any,  # noqa: ANN401 (as the task takes them)
-) -> dict[str, float]:
+def run(name: str, parameters: Parameters, n: int, seed: int, **arguments: Any) -> dict[str, float]:
     """Figures of one run of `truthgym/sycophancy` on urns. The questions and the agent follow from the seed."""
     parameters = parameters.model_copy(update={"seed": seed})
     task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)

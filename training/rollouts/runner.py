@@ -54,7 +54,7 @@ class Sampling:
 class NoCacheModel(Model):
     """A model that never uses Inspect's cache, which would return replies of the model before the last step."""
 
-    async def generate(self, *args: Any, **kwargs: Any) -> ModelOutput:  # noqa: ANN401
+    async def generate(self, *args: Any, **kwargs: Any) -> ModelOutput:
         """Generate, overriding the `cache` argument of solvers and scorers."""
         return await super().generate(*args, **{**kwargs, "cache": False})
 

@@ -133,11 +133,7 @@ class RolloutAdapter:
         return [self._function(reward, place) for place, reward in enumerate(self.rewards)]
 
     def _function(self, reward: Reward, place: int) -> Callable[..., list[float | None]]:
-        def function(
-            prompts: Sequence[Any],
-            completions: Sequence[Any],
-            **columns: Any,  # noqa: ANN401
-        ) -> list[float | None]:
+        def function(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
             rollouts = [sample.rollout for sample in self.samples]
             if len(rollouts) != len(completions):
                 raise RuntimeError(f"{len(completions)} completions, but {len(rollouts)} rollouts")
@@ -324,7 +320,7 @@ def _rloo(base: Any) -> Any:  # noqa: ANN401
     """
 
     class RLOOTrainer(base):  # type: ignore[misc]
-        def __init__(self, *args: Any, adapter: RolloutAdapter, **kwargs: Any) -> None:  # noqa: ANN401
+        def __init__(self, *args: Any, adapter: RolloutAdapter, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.adapter = adapter
 
@@ -332,7 +328,7 @@ def _rloo(base: Any) -> Any:  # noqa: ANN401
             self.adapter.run(prompts, self)
             return [sample.row.prompt_ids for sample in self.adapter.samples], None, {}
 
-        def _generate_single_turn(self, *args: Any) -> list[list[int]]:  # noqa: ANN401
+        def _generate_single_turn(self, *args: Any) -> list[list[int]]:
             return [sample.row.completion_ids for sample in self.adapter.samples]
 
         def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:

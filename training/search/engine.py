@@ -129,7 +129,7 @@ def perturb_weights(rubric: Rubric, rng: np.random.Generator) -> Rubric:
     return changed(rubric, criteria=tuple(criteria))
 
 
-def changed(rubric: Rubric, **fields: Any) -> Rubric:  # noqa: ANN401
+def changed(rubric: Rubric, **fields: Any) -> Rubric:
     """A validated copy of a rubric with other fields."""
     return Rubric.model_validate({name: getattr(rubric, name) for name in Rubric.model_fields} | fields)
 

@@ -186,7 +186,7 @@ def checked(folder: Path, form: Fields) -> Setup:
     return setups.free_name(folder, setup, value_of(form, "opened"), value_of(form, "replace"))
 
 
-def form_page(request: Request, form: Fields, status: int = 200, problem: str = "", **messages: Any) -> HTMLResponse:  # noqa: ANN401
+def form_page(request: Request, form: Fields, status: int = 200, problem: str = "", **messages: Any) -> HTMLResponse:
     """The whole page with a form's values."""
     values = {"done": "", "note": "", "parts": ""} | messages
     return page(request, "compose.html", status, problem=problem, **values, **form_values(request, form))

@@ -29,7 +29,7 @@ TEMPLATES.filters["unmarked"] = lambda text: re.sub(r"\[([^\]]*)\]\([^)]*\)", r"
 """A text without the marks of Markdown."""
 
 
-def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A template as the answer to a request."""
     context = {"navigation": NAVIGATION, "path": request.url.path, "folder": str(folder_of(request)), "problem": ""}
     text = TEMPLATES.get_template(template).render(context | values)

@@ -49,14 +49,14 @@ REPORT_HEADERS = {
 class FilesWithHeaders(StaticFiles):
     """The files of a folder, each answered with some headers."""
 
-    def __init__(self, headers: dict[str, str], **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, headers: dict[str, str], **options: Any) -> None:
         super().__init__(html=True, **options)
         self.headers = headers
 
     async def check_config(self) -> None:
         """A folder that is made later, as that of the reports, has no files yet."""
 
-    def file_response(self, *args: Any, **options: Any) -> Response:  # noqa: ANN401
+    def file_response(self, *args: Any, **options: Any) -> Response:
         response = super().file_response(*args, **options)
         response.headers.update(self.headers)
         return response
