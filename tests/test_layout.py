@@ -17,7 +17,7 @@ PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_te
 ROOMS = tuple(PYPROJECT["tool"]["setuptools"]["package-dir"].values())
 PROBE = """
 import datasets, sys
-import truthgym.datasets.forecasting as ours
+import truthgym.datasets.constitution as ours
 assert hasattr(datasets, "load_dataset"), datasets
 assert "solvers" not in sys.modules and "scorers" not in sys.modules, "a second copy was loaded"
 assert ours.BUNDLED.is_file(), ours.BUNDLED

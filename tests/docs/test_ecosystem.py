@@ -41,13 +41,16 @@ def test_card_has_hugging_faces_metadata(file: Path) -> None:
 
 def test_version_table_has_every_raised_task(root: Path) -> None:
     raised: dict[str, str] = {}
+    shared = {
+        "timeline_task": ["progress_follow", "progress_predict", "progress_coevolve"],
+        "_with_tools": ["agent_bench_mini", "gaia_mini"],
+    }
     for file in (root / "tasks").glob("*.py"):
         name = file.stem
         for found in re.finditer(r'^def (\w+)|(?:version|VERSION) ?= ?"(\d+-[A-Z])"', file.read_text(), re.M):
             name, version = found[1] or name, found[2]
             if version and version != "1-A":
-                several = [f"progress_{kind}" for kind in ("follow", "predict", "coevolve")]
-                raised |= dict.fromkeys(several if name == "timeline_task" else [name], version)
+                raised |= dict.fromkeys(shared.get(name, [name]), version)
     table = (root / "CHANGELOG.md").read_text(encoding="utf-8").split("## Task versions")[1].split("\n## ")[0]
     listed = {
         name: version
