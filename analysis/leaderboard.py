@@ -197,6 +197,8 @@ def leaderboard(frame: pd.DataFrame) -> pd.DataFrame:
     hold at once over all pairs.
     """
     rows = []
+    usual = {"of": OF[0], "by": ""}  # of a frame of pairs that was made without them
+    frame = frame.assign(**{name: value for name, value in usual.items() if name not in frame})
     for names, pairs in with_simultaneous(frame).groupby([*BOARD], sort=False):
         wins = pairs["model"].value_counts()
         order = sorted({*pairs["model"], *pairs["other"]}, key=lambda name: (-wins.get(name, 0), name))

@@ -47,6 +47,8 @@ def test_planted_differences_are_found_and_a_model_ties_with_itself() -> None:
     assert dict(zip(board["model"], board["rank"], strict=True)) == {
         "first": "1-2", "same as first": "1-2", "second": "3", "third": "4"
     }  # fmt: skip
+    bare = leaderboard.leaderboard(frame.drop(columns=["of", "by"]))
+    assert bare["rank"].tolist() == board["rank"].tolist(), "pairs made without a category are a leaderboard too"
 
 
 def test_higher_is_better_for_accuracy() -> None:
