@@ -104,10 +104,10 @@ def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int
 
 def warnings(checked: Checked) -> list[str]:
     """What makes scores on the questions hard to read, each with its remedy."""
-    n, known = len(checked.ids), {outcome for outcome in checked.outcomes if not np.isnan(outcome)}
+    n, distinct = len(checked.ids), {outcome for outcome in checked.outcomes if not np.isnan(outcome)}
     few = f"{n} questions: with fewer than {FEW_QUESTIONS} only large differences can be seen; add more"
     same = "all outcomes are the same, so a constant answer scores best; add questions with the other outcome"
-    problems = [few] * (n < FEW_QUESTIONS) + [same] * (len(known) == 1)
+    problems = [few] * (n < FEW_QUESTIONS) + [same] * (len(distinct) == 1)
     for name, leak in checked.leaks.items():
         if leak.found:
             tell = "words of the questions tell" if name == "words" else "style of the questions tells"

@@ -106,8 +106,14 @@ class DriftMonitor:
         return self.status
 
     def chart(self) -> "alt.VConcatChart":
-        """The signals, each beside what clean runs show, and the statistic beside its thresholds, over the steps."""
-        return monitor_chart(self.state())
+        """The signals, each beside what clean runs show, and the statistic beside its thresholds, over the steps.
+
+        Raises:
+            BadInput: No entry has been tested yet.
+        """
+        if not (state := self.state()):
+            raise BadInput("DriftMonitor: no entry has been tested yet, so there is nothing to draw; update it first")
+        return monitor_chart(state)
 
     def state(self) -> dict[str, Any]:
         """The run so far as JSON values, from which `monitor_chart` draws; {} before the first entry after the start.

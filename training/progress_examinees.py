@@ -79,9 +79,9 @@ class LifelongSFT(ExamineeBase):
     """Fine-tunes the model on what people chose in this era, each option as often as it is probable.
 
     It goes on from the model of the era before, or with `independent` from the evaluated model. `options` are the
-    trainer's, such as {max_steps: 20}; `copies` are the rows of an item in each order (8), with 1 the likelier option
-    alone, which a small model learns sooner. Models and data go to the folder `out` (default "trained/progress"),
-    named by their content, so that a run that was killed trains no model twice.
+    trainer's, such as {max_steps: 20}; `copies` are the rows of an item in each order (8), with 1 only the option
+    that more than half would choose, which a small model learns sooner. Models and data go to the folder `out` (default
+    "trained/progress"), named by their content, so that a run that was killed trains no model twice.
 
     Raises:
         BadInput: The evaluated model is not a local one (hf/), TRL is not installed, options cannot be used, or no

@@ -111,16 +111,16 @@ def build(
         (out / f"{name}.html").write_text(html, encoding="utf-8")
 
     write("index", title="What do these logs say?", html=first, folded=evals.long_options)
-    for found in findings:
+    for finding in findings:
         write(
-            found.name,
-            title=found.question,
-            markdown=found.markdown or f"Nothing can be shown: {found.refusal}",
-            notes=found.notes,
-            figure=found.figure,
-            spec=found.spec,
-            files=found.files,
-            scripts=scripts * bool(found.spec),
+            finding.name,
+            title=finding.question,
+            markdown=finding.markdown or f"Nothing can be shown: {finding.refusal}",
+            notes=finding.notes,
+            figure=finding.figure,
+            spec=finding.spec,
+            files=finding.files,
+            scripts=scripts * bool(finding.spec),
         )
     return findings
 

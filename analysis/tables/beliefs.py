@@ -56,5 +56,5 @@ def _step(stage: str) -> int:
 def _exact(metadata: msgspec.Raw) -> list[float]:
     """The exact beliefs in a question's metadata: before any evidence and after each piece."""
     exact: Any = (msgspec.json.decode(metadata) or {}).get("posterior")
-    known = isinstance(exact, list) and exact and all(isinstance(belief, int | float) for belief in exact)
-    return exact if known else [math.nan]
+    usable = isinstance(exact, list) and exact and all(isinstance(belief, int | float) for belief in exact)
+    return exact if usable else [math.nan]

@@ -139,7 +139,7 @@ class CoevolveJudge(JudgeBase):
     def update_human_proxy(self, kind: str, people: Respondent, *heard: Memory) -> Respondent:
         """The simulated, mirrored or unassisted people of this era, who were `people` before they heard these choices.
 
-        They are shown them, and remember nothing of earlier eras.
+        The choices are shown to them; they remember nothing of earlier eras.
         """
         updated: Respondent = self.model_list[0].remembering(f"{kind} people in {self.era}", HEARD, *heard)
         return updated

@@ -136,10 +136,13 @@ def test_a_run_of_default_options_is_watched_by_clean_runs_of_the_same(train: Tr
 @pytest.mark.parametrize(("drift", "status"), [(0.0, "OK"), (3.0, "STOP")])
 def test_any_loop_can_ask_and_its_own_start_can_be_the_reference(drift: float, status: str) -> None:
     monitor = DriftMonitor([LENGTH, f"{GOLD}:down"], start=30, checkpoints=70)
+    with pytest.raises(BadInput, match="no entry has been tested yet"):
+        monitor.chart()
     states = [monitor.update(entry) for entry in entries(drift, seed=5, onset=40, number=100)]
     assert states[:29] == ["STARTING"] * 29
     assert states[-1] == status
     assert monitor.update({"loss": 1.0}) == status, "an entry without a signal changes nothing"
+    assert len(monitor.chart().to_dict()["vconcat"]) == 3, "two signals and the statistic"
 
 
 def test_a_monitor_without_a_reference_is_refused() -> None:
